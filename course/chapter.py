@@ -91,7 +91,8 @@ class Chapter:
 
     @property
     def exercises(self) -> list[Exercise]:
-        return self._module("").EXERCISES
+        """In the order in which the chapter's module makes them."""
+        return [value for value in vars(self._module("")).values() if isinstance(value, Exercise)]
 
     @property
     def drawings(self) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import inspect
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from .changes import changed
 from .comparing import brief, difference
 from .telling import Raised, packed, unpacked
 
@@ -29,37 +30,56 @@ class Wrong(Exception):  # noqa: N818 - as the verdict
 
 @dataclass(frozen=True)
 class Mistake:
-    """A typical wrong answer: what somebody would write, and the hint that helps just then."""
+    """A typical wrong answer, and the message that helps just then."""
 
     answer: Any
-    hint: str
+    message: str
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Exercise:
     """Something that the learner builds, a function or a class of the chapter's file.
 
     Attributes:
-        name: of the function or class.
-        real: what handloom has for it, with the same signature.
+        solution: the chapter's own answer.
         probe: gives, for an answer, its results by name: arrays, numbers, texts, lists. Called with the learner's, with
             `real` and with each mistake. It makes its inputs anew each time and always the same. The names are shown
             ("the gradient of x"), in this order; what is easier to get right comes first.
-        mistakes: at least three.
-        hints: three, each says more than the one before; the solution comes after them.
-        another: a right answer that is written differently; the tests hold that it passes.
+        real: what handloom has for it, with the same signature.
         source: what does it in handloom, as "autograd.ops.softmax.Softmax.backward".
+        hints: three: a question; a number or a picture; code. The solution comes after them.
+        changes: the mistakes that are a small change of the solution, as `changed` reads them.
         rtol: the relative difference that is rounding.
+        mistakes: at least three.
+        others: right answers that are written differently; the tests hold that they pass.
     """
 
-    name: str
-    real: Any
+    solution: Any
     probe: Callable[[Any], Mapping[str, Any]]
-    mistakes: Sequence[Mistake]
-    hints: tuple[str, str, str]
-    another: Any
+    real: Any
     source: str
+    hints: tuple[str, str, str]
+    changes: str = ""
     rtol: float = 1e-9
+    mistakes: list[Mistake] = field(default_factory=list)
+    others: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.mistakes += [Mistake(answer, message) for message, answer in changed(self.solution, self.changes)]
+
+    @property
+    def name(self) -> str:
+        return self.solution.__name__
+
+    def wrong(self, answer: Any) -> Any:
+        """Decorator for a mistake that is written out; its docstring is the message."""
+        self.mistakes.append(Mistake(answer, " ".join(answer.__doc__.split())))
+        return answer
+
+    def right(self, answer: Any) -> Any:
+        """Decorator for one of `others`."""
+        self.others.append(answer)
+        return answer
 
 
 @dataclass(frozen=True)
@@ -139,13 +159,13 @@ def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
         return Verdict("passed")
     for mistake in exercise.mistakes:
         if same(found, _known(exercise.probe, mistake.answer), exercise.rtol):
-            return Verdict("mistake", mistake.hint)
+            return Verdict("mistake", mistake.message)
     if isinstance(found, Raised):
         return Verdict("wrong", found.text) if found.kind == "Wrong" else Verdict("error", found.said)
     first = _first_wrong(found, right, exercise.rtol)
     alike = [mistake for mistake in exercise.mistakes if _begins_as(mistake, exercise, found, first, right)]
     if len(alike) == 1:  # and something else is wrong too, which comes next
-        return Verdict("mistake", alike[0].hint)
+        return Verdict("mistake", alike[0].message)
     return Verdict("wrong", str(differs))
 
 

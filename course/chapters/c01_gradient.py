@@ -9,8 +9,8 @@ import numpy as np
 
 from ...autograd import Tensor, ops
 from ...autograd.engine_to_study import Value
-from ..exercise import Exercise, Mistake, Wrong, need
-from .c01_gradient_solution import Scalar, add, multiply, tanh
+from ..exercise import Exercise, Wrong, need
+from .c01_gradient_solution import Scalar, add, backward, multiply, tanh
 
 POINTS = [-1.3, -0.2, 0.0, 0.7, 2.5]
 
@@ -29,6 +29,9 @@ def rule_of(result: Any, inputs: tuple[Any, ...], g: float, what: str) -> tuple[
     return shares
 
 
+# -- multiply ----------------------------------------------------------------------------------------------------------
+
+
 def probe_multiply(multiply: Any) -> dict[str, Any]:
     pairs = [(Scalar(x), Scalar(y)) for x, y in zip(POINTS, (3.0, -0.5, 4.0, 0.7, -2.0), strict=True)]
     made = [(multiply(x, y), (x, y)) for x, y in pairs]
@@ -40,6 +43,53 @@ def probe_multiply(multiply: Any) -> dict[str, Any]:
     }
 
 
+def real_multiply(x: Scalar, y: Scalar) -> Scalar:
+    product = Value(x.data) * Value(y.data)
+    return Scalar(product.data, (x, y), product.rule)
+
+
+MULTIPLY = Exercise(
+    multiply,
+    probe_multiply,
+    real_multiply,
+    source="autograd.engine_to_study.Value.__mul__",
+    hints=(
+        "Put in numbers: x = 2, y = 5. The product is 10. With x = 2.01 it is 10.05. By how many times 0.01 did it "
+        "grow?",
+        "It grew by y times as much: the derivative by x is y, and the derivative by y is x.",
+        "The shape is that of `add`: Scalar(the value, (x, y), lambda g: (g * ..., g * ...)), with y.data in the "
+        "first place and x.data in the second.",
+    ),
+    changes="""
+        The two shares are in the wrong places: x * y grows by y for each unit that x grows, so the gradient of x has y
+        in it, not x.
+        - (g * y.data, g * x.data)
+        + (g * x.data, g * y.data)
+        This is the rule of the sum. The product does not grow as fast as x does, but y times as fast.
+        - (g * y.data, g * x.data)
+        + (g, g)
+        The derivatives are right, but g is missing: what goes back is g, which says how much the end result depends on
+        this product, times each derivative.
+        - (g * y.data, g * x.data)
+        + (y.data, x.data)
+        g is a number, and x and y are Scalars, which can't be multiplied by `*`: their numbers are x.data and y.data.
+        - (g * y.data, g * x.data)
+        + (g * y, g * x)
+    """,
+)
+
+
+@MULTIPLY.right
+def product_by_hand(x, y):
+    def rule(g):
+        return tuple(g * other.data for other in (y, x))
+
+    return Scalar(y.data * x.data, (x, y), rule)
+
+
+# -- tanh --------------------------------------------------------------------------------------------------------------
+
+
 def probe_tanh(tanh: Any) -> dict[str, Any]:
     made = [(tanh(x), (x,)) for x in map(Scalar, POINTS)]
     shares = [rule_of(y, inputs, 0.3, "tanh(x)") for y, inputs in made]
@@ -49,29 +99,53 @@ def probe_tanh(tanh: Any) -> dict[str, Any]:
     }
 
 
-def probe_backward(backward: Any) -> dict[str, Any]:
-    def gradients(build: Any) -> np.ndarray:
-        x, w, b = Scalar(0.5), Scalar(-1.5), Scalar(0.25)
-        backward(build(x, w, b))
-        return np.array([x.grad, w.grad, b.grad])
+def real_tanh(x: Scalar) -> Scalar:
+    leaf = Tensor(np.array(x.data), requires_grad=True)
+    y = ops.tanh(leaf)
 
-    def twice(x: Scalar, w: Scalar, b: Scalar) -> Scalar:
-        """h is used twice, and older than all that uses it."""
-        h = tanh(add(multiply(x, w), b))
-        return multiply(add(h, b), multiply(h, h))
+    def rule(g: float) -> tuple[Any, ...]:
+        y.backward(np.array(g))
+        return (leaf.grad,)
 
-    def late(x: Scalar, w: Scalar, b: Scalar) -> Scalar:
-        """A short way and a long way lead from the result to h."""
-        h = multiply(x, w)
-        return add(h, tanh(tanh(multiply(h, b))))
+    return Scalar(y.data, (x,), rule)
 
-    return {
-        "the gradient by (x, w, b) of w": gradients(lambda x, w, b: w),
-        "the gradient by (x, w, b) of tanh(x w + b)": gradients(lambda x, w, b: tanh(add(multiply(x, w), b))),
-        "the gradient by (x, w, b) of (h + b) h h, with h = tanh(x w + b)": gradients(twice),
-        "the gradient by (x, w, b) of h + tanh(tanh(h b)), with h = x w": gradients(late),
-        "whether each rule of 40 doublings is called once": each_rule_once(backward),
-    }
+
+TANH = Exercise(
+    tanh,
+    probe_tanh,
+    real_tanh,
+    source="autograd.ops.trigonometric.tanh",
+    hints=(
+        "Look at the right half of the picture: the slope is 1 where tanh is 0 and falls to 0 where tanh is near 1 "
+        "or -1. Which simple function of y does that?",
+        "The slope is 1 - y². So first keep y = math.tanh(x.data) in a variable: value and rule both need it.",
+        "return Scalar(y, (x,), lambda g: (g * ...,)): the dots stand for the slope, 1 - y * y in brackets.",
+    ),
+    changes="""
+        The rule has x squared in it where the square of the result belongs: 1 - y², with y = tanh(x). At x = 2.5 yours
+        gives a slope of -5.25, and the curve never falls.
+        - 1 - y * y
+        + 1 - x.data**2
+        The derivative is right, but it is not multiplied by g, which is what has arrived from the end.
+        - g * (1 - y * y)
+        + 1 - y * y
+        1 - y is not it: at x = -1.3 that is a slope of 1.86, steeper than at 0. The text has y squared.
+        - 1 - y * y
+        + 1 - y
+        The number is right, but a rule returns a tuple, one share for each input: (g * ...,) with a comma.
+        - (g * (1 - y * y),)
+        + g * (1 - y * y)
+    """,
+)
+
+
+@TANH.right
+def tanh_by_exponentials(x):
+    up, down = math.exp(x.data), math.exp(-x.data)
+    return Scalar((up - down) / (up + down), (x,), lambda g: (4 * g / (up + down) ** 2,))
+
+
+# -- backward ----------------------------------------------------------------------------------------------------------
 
 
 class _TooManyError(Exception):
@@ -101,23 +175,29 @@ def each_rule_once(backward: Any) -> bool:
     return len(called) == len(set(called)) == 40
 
 
-# -- handloom's own, for Scalars -----------------------------------------------------------------------------------
+def probe_backward(backward: Any) -> dict[str, Any]:
+    def gradients(build: Any) -> np.ndarray:
+        x, w, b = Scalar(0.5), Scalar(-1.5), Scalar(0.25)
+        backward(build(x, w, b))
+        return np.array([x.grad, w.grad, b.grad])
 
+    def twice(x: Scalar, w: Scalar, b: Scalar) -> Scalar:
+        """h is used twice, and older than all that uses it."""
+        h = tanh(add(multiply(x, w), b))
+        return multiply(add(h, b), multiply(h, h))
 
-def real_multiply(x: Scalar, y: Scalar) -> Scalar:
-    product = Value(x.data) * Value(y.data)
-    return Scalar(product.data, (x, y), product.rule)
+    def late(x: Scalar, w: Scalar, b: Scalar) -> Scalar:
+        """A short way and a long way lead from the result to h."""
+        h = multiply(x, w)
+        return add(h, tanh(tanh(multiply(h, b))))
 
-
-def real_tanh(x: Scalar) -> Scalar:
-    leaf = Tensor(np.array(x.data), requires_grad=True)
-    y = ops.tanh(leaf)
-
-    def rule(g: float) -> tuple[Any, ...]:
-        y.backward(np.array(g))
-        return (leaf.grad,)
-
-    return Scalar(y.data, (x,), rule)
+    return {
+        "the gradient by (x, w, b) of w": gradients(lambda x, w, b: w),
+        "the gradient by (x, w, b) of tanh(x w + b)": gradients(lambda x, w, b: tanh(add(multiply(x, w), b))),
+        "the gradient by (x, w, b) of (h + b) h h, with h = tanh(x w + b)": gradients(twice),
+        "the gradient by (x, w, b) of h + tanh(tanh(h b)), with h = x w": gradients(late),
+        "whether each rule of 40 doublings is called once": each_rule_once(backward),
+    }
 
 
 def real_backward(y: Scalar) -> None:
@@ -133,42 +213,34 @@ def real_backward(y: Scalar) -> None:
         scalar.grad += float(twin.grad)
 
 
-# -- typical mistakes ----------------------------------------------------------------------------------------------
-
-
-def own_factor(x, y):
-    return Scalar(x.data * y.data, (x, y), lambda g: (g * x.data, g * y.data))
-
-
-def rule_of_the_sum(x, y):
-    return Scalar(x.data * y.data, (x, y), lambda g: (g, g))
-
-
-def product_without_g(x, y):
-    return Scalar(x.data * y.data, (x, y), lambda g: (y.data, x.data))
-
-
-def scalars_for_numbers(x, y):
-    return Scalar(x.data * y.data, (x, y), lambda g: (g * y, g * x))
-
-
-def square_of_x(x):
-    return Scalar(math.tanh(x.data), (x,), lambda g: (g * (1 - x.data**2),))
-
-
-def tanh_without_g(x):
-    y = math.tanh(x.data)
-    return Scalar(y, (x,), lambda g: (1 - y * y,))
-
-
-def derivative_not_squared(x):
-    y = math.tanh(x.data)
-    return Scalar(y, (x,), lambda g: (g * (1 - y),))
-
-
-def no_tuple(x):
-    y = math.tanh(x.data)
-    return Scalar(y, (x,), lambda g: g * (1 - y * y))
+BACKWARD = Exercise(
+    backward,
+    probe_backward,
+    real_backward,
+    source="autograd.engine_to_study.Value.backward",
+    hints=(
+        "Two steps: first find everything that y was made from (inputs of inputs of inputs), each once; then go "
+        "through it in the right order.",
+        "The right order is by falling `number`: a Scalar is always older than what is made of it, so by then all "
+        "of its shares have arrived. y itself is first, with the gradient 1.",
+        "for scalar in sorted(found, key=lambda s: -s.number): for x, share in zip(scalar.inputs, "
+        "scalar.rule(scalar.grad)): x.grad += share. Before it, `found` is a set that you fill from a list of "
+        "those that wait to be looked at.",
+    ),
+    changes="""
+        A Scalar that is used twice gets two shares, and the second one overwrites the first: add to x.grad (+=), don't
+        set it.
+        - x.grad += share
+        + x.grad = share
+        Nothing arrives anywhere: the walk begins with y, whose derivative by itself is 1. Who sets it?
+        - y.grad += 1.0
+        + pass
+        The order is turned round: the oldest come first here, when nothing has arrived for them yet. Begin with the
+        newest, the largest number.
+        - -scalar.number
+        + scalar.number
+    """,
+)
 
 
 def ancestors(y):
@@ -181,27 +253,22 @@ def ancestors(y):
     return found
 
 
-def overwrites(y):
-    y.grad = 1.0
-    for scalar in sorted(ancestors(y), key=lambda scalar: -scalar.number):
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad = share
-
-
-def no_beginning(y):
-    for scalar in sorted(ancestors(y), key=lambda scalar: -scalar.number):
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad += share
-
-
+@BACKWARD.wrong
 def nearest_first(y):
+    """The rules are called too early for a Scalar that is reached by a short way and a long one: by the short way
+    it comes up before the share of the long way has arrived. Sort by `number`.
+    """
     y.grad = 1.0
     for scalar in ancestors(y):
         for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
             x.grad += share
 
 
+@BACKWARD.wrong
 def hands_on_too_much(y, first=True):
+    """A Scalar that gets two shares hands on the first share twice: with the first call, and as part of the sum
+    with the second. Each rule should be called once, when all shares have arrived.
+    """
     if first:
         y.grad = 1.0
     for x, share in zip(y.inputs, y.rule(y.grad), strict=True):
@@ -209,14 +276,36 @@ def hands_on_too_much(y, first=True):
         hands_on_too_much(x, False)
 
 
+@BACKWARD.wrong
 def each_begins_with_one(y):
+    """Each call sets the gradient of its own y to 1, and what had arrived there is lost. Only the y that the walk
+    begins with gets 1: a loop over all Scalars is simpler here than calls of itself.
+    """
     y.grad = 1.0
     for x, share in zip(y.inputs, y.rule(y.grad), strict=True):
         x.grad += share
         each_begins_with_one(x)
 
 
+@BACKWARD.wrong
+def along_every_path(y):
+    """The gradients are right, but every path from y is walked alone, and 40 doublings have 2^40 paths. Collect
+    the Scalars first; then call each rule once, the newest first.
+    """
+
+    def hand(scalar, g):
+        scalar.grad += g
+        for x, share in zip(scalar.inputs, scalar.rule(g), strict=True):
+            hand(x, share)
+
+    hand(y, 1.0)
+
+
+@BACKWARD.wrong
 def queued_for_each_share(y):
+    """A Scalar with two shares comes up twice here, and the second time hands on the first share once more. Take
+    each once, when all of its shares have arrived: the newest first.
+    """
     y.grad = 1.0
     waiting = [y]
     while waiting:
@@ -226,28 +315,7 @@ def queued_for_each_share(y):
             waiting.append(x)
 
 
-def oldest_first(y):
-    y.grad = 1.0
-    for scalar in sorted(ancestors(y), key=lambda scalar: scalar.number):
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad += share
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def product_by_hand(x, y):
-    def rule(g):
-        return tuple(g * other.data for other in (y, x))
-
-    return Scalar(y.data * x.data, (x, y), rule)
-
-
-def tanh_by_exponentials(x):
-    up, down = math.exp(x.data), math.exp(-x.data)
-    return Scalar((up - down) / (up + down), (x,), lambda g: (4 * g / (up + down) ** 2,))
-
-
+@BACKWARD.right
 def after_all_that_use_it(y):
     """In the order of a walk in depth, turned round, instead of that of the numbers."""
     order = []
@@ -263,140 +331,3 @@ def after_all_that_use_it(y):
     for scalar in reversed(order):
         for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
             x.grad += share
-
-
-def along_every_path(y):
-    def hand(scalar, g):
-        scalar.grad += g
-        for x, share in zip(scalar.inputs, scalar.rule(g), strict=True):
-            hand(x, share)
-
-    hand(y, 1.0)
-
-
-EXERCISES = [
-    Exercise(
-        name="multiply",
-        real=real_multiply,
-        probe=probe_multiply,
-        mistakes=[
-            Mistake(
-                own_factor,
-                "The two shares are in the wrong places: x * y grows by y for each unit that x grows, so the gradient "
-                "of x has y in it, not x.",
-            ),
-            Mistake(
-                rule_of_the_sum,
-                "This is the rule of the sum. The product does not grow as fast as x does, but y times as fast.",
-            ),
-            Mistake(
-                product_without_g,
-                "The derivatives are right, but g is missing: what goes back is g, which says how much the end result "
-                "depends on this product, times each derivative.",
-            ),
-            Mistake(
-                scalars_for_numbers,
-                "g is a number, and x and y are Scalars, which can't be multiplied by `*`: their numbers are x.data "
-                "and y.data.",
-            ),
-        ],
-        hints=(
-            "Put in numbers: x = 2, y = 5. The product is 10. With x = 2.01 it is 10.05. By how many times 0.01 did it "
-            "grow?",
-            "It grew by y times as much: the derivative by x is y, and the derivative by y is x.",
-            "The shape is that of `add`: Scalar(the value, (x, y), lambda g: (g * ..., g * ...)), with y.data in the "
-            "first place and x.data in the second.",
-        ),
-        another=product_by_hand,
-        source="autograd.engine_to_study.Value.__mul__",
-    ),
-    Exercise(
-        name="tanh",
-        real=real_tanh,
-        probe=probe_tanh,
-        mistakes=[
-            Mistake(
-                square_of_x,
-                "The rule has x squared in it where the square of the result belongs: 1 - y², with y = tanh(x). At x = "
-                "2.5 yours gives a slope of -5.25, and the curve never falls.",
-            ),
-            Mistake(
-                tanh_without_g,
-                "The derivative is right, but it is not multiplied by g, which is what has arrived from the end.",
-            ),
-            Mistake(
-                derivative_not_squared,
-                "1 - y is not it: at x = -1.3 that is a slope of 1.86, steeper than at 0. The text has y squared.",
-            ),
-            Mistake(
-                no_tuple,
-                "The number is right, but a rule returns a tuple, one share for each input: (g * ...,) with a comma.",
-            ),
-        ],
-        hints=(
-            "Look at the right half of the picture: the slope is 1 where tanh is 0 and falls to 0 where tanh is near 1 "
-            "or -1. Which simple function of y does that?",
-            "The slope is 1 - y². So first keep y = math.tanh(x.data) in a variable: value and rule both need it.",
-            "return Scalar(y, (x,), lambda g: (g * ...,)): the dots stand for the slope, 1 - y * y in brackets.",
-        ),
-        another=tanh_by_exponentials,
-        source="autograd.ops.trigonometric.tanh",
-    ),
-    Exercise(
-        name="backward",
-        real=real_backward,
-        probe=probe_backward,
-        mistakes=[
-            Mistake(
-                overwrites,
-                "A Scalar that is used twice gets two shares, and the second one overwrites the first: add to x.grad "
-                "(+=), don't set it.",
-            ),
-            Mistake(
-                no_beginning,
-                "Nothing arrives anywhere: the walk begins with y, whose derivative by itself is 1. Who sets it?",
-            ),
-            Mistake(
-                nearest_first,
-                "The rules are called too early for a Scalar that is reached by a short way and a long one: by the "
-                "short way it comes up before the share of the long way has arrived. Sort by `number`.",
-            ),
-            Mistake(
-                hands_on_too_much,
-                "A Scalar that gets two shares hands on the first share twice: with the first call, and as part of "
-                "the sum with the second. Each rule should be called once, when all shares have arrived.",
-            ),
-            Mistake(
-                oldest_first,
-                "The order is turned round: the oldest come first here, when nothing has arrived for them yet. Begin "
-                "with the newest, the largest number.",
-            ),
-            Mistake(
-                each_begins_with_one,
-                "Each call sets the gradient of its own y to 1, and what had arrived there is lost. Only the y that "
-                "the walk begins with gets 1: a loop over all Scalars is simpler here than calls of itself.",
-            ),
-            Mistake(
-                along_every_path,
-                "The gradients are right, but every path from y is walked alone, and 40 doublings have 2^40 paths. "
-                "Collect the Scalars first; then call each rule once, the newest first.",
-            ),
-            Mistake(
-                queued_for_each_share,
-                "A Scalar with two shares comes up twice here, and the second time hands on the first share once "
-                "more. Take each once, when all of its shares have arrived: the newest first.",
-            ),
-        ],
-        hints=(
-            "Two steps: first find everything that y was made from (inputs of inputs of inputs), each once; then go "
-            "through it in the right order.",
-            "The right order is by falling `number`: a Scalar is always older than what is made of it, so by then all "
-            "of its shares have arrived. y itself is first, with the gradient 1.",
-            "for scalar in sorted(found, key=lambda s: -s.number): for x, share in zip(scalar.inputs, "
-            "scalar.rule(scalar.grad)): x.grad += share. Before it, `found` is a set that you fill from a list of "
-            "those that wait to be looked at.",
-        ),
-        another=after_all_that_use_it,
-        source="autograd.engine_to_study.Value.backward",
-    ),
-]

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...autograd import Tensor, ops
 from ...autograd.function import unbroadcast as real_unbroadcast
-from ..exercise import Exercise, Mistake, Wrong, need
-from .c02_shapes_solution import unbroadcast
+from ..exercise import Exercise, Wrong, need
+from .c02_shapes_solution import matmul_rule, multiply_rule, unbroadcast
 
 
 def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -24,6 +24,18 @@ def two(gradients: Any, what: str) -> tuple[Any, Any]:
     if len(need(gradients, (tuple, list), what)) != 2:
         raise Wrong(f"{what} gave {len(gradients)} results; it should give two gradients, of x and of y.")
     return gradients[0], gradients[1]
+
+
+def by_the_engine(op: Any) -> Any:
+    def rule(x: np.ndarray, y: np.ndarray, g: np.ndarray) -> tuple[Any, Any]:
+        tensors = [Tensor(array, requires_grad=True) for array in (x, y)]
+        op(*tensors).backward(g)
+        return tensors[0].grad, tensors[1].grad
+
+    return rule
+
+
+# -- unbroadcast -------------------------------------------------------------------------------------------------------
 
 
 def probe_unbroadcast(unbroadcast: Any) -> dict[str, Any]:
@@ -41,6 +53,69 @@ def probe_unbroadcast(unbroadcast: Any) -> dict[str, Any]:
     }
 
 
+UNBROADCAST = Exercise(
+    unbroadcast,
+    probe_unbroadcast,
+    real_unbroadcast,
+    source="autograd.function.unbroadcast",
+    hints=(
+        "The shape (5, 1) was broadcast to (2, 5, 3). Write them below each other, lined up at the right. Which "
+        "axes of g are the copies, and which of them has the operand itself?",
+        "Two sums. First over the axes at the front, of which there are g.ndim - len(shape); then over the axes "
+        "where `shape` has 1, with keepdims=True.",
+        "g = g.sum(axis=tuple(range(g.ndim - len(shape)))) makes the number of axes equal (an empty tuple sums "
+        "over nothing). Then the axes are tuple(i for i, size in enumerate(shape) if size == 1).",
+    ),
+    changes="""
+        The axes that the operand did not have are summed, and that is right. But an axis of size 1 was copied as well:
+        (4, 1) to (4, 3).
+        - g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
+        + g
+        reshape only arranges numbers anew, and there must be as many before as after: (4, 3) can't become (4, 1) by it.
+        The axis of size 1 was copied too, and is to be summed.
+        - g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
+        + g.reshape(shape)
+        The axes of size 1 are summed, and that is right. But the operand can have fewer axes than g; those at the front
+        of g, which it does not have, are to be summed too.
+        - g = g.sum(axis=tuple(range(missing)))
+        + pass
+        - axis for axis
+        + missing + axis for axis
+        The sums are right, but an axis of size 1 belongs to the operand, and its gradient needs it: keepdims=True in
+        that sum.
+        - , keepdims=True
+        +
+        The sums are right, but the axes that the operand never had are still there, with size 1: for them no keepdims.
+        - g = g.sum(axis=tuple(range(missing)))
+        + shape = (1,) * missing + tuple(shape)
+        This is the mean over the copies. Shares add up (chapter 1, two ways): it is the sum.
+        - .sum(
+        + .mean(
+        This takes the share of the first copy alone. Each copy has a share, and they add up.
+        - g.sum(axis=tuple(range(missing)))
+        + g[(0,) * missing]
+        - g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
+        + g[tuple(slice(0, 1) if size == 1 else slice(None) for size in shape)]
+        Shapes are lined up at the right: for (3,) and (3, 3) it is axis 0 that was missing, not axis 1.
+        - range(missing)
+        + range(len(shape), g.ndim)
+    """,
+)
+
+
+@UNBROADCAST.right
+def axis_by_axis(g, shape):
+    while g.ndim > len(shape):
+        g = g[0] if len(g) == 1 else sum(g[1:], g[0])
+    for axis, size in enumerate(shape):
+        if g.shape[axis] != size:
+            g = np.add.reduce(g, axis=axis, keepdims=True)
+    return g
+
+
+# -- multiply_rule -----------------------------------------------------------------------------------------------------
+
+
 def probe_multiply_rule(multiply_rule: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for x_shape, y_shape in (((4, 3), (4, 3)), ((4, 3), (3,)), ((4, 1), (2, 1, 3))):
@@ -51,126 +126,46 @@ def probe_multiply_rule(multiply_rule: Any) -> dict[str, Any]:
     return found
 
 
-def probe_matmul_rule(matmul_rule: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for x_shape, y_shape in (((3, 3), (3, 3)), ((2, 3), (3, 4)), ((5, 3, 3), (5, 3, 3)), ((5, 2, 3), (3, 4))):
-        x, y = numbers(x_shape, y_shape)
-        d_x, d_y = two(matmul_rule(x, y, *numbers((x @ y).shape)), "matmul_rule(x, y, g)")
-        where = f"for x {x_shape} and y {y_shape}"
-        found |= {f"the gradient of x {where}": d_x, f"the gradient of y {where}": d_y}
-    return found
+MULTIPLY_RULE = Exercise(
+    multiply_rule,
+    probe_multiply_rule,
+    by_the_engine(ops.multiply),
+    source="autograd.ops.elementwise.Multiply.backward",
+    hints=(
+        "Without copies it is chapter 1: g * y for x, and g * x for y. NumPy copies y by itself in g * y.",
+        "Both products have the shape of g. Each operand needs its own shape back: unbroadcast, with x.shape for "
+        "one and y.shape for the other.",
+        "unbroadcast(g * y, x.shape) is the gradient of x. That of y looks the same with x and y exchanged; return "
+        "both.",
+    ),
+    changes="""
+        The factors are exchanged: x * y grows y times as fast as x does, so the gradient of x has y in it.
+        - unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)
+        + unbroadcast(g * x, x.shape), unbroadcast(g * y, y.shape)
+        Right where the shapes are equal. Else a gradient has the shape of the product here, not that of its operand:
+        each is to be summed over the copies.
+        - unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)
+        + g * y, g * x
+        Summed too early: this multiplies the sum of g by the sum of the other factor. Each copy has its own share g *
+        y; first the products, then the sum.
+        - unbroadcast(g * y, x.shape)
+        + unbroadcast(g, x.shape) * unbroadcast(np.broadcast_to(y, g.shape), x.shape)
+        - unbroadcast(g * x, y.shape)
+        + unbroadcast(g, y.shape) * unbroadcast(np.broadcast_to(x, g.shape), y.shape)
+        g is summed first and multiplied then. Each copy has its own share: the sum comes last, unbroadcast(g * ...,
+        shape).
+        - unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)
+        + unbroadcast(g, x.shape) * y, unbroadcast(g, y.shape) * x
+        The factors are right, but g is missing: a share is g times the other factor.
+        - g * y
+        + np.broadcast_to(y, g.shape)
+        - g * x
+        + np.broadcast_to(x, g.shape)
+    """,
+)
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def by_the_engine(op: Any) -> Any:
-    def rule(x: np.ndarray, y: np.ndarray, g: np.ndarray) -> tuple[Any, Any]:
-        tensors = [Tensor(array, requires_grad=True) for array in (x, y)]
-        op(*tensors).backward(g)
-        return tensors[0].grad, tensors[1].grad
-
-    return rule
-
-
-# -- typical mistakes ----------------------------------------------------------------------------------------------
-
-
-def missing_axes_only(g, shape):
-    return g.sum(axis=tuple(range(g.ndim - len(shape))))
-
-
-def ones_only(g, shape):
-    extra = g.ndim - len(shape)
-    return g.sum(axis=tuple(extra + axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
-
-
-def ones_disappear(g, shape):
-    g = g.sum(axis=tuple(range(g.ndim - len(shape))))
-    return g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1))
-
-
-def nothing_disappears(g, shape):
-    full = (1,) * (g.ndim - len(shape)) + tuple(shape)
-    return g.sum(axis=tuple(axis for axis, size in enumerate(full) if size == 1), keepdims=True)
-
-
-def mean_of_the_copies(g, shape):
-    g = g.mean(axis=tuple(range(g.ndim - len(shape))))
-    return g.mean(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
-
-
-def one_copy(g, shape):
-    g = g[(0,) * (g.ndim - len(shape))]
-    return g[tuple(slice(0, 1) if size == 1 else slice(None) for size in shape)]
-
-
-def lined_up_at_the_left(g, shape):
-    g = g.sum(axis=tuple(range(len(shape), g.ndim)))
-    return g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
-
-
-def missing_axes_and_reshape(g, shape):
-    while g.ndim > len(shape):
-        g = g.sum(axis=0)
-    return g.reshape(shape)
-
-
-def own_factor(x, y, g):
-    return unbroadcast(g * x, x.shape), unbroadcast(g * y, y.shape)
-
-
-def copies_forgotten(x, y, g):
-    return g * y, g * x
-
-
-def sums_before_products(x, y, g):
-    return (
-        unbroadcast(g, x.shape) * unbroadcast(np.broadcast_to(y, g.shape), x.shape),
-        unbroadcast(g, y.shape) * unbroadcast(np.broadcast_to(x, g.shape), y.shape),
-    )
-
-
-def g_summed_first(x, y, g):
-    return unbroadcast(g, x.shape) * y, unbroadcast(g, y.shape) * x
-
-
-def without_g(x, y, g):
-    return unbroadcast(np.broadcast_to(y, g.shape), x.shape), unbroadcast(np.broadcast_to(x, g.shape), y.shape)
-
-
-def not_transposed(x, y, g):
-    return unbroadcast(g @ y, x.shape), unbroadcast(x @ g, y.shape)
-
-
-def order_exchanged(x, y, g):
-    return unbroadcast(y.swapaxes(-1, -2) @ g, x.shape), unbroadcast(g @ x.swapaxes(-1, -2), y.shape)
-
-
-def all_axes_turned(x, y, g):
-    return unbroadcast(g @ y.T, x.shape), unbroadcast(x.T @ g, y.shape)
-
-
-def stack_not_summed(x, y, g):
-    return g @ y.swapaxes(-1, -2), x.swapaxes(-1, -2) @ g
-
-
-def elementwise(x, y, g):
-    return g * y, g * x
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def axis_by_axis(g, shape):
-    while g.ndim > len(shape):
-        g = g[0] if len(g) == 1 else sum(g[1:], g[0])
-    for axis, size in enumerate(shape):
-        if g.shape[axis] != size:
-            g = np.add.reduce(g, axis=axis, keepdims=True)
-    return g
-
-
+@MULTIPLY_RULE.right
 def copy_by_copy(x, y, g):
     d_x, d_y = np.zeros(x.shape), np.zeros(y.shape)
     at_x, at_y = (
@@ -183,140 +178,66 @@ def copy_by_copy(x, y, g):
     return d_x, d_y
 
 
+# -- matmul_rule -------------------------------------------------------------------------------------------------------
+
+
+def probe_matmul_rule(matmul_rule: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for x_shape, y_shape in (((3, 3), (3, 3)), ((2, 3), (3, 4)), ((5, 3, 3), (5, 3, 3)), ((5, 2, 3), (3, 4))):
+        x, y = numbers(x_shape, y_shape)
+        d_x, d_y = two(matmul_rule(x, y, *numbers((x @ y).shape)), "matmul_rule(x, y, g)")
+        where = f"for x {x_shape} and y {y_shape}"
+        found |= {f"the gradient of x {where}": d_x, f"the gradient of y {where}": d_y}
+    return found
+
+
+MATMUL_RULE = Exercise(
+    matmul_rule,
+    probe_matmul_rule,
+    by_the_engine(ops.matmul),
+    source="autograd.ops.linalg.MatMul.backward",
+    hints=(
+        "Take x of the shape (2, 3) and y of the shape (3, 4), so g has (2, 4). Which product of g and y, one of "
+        "them transposed, has the shape (2, 3)?",
+        "The gradient of x is g yᵀ, that of y is xᵀ g. For stacks transposed is np.swapaxes(y, -1, -2).",
+        "unbroadcast(g @ np.swapaxes(y, -1, -2), x.shape) is the gradient of x; unbroadcast does nothing where the "
+        "shapes are equal already. In that of y, x stands transposed on the left of g.",
+    ),
+    changes="""
+        Nothing is transposed here. With 3 x 3 matrices the shapes fit all the same, but the sum runs over the wrong
+        index: it is row i of g times *row* p of y.
+        - np.swapaxes(y, -1, -2)
+        + y
+        - np.swapaxes(x, -1, -2)
+        + x
+        The factors are transposed as they should be but stand on the wrong side: the gradient of x is g yᵀ, that of y
+        is xᵀ g. Try the shapes (2, 3) and (3, 4).
+        - g @ np.swapaxes(y, -1, -2)
+        + np.swapaxes(y, -1, -2) @ g
+        - np.swapaxes(x, -1, -2) @ g
+        + g @ np.swapaxes(x, -1, -2)
+        Right for two matrices. For a stack .T turns round all the axes, the batch too: exchange the last two alone,
+        swapaxes(-1, -2).
+        - np.swapaxes(y, -1, -2)
+        + y.T
+        - np.swapaxes(x, -1, -2)
+        + x.T
+        Right where nothing was copied. One matrix y that serves a whole stack x gets one gradient for each of them
+        here; sum them by `unbroadcast`.
+        - unbroadcast(g @ np.swapaxes(y, -1, -2), x.shape)
+        + g @ np.swapaxes(y, -1, -2)
+        - unbroadcast(np.swapaxes(x, -1, -2) @ g, y.shape)
+        + np.swapaxes(x, -1, -2) @ g
+        This is the rule of x * y, element by element. In x @ y each number goes into a whole row or column.
+        - unbroadcast(g @ np.swapaxes(y, -1, -2), x.shape)
+        + g * y
+        - unbroadcast(np.swapaxes(x, -1, -2) @ g, y.shape)
+        + g * x
+    """,
+)
+
+
+@MATMUL_RULE.right
 def by_einsum(x, y, g):
     d_x, d_y = np.einsum("...mn,...kn->...mk", g, y), np.einsum("...mk,...mn->...kn", x, g)
     return axis_by_axis(d_x, x.shape), axis_by_axis(d_y, y.shape)
-
-
-EXERCISES = [
-    Exercise(
-        name="unbroadcast",
-        real=real_unbroadcast,
-        probe=probe_unbroadcast,
-        mistakes=[
-            Mistake(
-                missing_axes_only,
-                "The axes that the operand did not have are summed, and that is right. But an axis of size 1 was "
-                "copied as well: (4, 1) to (4, 3).",
-            ),
-            Mistake(
-                missing_axes_and_reshape,
-                "reshape only arranges numbers anew, and there must be as many before as after: (4, 3) can't become "
-                "(4, 1) by it. The axis of size 1 was copied too, and is to be summed.",
-            ),
-            Mistake(
-                ones_only,
-                "The axes of size 1 are summed, and that is right. But the operand can have fewer axes than g; those "
-                "at the front of g, which it does not have, are to be summed too.",
-            ),
-            Mistake(
-                ones_disappear,
-                "The sums are right, but an axis of size 1 belongs to the operand, and its gradient needs it: "
-                "keepdims=True in that sum.",
-            ),
-            Mistake(
-                nothing_disappears,
-                "The sums are right, but the axes that the operand never had are still there, with size 1: for them "
-                "no keepdims.",
-            ),
-            Mistake(
-                mean_of_the_copies,
-                "This is the mean over the copies. Shares add up (chapter 1, two ways): it is the sum.",
-            ),
-            Mistake(
-                one_copy,
-                "This takes the share of the first copy alone. Each copy has a share, and they add up.",
-            ),
-            Mistake(
-                lined_up_at_the_left,
-                "Shapes are lined up at the right: for (3,) and (3, 3) it is axis 0 that was missing, not axis 1.",
-            ),
-        ],
-        hints=(
-            "The shape (5, 1) was broadcast to (2, 5, 3). Write them below each other, lined up at the right. Which "
-            "axes of g are the copies, and which of them has the operand itself?",
-            "Two sums. First over the axes at the front, of which there are g.ndim - len(shape); then over the axes "
-            "where `shape` has 1, with keepdims=True.",
-            "g = g.sum(axis=tuple(range(g.ndim - len(shape)))) makes the number of axes equal (an empty tuple sums "
-            "over nothing). Then the axes are tuple(i for i, size in enumerate(shape) if size == 1).",
-        ),
-        another=axis_by_axis,
-        source="autograd.function.unbroadcast",
-    ),
-    Exercise(
-        name="multiply_rule",
-        real=by_the_engine(ops.multiply),
-        probe=probe_multiply_rule,
-        mistakes=[
-            Mistake(
-                own_factor,
-                "The factors are exchanged: x * y grows y times as fast as x does, so the gradient of x has y in it.",
-            ),
-            Mistake(
-                copies_forgotten,
-                "Right where the shapes are equal. Else a gradient has the shape of the product here, not that of its "
-                "operand: each is to be summed over the copies.",
-            ),
-            Mistake(
-                sums_before_products,
-                "Summed too early: this multiplies the sum of g by the sum of the other factor. Each copy has its own "
-                "share g * y; first the products, then the sum.",
-            ),
-            Mistake(
-                g_summed_first,
-                "g is summed first and multiplied then. Each copy has its own share: the sum comes last, "
-                "unbroadcast(g * ..., shape).",
-            ),
-            Mistake(without_g, "The factors are right, but g is missing: a share is g times the other factor."),
-        ],
-        hints=(
-            "Without copies it is chapter 1: g * y for x, and g * x for y. NumPy copies y by itself in g * y.",
-            "Both products have the shape of g. Each operand needs its own shape back: unbroadcast, with x.shape for "
-            "one and y.shape for the other.",
-            "unbroadcast(g * y, x.shape) is the gradient of x. That of y looks the same with x and y exchanged; return "
-            "both.",
-        ),
-        another=copy_by_copy,
-        source="autograd.ops.elementwise.Multiply.backward",
-    ),
-    Exercise(
-        name="matmul_rule",
-        real=by_the_engine(ops.matmul),
-        probe=probe_matmul_rule,
-        mistakes=[
-            Mistake(
-                not_transposed,
-                "Nothing is transposed here. With 3 x 3 matrices the shapes fit all the same, but the sum runs over "
-                "the wrong index: it is row i of g times *row* p of y.",
-            ),
-            Mistake(
-                order_exchanged,
-                "The factors are transposed as they should be but stand on the wrong side: the gradient of x is g yᵀ, "
-                "that of y is xᵀ g. Try the shapes (2, 3) and (3, 4).",
-            ),
-            Mistake(
-                all_axes_turned,
-                "Right for two matrices. For a stack .T turns round all the axes, the batch too: exchange the last "
-                "two alone, swapaxes(-1, -2).",
-            ),
-            Mistake(
-                stack_not_summed,
-                "Right where nothing was copied. One matrix y that serves a whole stack x gets one gradient for each "
-                "of them here; sum them by `unbroadcast`.",
-            ),
-            Mistake(
-                elementwise,
-                "This is the rule of x * y, element by element. In x @ y each number goes into a whole row or column.",
-            ),
-        ],
-        hints=(
-            "Take x of the shape (2, 3) and y of the shape (3, 4), so g has (2, 4). Which product of g and y, one of "
-            "them transposed, has the shape (2, 3)?",
-            "The gradient of x is g yᵀ, that of y is xᵀ g. For stacks transposed is np.swapaxes(y, -1, -2).",
-            "unbroadcast(g @ np.swapaxes(y, -1, -2), x.shape) is the gradient of x; unbroadcast does nothing where the "
-            "shapes are equal already. In that of y, x stands transposed on the left of g.",
-        ),
-        another=by_einsum,
-        source="autograd.ops.linalg.MatMul.backward",
-    ),
-]

@@ -8,16 +8,17 @@ from typing import Any
 
 from ...tokenizer.bpe_encoder import BPEEncoder
 from ...tokenizer.bpe_reference import merge_pair, train_reference
-from ..exercise import Exercise, Mistake, need
-from .c04_tokens_solution import count_pairs, merge, train
+from ..exercise import Exercise, need
+from .c04_tokens_solution import count_pairs, encode, merge, train
 
 WORDS = {"low": 5, "lower": 2, "newest": 6, "widest": 3, "newer": 1, "aaaa": 2}
-TIES = {"ba": 2, "cd": 2, "ab": 2, "abcd": 1, "dab": 1, "zz": 1}
-TOWER = {"low": 7, "we": 6, "wer": 5, "lo": 1, "rest": 3, "est": 2}
 
 
 def as_tokens(words: dict[str, int]) -> dict[tuple[int, ...], int]:
     return {tuple(word.encode()): often for word, often in words.items()}
+
+
+# -- count_pairs -------------------------------------------------------------------------------------------------------
 
 
 def probe_count_pairs(count_pairs: Any) -> dict[str, Any]:
@@ -32,6 +33,74 @@ def probe_count_pairs(count_pairs: Any) -> dict[str, Any]:
         "the count of the pairs in `aaa`, twice": counts({"aaa": 2}),
         "the count of the pairs in all words of the test": counts(WORDS),
     }
+
+
+def real_count_pairs(words: Any) -> dict[Any, int]:
+    """What `train_reference` counts before its first merge."""
+    counts: Counter[Any] = Counter()
+    for tokens, often in words.items():
+        for pair in pairwise(tokens):
+            counts[pair] += often
+    return dict(counts)
+
+
+COUNT_PAIRS = Exercise(
+    count_pairs,
+    probe_count_pairs,
+    real_count_pairs,
+    source="tokenizer.bpe_reference.train_reference",
+    hints=(
+        "Two loops: for tokens, often in words.items(), and inside over the neighbours in `tokens`.",
+        "pairwise((1, 2, 3)) gives (1, 2) and (2, 3). A Counter is a dictionary that begins with 0 everywhere.",
+        "counts = Counter(), and in the inner loop counts[pair] += often. Return counts.",
+    ),
+    changes="""
+        Each word counts once here. `words` says how often it occurs, and its pairs occur as often.
+        - += often
+        + += 1
+        A pair that stands twice in a word, as (a, n) in `anan`, counts once here. It should count twice.
+        - in pairwise(tokens)
+        + in set(pairwise(tokens))
+        These are counts of single tokens. Two neighbours together, (left, right), count.
+        - for pair in pairwise(tokens)
+        + for pair in tokens
+    """,
+)
+
+
+@COUNT_PAIRS.wrong
+def across_words(words):
+    """The end of a word and the beginning of the next are counted as a pair: no pair reaches across words."""
+    text = [token for tokens, often in words.items() for _ in range(often) for token in tokens]
+    return Counter(pairwise(text))
+
+
+@COUNT_PAIRS.wrong
+def not_overlapping(words):
+    """In `aaa` the pair (a, a) stands at two places, and both count, though they share the middle one."""
+    counts = Counter()
+    for tokens, often in words.items():
+        last = None
+        for i, pair in enumerate(pairwise(tokens)):
+            if pair[0] == pair[1] and last == (i - 1, pair):
+                last = None
+                continue
+            counts[pair] += often
+            last = (i, pair)
+    return counts
+
+
+@COUNT_PAIRS.right
+def by_dictionary(words):
+    counts = {}
+    for tokens in words:
+        for i in range(len(tokens) - 1):
+            pair = (tokens[i], tokens[i + 1])
+            counts[pair] = counts.get(pair, 0) + words[tokens]
+    return counts
+
+
+# -- merge -------------------------------------------------------------------------------------------------------------
 
 
 def probe_merge(merge: Any) -> dict[str, Any]:
@@ -51,6 +120,64 @@ def probe_merge(merge: Any) -> dict[str, Any]:
     }
 
 
+def real_merge(tokens: Any, pair: Any, new: int) -> tuple[int, ...]:
+    return tuple(merge_pair(list(tokens), pair, new))
+
+
+MERGE = Exercise(
+    merge,
+    probe_merge,
+    real_merge,
+    source="tokenizer.bpe_reference.merge_pair",
+    hints=(
+        "A `for` can't skip a token. A `while` with a counter i can: i += 2 behind a pair, else i += 1.",
+        "tokens[i : i + 2] is the next two as a tuple, and at the end, where there is only one, a tuple of one, "
+        "which is no pair: no test for the end is needed.",
+        "if tokens[i : i + 2] == pair: append new, i += 2; else append tokens[i], i += 1. As long as "
+        "i < len(tokens). Return a tuple.",
+    ),
+    changes="""
+        The first one is merged and the others are not: go on behind it, to the end.
+        - == pair
+        + == pair and new not in out
+        Behind a pair go on by two: its second token is used up, and stands in your result once more.
+        - 2 if found else 1
+        + 1
+        tokens[i + 1] does not exist for the last token. Either test for the end, or compare a slice, tokens[i : i + 2]
+        == pair, which may be shorter.
+        - tokens[i : i + 2] == pair
+        + tokens[i] == pair[0] and tokens[i + 1] == pair[1]
+        The last token is lost if no pair ends there: when the walk stands at it, it has no neighbour, and is to be
+        copied.
+        - while i < len(tokens)
+        + while i < len(tokens) - 1
+    """,
+)
+
+
+@MERGE.wrong
+def from_the_right(tokens, pair, new):
+    """Right but for one thing: in (1, 1, 1) the left pair is merged, which gives (256, 1), not (1, 256)."""
+    return merge(tokens[::-1], pair[::-1], new)[::-1]
+
+
+@MERGE.right
+def by_looking_back(tokens, pair, new):
+    out = []
+    for token in tokens:
+        if out and out[-1] == pair[0] and token == pair[1]:
+            out[-1] = new
+        else:
+            out.append(token)
+    return tuple(out)
+
+
+# -- train -------------------------------------------------------------------------------------------------------------
+
+
+TIES = {"ba": 2, "cd": 2, "ab": 2, "abcd": 1, "dab": 1, "zz": 1}
+
+
 def probe_train(train: Any) -> dict[str, Any]:
     def pairs(words: dict[str, int], merges: int) -> list[Any]:
         found = need(train(as_tokens(words), merges), (list, tuple), "train(words, merges)")
@@ -63,6 +190,93 @@ def probe_train(train: Any) -> dict[str, Any]:
         "the merges of the word `abc`, once, of which 10 are wanted": pairs({"abc": 1}, 10),
         "20 merges": pairs(WORDS, 20),
     }
+
+
+def real_train(words: Any, merges: int) -> list[Any]:
+    vocabulary = [chr(0x4E00 + byte) for byte in range(256)]
+    spelt = {bytes(tokens): often for tokens, often in words.items()}
+    return list(train_reference(spelt, vocabulary, list(range(256)), 256 + merges))
+
+
+TRAIN = Exercise(
+    train,
+    probe_train,
+    real_train,
+    source="tokenizer.bpe_reference.train_reference",
+    hints=(
+        "A loop of four steps: count_pairs; stop if there are none; choose; merge in all words. The words are a "
+        "dictionary again: {merge(tokens, pair, new): often for tokens, often in words.items()}.",
+        "To choose by two things at once, compare tuples: the smallest (-count, pair) is the most frequent pair, "
+        "and among those the one with the smallest numbers.",
+        "pair = min(counts, key=lambda pair: (-counts[pair], pair)). The new token is 256 + the number of merges "
+        "so far.",
+    ),
+    changes="""
+        Ties go to the pair that was counted first, which depends on the order of the text. The rule: of equally
+        frequent pairs the one with the smaller numbers.
+        - min(counts, key=lambda pair: (-counts[pair], pair))
+        + max(counts, key=counts.get)
+        Of equally frequent pairs this takes the one with the larger numbers: max by (count, pair). Turn the sign of the
+        count and take the min.
+        - min(counts, key=lambda pair: (-counts[pair], pair))
+        + max(counts, key=lambda pair: (counts[pair], pair))
+        This merges the rarest pair each time: min by the count. Take the most frequent one.
+        - -counts[pair]
+        + counts[pair]
+        The same pair is found each time: merge it in all words before you count again.
+        - words = {merge(tokens, pair, 256 + len(found)): often for tokens, often in words.items()}
+        + pass
+        When every word is one token no pair is left, and there is nothing to choose: stop then, with the merges that
+        you have.
+        - while len(found) < merges and (counts := count_pairs(words)):
+        + for _ in range(merges):
+        +     counts = count_pairs(words)
+        When every word is one token no pair is left, and max() of nothing is an error: stop then. And max by the count
+        alone leaves ties to chance.
+        - while len(found) < merges and (counts := count_pairs(words)):
+        + for _ in range(merges):
+        +     counts = count_pairs(words)
+        - min(counts, key=lambda pair: (-counts[pair], pair))
+        + max(counts, key=counts.get)
+        The pairs are right, their numbers are one too high: the first merge makes token 256.
+        - 256 + len(found)
+        + 257 + len(found)
+    """,
+)
+
+
+@TRAIN.wrong
+def counted_once(words, merges):
+    """The pairs are counted once, at the beginning. But each merge makes new pairs and takes others away: count
+    again after each.
+    """
+    counts = count_pairs(words)
+    return sorted(counts, key=lambda pair: (-counts[pair], pair))[:merges]
+
+
+def dict_of(texts: Any) -> dict[Any, int]:
+    counts: Counter[Any] = Counter()
+    for tokens, often in texts:
+        counts[tuple(tokens)] += often
+    return counts
+
+
+@TRAIN.right
+def sorted_by_count(words, merges):
+    texts, found = [(list(tokens), often) for tokens, often in words.items()], []
+    for new in range(256, 256 + merges):
+        counts = sorted((-often, pair) for pair, often in by_dictionary(dict_of(texts)).items())
+        if not counts:
+            break
+        found.append(counts[0][1])
+        texts = [(by_looking_back(tokens, found[-1], new), often) for tokens, often in texts]
+    return found
+
+
+# -- encode ------------------------------------------------------------------------------------------------------------
+
+
+TOWER = {"low": 7, "we": 6, "wer": 5, "lo": 1, "rest": 3, "est": 2}
 
 
 def probe_encode(encode: Any) -> dict[str, Any]:
@@ -82,167 +296,30 @@ def probe_encode(encode: Any) -> dict[str, Any]:
     }
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def real_count_pairs(words: Any) -> dict[Any, int]:
-    """What `train_reference` counts before its first merge."""
-    counts: Counter[Any] = Counter()
-    for tokens, often in words.items():
-        for pair in pairwise(tokens):
-            counts[pair] += often
-    return dict(counts)
-
-
-def real_merge(tokens: Any, pair: Any, new: int) -> tuple[int, ...]:
-    return tuple(merge_pair(list(tokens), pair, new))
-
-
-def real_train(words: Any, merges: int) -> list[Any]:
-    vocabulary = [chr(0x4E00 + byte) for byte in range(256)]
-    spelt = {bytes(tokens): often for tokens, often in words.items()}
-    return list(train_reference(spelt, vocabulary, list(range(256)), 256 + merges))
-
-
 def real_encode(tokens: Any, merges: Any) -> list[int]:
     ids = list(range(256 + len(merges)))
     return list(BPEEncoder(merges, ids[256:], ids[:256]).encode(bytes(tokens)))
 
 
-# -- typical mistakes ----------------------------------------------------------------------------------------------
-
-
-def each_word_once(words):
-    return Counter(pair for tokens in words for pair in pairwise(tokens))
-
-
-def once_a_word(words):
-    counts = Counter()
-    for tokens, often in words.items():
-        for pair in set(pairwise(tokens)):
-            counts[pair] += often
-    return counts
-
-
-def across_words(words):
-    text = [token for tokens, often in words.items() for _ in range(often) for token in tokens]
-    return Counter(pairwise(text))
-
-
-def not_overlapping(words):
-    counts = Counter()
-    for tokens, often in words.items():
-        last = None
-        for i, pair in enumerate(pairwise(tokens)):
-            if pair[0] == pair[1] and last == (i - 1, pair):
-                last = None
-                continue
-            counts[pair] += often
-            last = (i, pair)
-    return counts
-
-
-def single_tokens(words):
-    counts = Counter()
-    for tokens, often in words.items():
-        for token in tokens:
-            counts[token] += often
-    return counts
-
-
-def first_only(tokens, pair, new):
-    for i in range(len(tokens) - 1):
-        if tokens[i : i + 2] == pair:
-            return (*tokens[:i], new, *tokens[i + 2 :])
-    return tokens
-
-
-def from_the_right(tokens, pair, new):
-    return merge(tokens[::-1], pair[::-1], new)[::-1]
-
-
-def goes_on_by_one(tokens, pair, new):
-    out = []
-    for i in range(len(tokens)):
-        if tokens[i : i + 2] == pair:
-            out.append(new)
-        else:
-            out.append(tokens[i])
-    return tuple(out)
-
-
-def last_one_lost(tokens, pair, new):
-    out, i = [], 0
-    while i < len(tokens) - 1:
-        found = tokens[i : i + 2] == pair
-        out.append(new if found else tokens[i])
-        i += 2 if found else 1
-    return tuple(out)
-
-
-def looks_behind_the_end(tokens, pair, new):
-    out, i = [], 0
-    while i < len(tokens):
-        found = tokens[i] == pair[0] and tokens[i + 1] == pair[1]
-        out.append(new if found else tokens[i])
-        i += 2 if found else 1
-    return tuple(out)
-
-
-def trained(choose: Any) -> Any:
-    def answer(words, merges):
-        found = []
-        while len(found) < merges and (counts := count_pairs(words)):
-            pair = choose(counts)
-            words = {merge(tokens, pair, 256 + len(found)): often for tokens, often in words.items()}
-            found.append(pair)
-        return found
-
-    return answer
-
-
-first_seen = trained(lambda counts: max(counts, key=counts.get))
-larger_numbers = trained(lambda counts: max(counts, key=lambda pair: (counts[pair], pair)))
-rarest = trained(lambda counts: min(counts, key=lambda pair: (counts[pair], pair)))
-
-
-def counted_once(words, merges):
-    counts = count_pairs(words)
-    return sorted(counts, key=lambda pair: (-counts[pair], pair))[:merges]
-
-
-def not_merged(words, merges):
-    counts = count_pairs(words)
-    return [min(counts, key=lambda pair: (-counts[pair], pair)) for _ in range(merges)]
-
-
-def without_an_end(words, merges):
-    found = []
-    for number in range(merges):
-        counts = count_pairs(words)
-        pair = min(counts, key=lambda pair: (-counts[pair], pair))
-        words = {merge(tokens, pair, 256 + number): often for tokens, often in words.items()}
-        found.append(pair)
-    return found
-
-
-def ties_and_no_end(words, merges):
-    found = []
-    for number in range(merges):
-        counts = count_pairs(words)
-        pair = max(counts, key=counts.get)
-        words = {merge(tokens, pair, 256 + number): often for tokens, often in words.items()}
-        found.append(pair)
-    return found
-
-
-def numbered_from_257(words, merges):
-    found = []
-    while len(found) < merges and (counts := count_pairs(words)):
-        pair = min(counts, key=lambda pair: (-counts[pair], pair))
-        found.append(pair)
-        words = {merge(tokens, pair, 256 + len(found)): often for tokens, often in words.items()}
-    return found
+ENCODE = Exercise(
+    encode,
+    probe_encode,
+    real_encode,
+    source="tokenizer.bpe_encoder.BPEEncoder.encode",
+    hints=(
+        "You need nothing but `merge`, in a loop over the merges.",
+        "enumerate(merges) gives each pair with its number, from 0: the token that it makes is 256 + number.",
+        "for number, pair in enumerate(merges): tokens = merge(tokens, pair, 256 + number). Return tokens.",
+    ),
+    changes="""
+        The merges are applied from the last to the first, but later ones need what earlier ones make.
+        - enumerate(merges)
+        + reversed(list(enumerate(merges)))
+        All merges make the same token. Each has its own number: 256 for the first, 257 for the second.
+        - 256 + number
+        + 256
+    """,
+)
 
 
 def spelling(merges: Any) -> dict[int, bytes]:
@@ -252,7 +329,11 @@ def spelling(merges: Any) -> dict[int, bytes]:
     return texts
 
 
+@ENCODE.wrong
 def longest_token(tokens, merges):
+    """This takes the longest token that fits, from the left. The merges don't work like that: an earlier merge
+    takes the w away from `low`. Apply them in their order.
+    """
     known = {text: token for token, text in spelling(merges).items()}
     word, out = bytes(tokens), []
     while word:
@@ -262,7 +343,11 @@ def longest_token(tokens, merges):
     return out
 
 
+@ENCODE.wrong
 def leftmost_first(tokens, merges):
+    """This merges the leftmost pair that it finds. Which pair is merged is decided by the order of the merges:
+    first the first one, wherever it stands.
+    """
     tokens, i = list(tokens), 0
     while i < len(tokens) - 1:
         pair = (tokens[i], tokens[i + 1])
@@ -274,58 +359,7 @@ def leftmost_first(tokens, merges):
     return tokens
 
 
-def last_merge_first(tokens, merges):
-    for number, pair in reversed(list(enumerate(merges))):
-        tokens = merge(tokens, pair, 256 + number)
-    return tokens
-
-
-def one_number_for_all(tokens, merges):
-    for pair in merges:
-        tokens = merge(tokens, pair, 256)
-    return tokens
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def by_dictionary(words):
-    counts = {}
-    for tokens in words:
-        for i in range(len(tokens) - 1):
-            pair = (tokens[i], tokens[i + 1])
-            counts[pair] = counts.get(pair, 0) + words[tokens]
-    return counts
-
-
-def by_looking_back(tokens, pair, new):
-    out = []
-    for token in tokens:
-        if out and out[-1] == pair[0] and token == pair[1]:
-            out[-1] = new
-        else:
-            out.append(token)
-    return tuple(out)
-
-
-def sorted_by_count(words, merges):
-    texts, found = [(list(tokens), often) for tokens, often in words.items()], []
-    for new in range(256, 256 + merges):
-        counts = sorted((-often, pair) for pair, often in by_dictionary(dict_of(texts)).items())
-        if not counts:
-            break
-        found.append(counts[0][1])
-        texts = [(by_looking_back(tokens, found[-1], new), often) for tokens, often in texts]
-    return found
-
-
-def dict_of(texts: Any) -> dict[Any, int]:
-    counts: Counter[Any] = Counter()
-    for tokens, often in texts:
-        counts[tuple(tokens)] += often
-    return counts
-
-
+@ENCODE.right
 def lowest_rank(tokens, merges):
     """Always the pair that was merged earliest in training."""
     ranks = {tuple(pair): rank for rank, pair in enumerate(merges)}
@@ -335,153 +369,3 @@ def lowest_rank(tokens, merges):
             break
         tokens = merge(tuple(tokens), tuple(merges[rank]), 256 + rank)
     return tokens
-
-
-EXERCISES = [
-    Exercise(
-        name="count_pairs",
-        real=real_count_pairs,
-        probe=probe_count_pairs,
-        mistakes=[
-            Mistake(
-                each_word_once,
-                "Each word counts once here. `words` says how often it occurs, and its pairs occur as often.",
-            ),
-            Mistake(
-                once_a_word,
-                "A pair that stands twice in a word, as (a, n) in `anan`, counts once here. It should count twice.",
-            ),
-            Mistake(
-                across_words,
-                "The end of a word and the beginning of the next are counted as a pair: no pair reaches across words.",
-            ),
-            Mistake(
-                not_overlapping,
-                "In `aaa` the pair (a, a) stands at two places, and both count, though they share the middle one.",
-            ),
-            Mistake(single_tokens, "These are counts of single tokens. Two neighbours together, (left, right), count."),
-        ],
-        hints=(
-            "Two loops: for tokens, often in words.items(), and inside over the neighbours in `tokens`.",
-            "pairwise((1, 2, 3)) gives (1, 2) and (2, 3). A Counter is a dictionary that begins with 0 everywhere.",
-            "counts = Counter(), and in the inner loop counts[pair] += often. Return counts.",
-        ),
-        another=by_dictionary,
-        source="tokenizer.bpe_reference.train_reference",
-    ),
-    Exercise(
-        name="merge",
-        real=real_merge,
-        probe=probe_merge,
-        mistakes=[
-            Mistake(first_only, "The first one is merged and the others are not: go on behind it, to the end."),
-            Mistake(
-                from_the_right,
-                "Right but for one thing: in (1, 1, 1) the left pair is merged, which gives (256, 1), not (1, 256).",
-            ),
-            Mistake(
-                goes_on_by_one,
-                "Behind a pair go on by two: its second token is used up, and stands in your result once more.",
-            ),
-            Mistake(
-                looks_behind_the_end,
-                "tokens[i + 1] does not exist for the last token. Either test for the end, or compare a slice, "
-                "tokens[i : i + 2] == pair, which may be shorter.",
-            ),
-            Mistake(
-                last_one_lost,
-                "The last token is lost if no pair ends there: when the walk stands at it, it has no neighbour, and is "
-                "to be copied.",
-            ),
-        ],
-        hints=(
-            "A `for` can't skip a token. A `while` with a counter i can: i += 2 behind a pair, else i += 1.",
-            "tokens[i : i + 2] is the next two as a tuple, and at the end, where there is only one, a tuple of one, "
-            "which is no pair: no test for the end is needed.",
-            "if tokens[i : i + 2] == pair: append new, i += 2; else append tokens[i], i += 1. As long as "
-            "i < len(tokens). Return a tuple.",
-        ),
-        another=by_looking_back,
-        source="tokenizer.bpe_reference.merge_pair",
-    ),
-    Exercise(
-        name="train",
-        real=real_train,
-        probe=probe_train,
-        mistakes=[
-            Mistake(
-                first_seen,
-                "Ties go to the pair that was counted first, which depends on the order of the text. The rule: of "
-                "equally frequent pairs the one with the smaller numbers.",
-            ),
-            Mistake(
-                larger_numbers,
-                "Of equally frequent pairs this takes the one with the larger numbers: max by (count, pair). Turn the "
-                "sign of the count and take the min.",
-            ),
-            Mistake(rarest, "This merges the rarest pair each time: min by the count. Take the most frequent one."),
-            Mistake(
-                counted_once,
-                "The pairs are counted once, at the beginning. But each merge makes new pairs and takes others away: "
-                "count again after each.",
-            ),
-            Mistake(not_merged, "The same pair is found each time: merge it in all words before you count again."),
-            Mistake(
-                without_an_end,
-                "When every word is one token no pair is left, and there is nothing to choose: stop then, with the "
-                "merges that you have.",
-            ),
-            Mistake(
-                ties_and_no_end,
-                "When every word is one token no pair is left, and max() of nothing is an error: stop then. And max by "
-                "the count alone leaves ties to chance.",
-            ),
-            Mistake(
-                numbered_from_257,
-                "The pairs are right, their numbers are one too high: the first merge makes token 256.",
-            ),
-        ],
-        hints=(
-            "A loop of four steps: count_pairs; stop if there are none; choose; merge in all words. The words are a "
-            "dictionary again: {merge(tokens, pair, new): often for tokens, often in words.items()}.",
-            "To choose by two things at once, compare tuples: the smallest (-count, pair) is the most frequent pair, "
-            "and among those the one with the smallest numbers.",
-            "pair = min(counts, key=lambda pair: (-counts[pair], pair)). The new token is 256 + the number of merges "
-            "so far.",
-        ),
-        another=sorted_by_count,
-        source="tokenizer.bpe_reference.train_reference",
-    ),
-    Exercise(
-        name="encode",
-        real=real_encode,
-        probe=probe_encode,
-        mistakes=[
-            Mistake(
-                longest_token,
-                "This takes the longest token that fits, from the left. The merges don't work like that: an earlier "
-                "merge takes the w away from `low`. Apply them in their order.",
-            ),
-            Mistake(
-                leftmost_first,
-                "This merges the leftmost pair that it finds. Which pair is merged is decided by the order of the "
-                "merges: first the first one, wherever it stands.",
-            ),
-            Mistake(
-                last_merge_first,
-                "The merges are applied from the last to the first, but later ones need what earlier ones make.",
-            ),
-            Mistake(
-                one_number_for_all,
-                "All merges make the same token. Each has its own number: 256 for the first, 257 for the second.",
-            ),
-        ],
-        hints=(
-            "You need nothing but `merge`, in a loop over the merges.",
-            "enumerate(merges) gives each pair with its number, from 0: the token that it makes is 256 + number.",
-            "for number, pair in enumerate(merges): tokens = merge(tokens, pair, 256 + number). Return tokens.",
-        ),
-        another=lowest_rank,
-        source="tokenizer.bpe_encoder.BPEEncoder.encode",
-    ),
-]

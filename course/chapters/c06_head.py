@@ -8,8 +8,8 @@ import numpy as np
 
 from ...autograd import ops
 from ...autograd.ops.attention import MaskSpec
-from ..exercise import Exercise, Mistake
-from .c06_head_solution import attend
+from ..exercise import Exercise
+from .c06_head_solution import attend, causal_mask, masked_attend, padding_mask
 
 RNG_SEED = 6
 
@@ -19,9 +19,7 @@ def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [rng.standard_normal(shape) for shape in shapes]
 
 
-def softmax(scores, axis=1):
-    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
+# -- attend ------------------------------------------------------------------------------------------------------------
 
 
 def probe_attend(attend: Any) -> dict[str, Any]:
@@ -33,6 +31,61 @@ def probe_attend(attend: Any) -> dict[str, Any]:
     }
 
 
+def real_attend(q: Any, k: Any, v: Any) -> np.ndarray:
+    return real_masked_attend(q, k, v, None)
+
+
+ATTEND = Exercise(
+    attend,
+    probe_attend,
+    real_attend,
+    source="autograd.ops.attention.attention_plain",
+    hints=(
+        "All scores at once are one product of matrices: row i of q with row j of k, for all i and j. Which of the "
+        "two must be transposed?",
+        "scores = q @ k.T / np.sqrt(q.shape[1]), of the shape (queries, keys). For the softmax take the maximum "
+        "off each row, then exp, then divide by the sum of each row, both with axis=1, keepdims=True.",
+        "The weights have the shape (queries, keys), the values (keys, e): weights @ v is the output.",
+    ),
+    changes="""
+        The scores are not divided by sqrt(d), so the weights are too sharp.
+        - / np.sqrt(q.shape[1])
+        +
+        The scores are divided by d, and the text divides by its square root: the spread of a sum of d products grows as
+        sqrt(d), not as d.
+        - np.sqrt(q.shape[1])
+        + q.shape[1]
+        len(q) is the number of queries. d is how many numbers one query has: q.shape[1].
+        - q.shape[1]
+        + len(q)
+        The softmax runs down the columns (axis 0), so the queries share out each key. Each query should share out its
+        attention among the keys: rows sum to 1, axis 1.
+        - axis=1
+        + axis=0
+        All weights together sum to 1. Each row for itself should: sum with axis=1, keepdims=True.
+        - axis=1, keepdims=True
+        +
+        The formula is right, but exp(1000) is infinity, and infinity over infinity is NaN. Take the largest score off
+        each row first: the weights stay the same.
+        - scores - scores.max(axis=1, keepdims=True)
+        + scores
+    """,
+)
+
+
+@ATTEND.right
+def query_by_query(q, k, v):
+    rows = []
+    for query in q:
+        scores = np.array([query @ key for key in k]) / len(query) ** 0.5
+        weights = np.exp(scores - np.logaddexp.reduce(scores))
+        rows.append(sum(weight * value for weight, value in zip(weights, v, strict=True)))
+    return np.stack(rows)
+
+
+# -- causal_mask -------------------------------------------------------------------------------------------------------
+
+
 def probe_causal_mask(causal_mask: Any) -> dict[str, Any]:
     return {
         "the mask of 4 queries and 4 keys": causal_mask(4, 4),
@@ -40,8 +93,91 @@ def probe_causal_mask(causal_mask: Any) -> dict[str, Any]:
     }
 
 
+def real_causal_mask(queries: int, keys: int) -> np.ndarray:
+    return MaskSpec(queries, keys, causal=True).as_mask()[0, 0]
+
+
+CAUSAL_MASK = Exercise(
+    causal_mask,
+    probe_causal_mask,
+    real_causal_mask,
+    source="autograd.ops.attention.MaskSpec.as_mask",
+    hints=(
+        "Draw the mask for 2 queries and 5 keys on paper: the last row is all True.",
+        "Query i stands at the position i + keys - queries. It may look at the key j if j <= that.",
+        "Positions of queries as a column, np.arange(queries)[:, None] + keys - queries, those of keys as a row, "
+        "np.arange(keys): comparing the two makes the whole table.",
+    ),
+    changes="""
+        Each query sees what came before it and not itself: the first one then sees nothing at all. Its own position
+        belongs to it: <= in place of <.
+        - <=
+        + <
+        Right for as many queries as keys. With 2 queries and 5 keys the queries are the *last* two words, and yours are
+        the first two: query i stands at i + keys - queries.
+        - + keys - queries
+        +
+        This is the other half: each query sees itself and what comes after it.
+        - <=
+        + >=
+        True marks what is forbidden here. In handloom True means: may look.
+        - <=
+        + >
+    """,
+)
+
+
+@CAUSAL_MASK.right
+def triangle(queries, keys):
+    return np.tri(queries, keys, keys - queries, dtype=bool)
+
+
+# -- padding_mask ------------------------------------------------------------------------------------------------------
+
+
 def probe_padding_mask(padding_mask: Any) -> dict[str, Any]:
     return {"the mask of the lengths 3, 5 and 1 with 5 keys": padding_mask(np.array([3, 5, 1]), 5)}
+
+
+def real_padding_mask(lengths: Any, keys: int) -> np.ndarray:
+    return MaskSpec(1, keys, key_lengths=lengths).as_mask()[:, 0, 0]
+
+
+PADDING_MASK = Exercise(
+    padding_mask,
+    probe_padding_mask,
+    real_padding_mask,
+    source="autograd.ops.attention.MaskSpec.as_mask",
+    hints=(
+        "The row for the length 3 and 5 keys is True, True, True, False, False. Which comparison of 0, 1, 2, 3, 4 "
+        "with 3 gives it?",
+        "np.arange(keys) < 3 is one row. For all lengths at once they must stand in a column.",
+        "A column is lengths[:, None]; comparing a row (keys,) with a column (batch, 1) gives (batch, keys).",
+    ),
+    changes="""
+        One key too many in each row: positions count from 0, so length 3 means 0, 1, 2.
+        - <
+        + <=
+        True marks the padding here. In handloom True means: may be looked at.
+        - <
+        + >=
+        Positions and lengths are both rows here, and NumPy lines them up with each other. Make the lengths a column
+        (chapter 2).
+        - [:, None]
+        +
+        The table lies on its side: rows are sentences, columns are keys. Put [:, None] on the lengths.
+        - np.arange(keys) < np.asarray(lengths)[:, None]
+        + np.arange(keys)[:, None] < np.asarray(lengths)
+    """,
+)
+
+
+@PADDING_MASK.right
+def row_by_row(lengths, keys):
+    return np.array([[position < length for position in range(keys)] for length in lengths])
+
+
+# -- masked_attend -----------------------------------------------------------------------------------------------------
 
 
 def probe_masked_attend(masked_attend: Any) -> dict[str, Any]:
@@ -56,262 +192,56 @@ def probe_masked_attend(masked_attend: Any) -> dict[str, Any]:
     }
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
 def real_masked_attend(q: Any, k: Any, v: Any, mask: Any) -> np.ndarray:
     out = ops.attention(*(x[None, None] for x in (q, k, v)), mask=None if mask is None else mask[None, None])
     return out.data[0, 0]
 
 
-def real_attend(q: Any, k: Any, v: Any) -> np.ndarray:
-    return real_masked_attend(q, k, v, None)
+MASKED_ATTEND = Exercise(
+    masked_attend,
+    probe_masked_attend,
+    real_masked_attend,
+    source="autograd.ops.attention.attention_plain",
+    hints=(
+        "np.where(mask, scores, -np.inf) leaves the allowed scores and forbids the rest: exp(-inf) is 0.",
+        "Then only a row that has nothing left needs care, in two places: its maximum is -inf, and its sum is 0.",
+        "top = np.where(np.isfinite(top), top, 0.0) for the maximum; divide by np.where(total == 0, 1.0, total).",
+    ),
+    changes="""
+        The weights are masked after the softmax, so those that are left no longer sum to 1: forbidden keys took their
+        share already. Mask the scores.
+        - np.where(mask, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
+        + q @ k.T / np.sqrt(q.shape[1])
+        - @ v
+        + * mask @ v
+        A masked score of 0 is a score like any other: exp(0) = 1. Which score has the weight 0?
+        - np.where(mask, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
+        + q @ k.T / np.sqrt(q.shape[1]) * mask
+        Right wherever something may be seen. But in a row of nothing but -1e9 all scores are equal, and the query gets
+        the mean of all that is forbidden. With -np.inf, and care for that row, it gets zeros.
+        - -np.inf
+        + -1e9
+        Right wherever something may be seen. In a row without any key the maximum is -inf, and -inf - (-inf) is NaN:
+        for such a row take 0 off instead, and don't divide by a sum of 0.
+        - np.where(np.isfinite(top), top, 0.0)
+        + top
+        - np.where(total == 0, 1.0, total)
+        + total
+        The mask has no effect yet: forbidden keys have the weights that they had.
+        - np.where(mask, q
+        + np.where(True, q
+        The softmax runs down the columns (axis 0). Each query shares out its attention among the keys: the maximum and
+        the sum are taken along each row, axis 1.
+        - axis=1
+        + axis=0
+    """,
+)
 
 
-def real_causal_mask(queries: int, keys: int) -> np.ndarray:
-    return MaskSpec(queries, keys, causal=True).as_mask()[0, 0]
-
-
-def real_padding_mask(lengths: Any, keys: int) -> np.ndarray:
-    return MaskSpec(1, keys, key_lengths=lengths).as_mask()[:, 0, 0]
-
-
-# -- typical mistakes ----------------------------------------------------------------------------------------------
-
-
-def without_scale(q, k, v):
-    return softmax(q @ k.T) @ v
-
-
-def divided_by_d(q, k, v):
-    return softmax(q @ k.T / q.shape[1]) @ v
-
-
-def divided_by_queries(q, k, v):
-    return softmax(q @ k.T / np.sqrt(len(q))) @ v
-
-
-def softmax_down_the_columns(q, k, v):
-    return softmax(q @ k.T / np.sqrt(q.shape[1]), axis=0) @ v
-
-
-def softmax_over_everything(q, k, v):
-    scores = q @ k.T / np.sqrt(q.shape[1])
-    e = np.exp(scores - scores.max())
-    return e / e.sum() @ v
-
-
-def overflows(q, k, v):
-    e = np.exp(q @ k.T / np.sqrt(q.shape[1]))
-    return e / e.sum(axis=1, keepdims=True) @ v
-
-
-def not_itself(queries, keys):
-    return np.arange(keys) < np.arange(queries)[:, None] + keys - queries
-
-
-def aligned_at_the_start(queries, keys):
-    return np.tri(queries, keys, dtype=bool)
-
-
-def looks_ahead(queries, keys):
-    return np.arange(keys) >= np.arange(queries)[:, None] + keys - queries
-
-
-def forbidden_is_true(queries, keys):
-    return np.arange(keys) > np.arange(queries)[:, None] + keys - queries
-
-
-def one_too_many(lengths, keys):
-    return np.arange(keys) <= np.asarray(lengths)[:, None]
-
-
-def row_with_row(lengths, keys):
-    return np.arange(keys) < lengths
-
-
-def padding_is_true(lengths, keys):
-    return np.arange(keys) >= np.asarray(lengths)[:, None]
-
-
-def keys_first(lengths, keys):
-    return np.arange(keys)[:, None] < np.asarray(lengths)
-
-
-def masked_after_the_softmax(q, k, v, mask):
-    return softmax(q @ k.T / np.sqrt(q.shape[1])) * mask @ v
-
-
-def score_of_zero(q, k, v, mask):
-    return softmax(q @ k.T / np.sqrt(q.shape[1]) * mask) @ v
-
-
-def large_and_negative(q, k, v, mask):
-    return softmax(np.where(mask, q @ k.T / np.sqrt(q.shape[1]), -1e9)) @ v
-
-
-def not_a_number(q, k, v, mask):
-    return softmax(np.where(mask, q @ k.T / np.sqrt(q.shape[1]), -np.inf)) @ v
-
-
-def mask_forgotten(q, k, v, mask):
-    return attend(q, k, v)
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def query_by_query(q, k, v):
-    rows = []
-    for query in q:
-        scores = np.array([query @ key for key in k]) / len(query) ** 0.5
-        weights = np.exp(scores - np.logaddexp.reduce(scores))
-        rows.append(sum(weight * value for weight, value in zip(weights, v, strict=True)))
-    return np.stack(rows)
-
-
-def triangle(queries, keys):
-    return np.tri(queries, keys, keys - queries, dtype=bool)
-
-
-def row_by_row(lengths, keys):
-    return np.array([[position < length for position in range(keys)] for length in lengths])
-
-
+@MASKED_ATTEND.right
 def seen_keys_only(q, k, v, mask):
     out = np.zeros((len(q), v.shape[1]))
     for i, seen in enumerate(mask):
         if seen.any():
             out[i] = query_by_query(q[i : i + 1], k[seen], v[seen])[0]
     return out
-
-
-EXERCISES = [
-    Exercise(
-        name="attend",
-        real=real_attend,
-        probe=probe_attend,
-        mistakes=[
-            Mistake(without_scale, "The scores are not divided by sqrt(d), so the weights are too sharp."),
-            Mistake(
-                divided_by_d,
-                "The scores are divided by d, and the text divides by its square root: the spread of a sum of d "
-                "products grows as sqrt(d), not as d.",
-            ),
-            Mistake(
-                divided_by_queries,
-                "len(q) is the number of queries. d is how many numbers one query has: q.shape[1].",
-            ),
-            Mistake(
-                softmax_down_the_columns,
-                "The softmax runs down the columns (axis 0), so the queries share out each key. Each query should "
-                "share out its attention among the keys: rows sum to 1, axis 1.",
-            ),
-            Mistake(
-                softmax_over_everything,
-                "All weights together sum to 1. Each row for itself should: sum with axis=1, keepdims=True.",
-            ),
-            Mistake(
-                overflows,
-                "The formula is right, but exp(1000) is infinity, and infinity over infinity is NaN. Take the largest "
-                "score off each row first: the weights stay the same.",
-            ),
-        ],
-        hints=(
-            "All scores at once are one product of matrices: row i of q with row j of k, for all i and j. Which of the "
-            "two must be transposed?",
-            "scores = q @ k.T / np.sqrt(q.shape[1]), of the shape (queries, keys). For the softmax take the maximum "
-            "off each row, then exp, then divide by the sum of each row, both with axis=1, keepdims=True.",
-            "The weights have the shape (queries, keys), the values (keys, e): weights @ v is the output.",
-        ),
-        another=query_by_query,
-        source="autograd.ops.attention.attention_plain",
-    ),
-    Exercise(
-        name="causal_mask",
-        real=real_causal_mask,
-        probe=probe_causal_mask,
-        mistakes=[
-            Mistake(
-                not_itself,
-                "Each query sees what came before it and not itself: the first one then sees nothing at all. Its own "
-                "position belongs to it: <= in place of <.",
-            ),
-            Mistake(
-                aligned_at_the_start,
-                "Right for as many queries as keys. With 2 queries and 5 keys the queries are the *last* two words, "
-                "and yours are the first two: query i stands at i + keys - queries.",
-            ),
-            Mistake(looks_ahead, "This is the other half: each query sees itself and what comes after it."),
-            Mistake(forbidden_is_true, "True marks what is forbidden here. In handloom True means: may look."),
-        ],
-        hints=(
-            "Draw the mask for 2 queries and 5 keys on paper: the last row is all True.",
-            "Query i stands at the position i + keys - queries. It may look at the key j if j <= that.",
-            "Positions of queries as a column, np.arange(queries)[:, None] + keys - queries, those of keys as a row, "
-            "np.arange(keys): comparing the two makes the whole table.",
-        ),
-        another=triangle,
-        source="autograd.ops.attention.MaskSpec.as_mask",
-    ),
-    Exercise(
-        name="padding_mask",
-        real=real_padding_mask,
-        probe=probe_padding_mask,
-        mistakes=[
-            Mistake(one_too_many, "One key too many in each row: positions count from 0, so length 3 means 0, 1, 2."),
-            Mistake(padding_is_true, "True marks the padding here. In handloom True means: may be looked at."),
-            Mistake(
-                row_with_row,
-                "Positions and lengths are both rows here, and NumPy lines them up with each other. Make the lengths a "
-                "column (chapter 2).",
-            ),
-            Mistake(
-                keys_first,
-                "The table lies on its side: rows are sentences, columns are keys. Put [:, None] on the lengths.",
-            ),
-        ],
-        hints=(
-            "The row for the length 3 and 5 keys is True, True, True, False, False. Which comparison of 0, 1, 2, 3, 4 "
-            "with 3 gives it?",
-            "np.arange(keys) < 3 is one row. For all lengths at once they must stand in a column.",
-            "A column is lengths[:, None]; comparing a row (keys,) with a column (batch, 1) gives (batch, keys).",
-        ),
-        another=row_by_row,
-        source="autograd.ops.attention.MaskSpec.as_mask",
-    ),
-    Exercise(
-        name="masked_attend",
-        real=real_masked_attend,
-        probe=probe_masked_attend,
-        mistakes=[
-            Mistake(
-                masked_after_the_softmax,
-                "The weights are masked after the softmax, so those that are left no longer sum to 1: forbidden keys "
-                "took their share already. Mask the scores.",
-            ),
-            Mistake(
-                score_of_zero,
-                "A masked score of 0 is a score like any other: exp(0) = 1. Which score has the weight 0?",
-            ),
-            Mistake(
-                large_and_negative,
-                "Right wherever something may be seen. But in a row of nothing but -1e9 all scores are equal, and the "
-                "query gets the mean of all that is forbidden. With -np.inf, and care for that row, it gets zeros.",
-            ),
-            Mistake(
-                not_a_number,
-                "Right wherever something may be seen. In a row without any key the maximum is -inf, and -inf - (-inf) "
-                "is NaN: for such a row take 0 off instead, and don't divide by a sum of 0.",
-            ),
-            Mistake(mask_forgotten, "The mask has no effect yet: forbidden keys have the weights that they had."),
-        ],
-        hints=(
-            "np.where(mask, scores, -np.inf) leaves the allowed scores and forbids the rest: exp(-inf) is 0.",
-            "Then only a row that has nothing left needs care, in two places: its maximum is -inf, and its sum is 0.",
-            "top = np.where(np.isfinite(top), top, 0.0) for the maximum; divide by np.where(total == 0, 1.0, total).",
-        ),
-        another=seen_keys_only,
-        source="autograd.ops.attention.attention_plain",
-    ),
-]

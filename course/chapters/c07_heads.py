@@ -9,8 +9,8 @@ import numpy as np
 from ...autograd import Tensor, ops
 from ...nn import MultiHeadAttention
 from ...nn.positional import RotaryPositions
-from ..exercise import Exercise, Mistake
-from .c07_heads_solution import attend, merge_heads, rotate, split_heads
+from ..exercise import Exercise
+from .c07_heads_solution import attend, merge_heads, multi_head, rotate, split_heads
 
 
 def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -23,6 +23,15 @@ def counted(*shape: int) -> np.ndarray:
     return np.arange(float(np.prod(shape))).reshape(shape)
 
 
+def table(x: Any, first: int, exponent: Any = None) -> np.ndarray:
+    d = x.shape[-1]
+    exponents = -2 * np.arange(d // 2) / d if exponent is None else exponent(d)
+    return np.arange(first, first + x.shape[-2])[:, None] * 10000.0**exponents
+
+
+# -- split_heads -------------------------------------------------------------------------------------------------------
+
+
 def probe_split_heads(split_heads: Any) -> dict[str, Any]:
     return {
         "one word for 2 heads": split_heads(counted(1, 4), 2),
@@ -31,12 +40,95 @@ def probe_split_heads(split_heads: Any) -> dict[str, Any]:
     }
 
 
+def real_split_heads(x: Any, heads: int) -> np.ndarray:
+    (parts,) = ops.split_heads(Tensor(x[None]), heads)
+    return parts.data[0]
+
+
+SPLIT_HEADS = Exercise(
+    split_heads,
+    probe_split_heads,
+    real_split_heads,
+    source="autograd.ops.heads.SplitHeads.forward",
+    hints=(
+        "What does x.reshape(length, heads, -1)[5, 1] hold? The features of word 5 that belong to head 1.",
+        "Then it is in the wrong order only: [word, head] should be [head, word].",
+        "x.reshape(len(x), heads, -1).swapaxes(0, 1); -1 is what is left, d / heads.",
+    ),
+    changes="""
+        The shape is right and the numbers are not: a reshape to (heads, length, ...) gives the first words, whole, to
+        head 0. First (length, heads, ...), then swap.
+        - x.reshape(len(x), heads, -1).swapaxes(0, 1)
+        + x.reshape(heads, len(x), -1)
+        This is (length, heads, d / heads). The heads come first: swap the first two axes.
+        - .swapaxes(0, 1)
+        +
+        Head 0 gets the features 0, h, 2h, ... here. It should get the first d / heads in a row: reshape to (length,
+        heads, d / heads), in this order.
+        - x.reshape(len(x), heads, -1).swapaxes(0, 1)
+        + x.reshape(len(x), -1, heads).transpose(2, 0, 1)
+        .T turns all three axes round. Only the first two change places: swapaxes(0, 1).
+        - .swapaxes(0, 1)
+        + .T
+    """,
+)
+
+
+@SPLIT_HEADS.right
+def slice_by_slice(x, heads):
+    width = x.shape[1] // heads
+    return np.stack([x[:, head * width : (head + 1) * width] for head in range(heads)])
+
+
+# -- merge_heads -------------------------------------------------------------------------------------------------------
+
+
 def probe_merge_heads(merge_heads: Any) -> dict[str, Any]:
     return {
         "2 heads of one word": merge_heads(counted(2, 1, 2)),
         "2 heads of 2 words, 0 to 7": merge_heads(counted(2, 2, 2)),
         "4 heads of 3 words with 2 features": merge_heads(counted(4, 3, 2)),
     }
+
+
+def real_merge_heads(x: Any) -> np.ndarray:
+    return ops.merge_heads(Tensor(x[None])).data[0]
+
+
+MERGE_HEADS = Exercise(
+    merge_heads,
+    probe_merge_heads,
+    real_merge_heads,
+    source="autograd.ops.heads.MergeHeads.forward",
+    hints=(
+        "It undoes `split_heads`: merge_heads(split_heads(x, 2)) is x again. Try that.",
+        "First swap the first two axes back, (length, heads, n), then one reshape to (length, heads * n).",
+        "x.swapaxes(0, 1).reshape(x.shape[1], -1): the length is the second number of x.shape.",
+    ),
+    changes="""
+        The shape is right and the numbers are not: swap the first two axes back before the reshape, or the rows hold
+        several words of one head.
+        - .swapaxes(0, 1)
+        +
+        The heads are added here. They should stand side by side: (length, heads * n).
+        - x.swapaxes(0, 1).reshape(x.shape[1], -1)
+        + x.sum(axis=0)
+        The heads stand below each other here, (heads * length, n). Side by side: each word has one row.
+        - x.swapaxes(0, 1).reshape(x.shape[1], -1)
+        + x.reshape(-1, x.shape[2])
+        In each row the features of the heads alternate. First all of head 0, then all of head 1.
+        - .swapaxes(0, 1)
+        + .transpose(1, 2, 0)
+    """,
+)
+
+
+@MERGE_HEADS.right
+def side_by_side(x):
+    return np.concatenate(list(x), axis=1)
+
+
+# -- rotate ------------------------------------------------------------------------------------------------------------
 
 
 def probe_rotate(rotate: Any) -> dict[str, Any]:
@@ -51,6 +143,80 @@ def probe_rotate(rotate: Any) -> dict[str, Any]:
     }
 
 
+def real_rotate(x: Any, first: int = 0) -> np.ndarray:
+    stack = Tensor(x.reshape(1, -1, *x.shape[-2:]))
+    rotated, _ = RotaryPositions(x.shape[-1]).rotate(stack, stack, first)
+    return rotated.data.reshape(x.shape)
+
+
+ROTATE = Exercise(
+    rotate,
+    probe_rotate,
+    real_rotate,
+    source="nn.positional.RotaryPositions.rotate",
+    hints=(
+        "Begin with one arrow: d = 2, so p = 0 and the speed is 1; at position t it turns by t. Then more arrows: "
+        "speeds = 10000.0 ** (-2 * np.arange(d // 2) / d).",
+        "The angles are a table: np.arange(first, first + length)[:, None] * speeds. It is lined up with the last "
+        "two axes of x, for a stack too.",
+        "a = x[..., : d // 2], b = x[..., d // 2 :]; then np.concatenate of a cos - b sin and a sin + b cos, with "
+        "axis=-1.",
+    ),
+    changes="""
+        Every arrow turns the other way: the minus belongs to a' = a cos t - b sin t. (Scores would still be right,
+        since only the angle between two arrows counts, but not beside other weights.)
+        - [:, None] * speeds
+        + [:, None] * -speeds
+        Right for first = 0. But the first row stands at position `first`: np.arange(first, first + length).
+        - np.arange(first, first + length)
+        + np.arange(length)
+        All arrows turn at one speed. Arrow p turns by 10000 ** (-2 * p / d) for each position.
+        - 10000.0 ** (-2 * np.arange(d // 2) / d)
+        + np.ones(d // 2)
+        The exponent is -p / d here; it is -2 p / d, for there are only d / 2 arrows and the slowest is to come near 1 /
+        10000.
+        - -2 * np.arange
+        + -np.arange
+        x[..., ::2] and x[..., 1::2] are neighbours, and what you put side by side is in another order than x: at
+        position 0 nothing should change. Take the two halves, x[..., : d // 2] and x[..., d // 2 :].
+        - x[..., : d // 2], x[..., d // 2 :]
+        + x[..., 0::2], x[..., 1::2]
+        This adds sines and cosines, as the first Transformer did with its word vectors. Here each arrow is turned.
+        - [a * np.cos(angles) - b * np.sin(angles), a * np.sin(angles) + b * np.cos(angles)]
+        + [a + np.sin(angles), b + np.cos(angles)]
+        x may be a stack of heads with three axes: length, d = x.shape[-2:] takes the last two.
+        - x.shape[-2:]
+        + x.shape
+        For a stack of heads you count the heads as positions: positions go along the axis before the last one,
+        x.shape[-2].
+        - x.shape[-2:]
+        + len(x), x.shape[-1]
+        - [:, None]
+        + .reshape(-1, *[1] * (x.ndim - 1))
+    """,
+)
+
+
+@ROTATE.wrong
+def neighbours(x, first=0):
+    """You take neighbours as an arrow, 2p and 2p + 1, as the paper does. Here p goes with p + d / 2."""
+    angles, out = table(x, first), np.empty_like(x)
+    a, b = x[..., 0::2], x[..., 1::2]
+    out[..., 0::2] = a * np.cos(angles) - b * np.sin(angles)
+    out[..., 1::2] = a * np.sin(angles) + b * np.cos(angles)
+    return out
+
+
+@ROTATE.right
+def by_complex_numbers(x, first=0):
+    half = x.shape[-1] // 2
+    z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * table(x, first))
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+# -- multi_head --------------------------------------------------------------------------------------------------------
+
+
 def probe_multi_head(multi_head: Any) -> dict[str, Any]:
     x, w_in, w_out = numbers((5, 8), (24, 8), (8, 8))
     return {
@@ -61,164 +227,60 @@ def probe_multi_head(multi_head: Any) -> dict[str, Any]:
     }
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def real_split_heads(x: Any, heads: int) -> np.ndarray:
-    (parts,) = ops.split_heads(Tensor(x[None]), heads)
-    return parts.data[0]
-
-
-def real_merge_heads(x: Any) -> np.ndarray:
-    return ops.merge_heads(Tensor(x[None])).data[0]
-
-
-def real_rotate(x: Any, first: int = 0) -> np.ndarray:
-    stack = Tensor(x.reshape(1, -1, *x.shape[-2:]))
-    rotated, _ = RotaryPositions(x.shape[-1]).rotate(stack, stack, first)
-    return rotated.data.reshape(x.shape)
-
-
 def real_multi_head(x: Any, w_in: Any, w_out: Any, heads: int) -> np.ndarray:
     layer = MultiHeadAttention(x.shape[1], heads, bias=False, positions="rotary").astype(np.float64).eval()
     layer.in_proj_weight.data, layer.out_proj.weight.data = w_in, w_out
     return layer(Tensor(x[None]), causal=True).data[0]
 
 
-# -- typical mistakes ----------------------------------------------------------------------------------------------
+MULTI_HEAD = Exercise(
+    multi_head,
+    probe_multi_head,
+    real_multi_head,
+    source="nn.attention.MultiHeadAttention.forward",
+    hints=(
+        "np.split(x @ w_in.T, 3, axis=1) gives three arrays (length, d): those of q, k and v.",
+        "Each of the three goes through split_heads; q and k through rotate; then attend(q, k, v) does all heads "
+        "at once.",
+        "merge_heads(attend(rotate(q), rotate(k), v)) @ w_out.T",
+    ),
+    changes="""
+        Nothing is rotated yet: q and k are to be, after the split.
+        - rotate(q), rotate(k)
+        + q, k
+        np.split cuts along axis 0, which are the words here. q, k and v are thirds of the features: axis=1.
+        - , axis=1
+        +
+        The values are rotated too. They are handed over, not compared: leave them as they are.
+        - rotate(k), v
+        + rotate(k), rotate(v)
+        Right with one head. You rotate all d features together, and then split; each head has arrows of its own, so
+        split first.
+        - split_heads(part, heads) for
+        + part for
+        - rotate(q), rotate(k), v
+        + *(split_heads(part, heads) for part in (rotate(q), rotate(k), v))
+        The heads stand side by side, but w_out does not mix them yet.
+        - @ w_out.T
+        +
+        w_out is stored as (out, in), as PyTorch does: multiply by its transpose, as with w_in.
+        - w_out.T
+        + w_out
+        w_in is stored as (out, in), here (3 d, d), as PyTorch does: x @ w_in.T.
+        - w_in.T
+        + w_in
+        Only the queries are rotated. The difference of two positions needs both.
+        - rotate(k)
+        + k
+    """,
+)
 
 
-def dealt_out(x, heads):
-    return x.reshape(heads, len(x), -1)
-
-
-def not_swapped(x, heads):
-    return x.reshape(len(x), heads, -1)
-
-
-def every_other_feature(x, heads):
-    return x.reshape(len(x), -1, heads).transpose(2, 0, 1)
-
-
-def all_axes_turned(x, heads):
-    return x.reshape(len(x), heads, -1).T
-
-
-def not_swapped_back(x):
-    return x.reshape(x.shape[1], -1)
-
-
-def heads_summed(x):
-    return x.sum(axis=0)
-
-
-def one_after_the_other(x):
-    return x.reshape(-1, x.shape[2])
-
-
-def features_first(x):
-    return x.transpose(1, 2, 0).reshape(x.shape[1], -1)
-
-
-def turned(x: Any, angles: Any, sign: int = 1) -> np.ndarray:
-    half = x.shape[-1] // 2
-    a, b = x[..., :half], x[..., half:]
-    cosine, sine = np.cos(angles), sign * np.sin(angles)
-    return np.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
-
-
-def table(x: Any, first: int, exponent: Any = None) -> np.ndarray:
-    d = x.shape[-1]
-    exponents = -2 * np.arange(d // 2) / d if exponent is None else exponent(d)
-    return np.arange(first, first + x.shape[-2])[:, None] * 10000.0**exponents
-
-
-def other_direction(x, first=0):
-    return turned(x, table(x, first), -1)
-
-
-def always_from_zero(x, first=0):
-    return turned(x, table(x, 0))
-
-
-def one_speed(x, first=0):
-    return turned(x, table(x, first, lambda d: np.zeros(d // 2)))
-
-
-def half_the_exponent(x, first=0):
-    return turned(x, table(x, first, lambda d: -np.arange(d // 2) / d))
-
-
-def neighbours(x, first=0):
-    angles, out = table(x, first), np.empty_like(x)
-    a, b = x[..., 0::2], x[..., 1::2]
-    out[..., 0::2] = a * np.cos(angles) - b * np.sin(angles)
-    out[..., 1::2] = a * np.sin(angles) + b * np.cos(angles)
-    return out
-
-
-def neighbours_put_apart(x, first=0):
-    return turned(np.concatenate([x[..., 0::2], x[..., 1::2]], axis=-1), table(x, first))
-
-
-def sines_added(x, first=0):
-    angles = table(x, first)
-    return x + np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
-
-
-def counted_by_heads(x, first=0):
-    d = x.shape[-1]
-    angles = np.arange(first, first + len(x)).reshape(-1, *[1] * (x.ndim - 1)) * 10000.0 ** (-2 * np.arange(d // 2) / d)
-    return turned(x, angles)
-
-
-def two_axes_only(x, first=0):
-    length, d = x.shape
-    return turned(x, np.arange(first, first + length)[:, None] * 10000.0 ** (-2 * np.arange(d // 2) / d))
-
-
-def three(x: Any, w_in: Any, heads: int, split: Any = split_heads) -> Any:
-    return (split(part, heads) for part in np.split(x @ w_in.T, 3, axis=1))
-
-
-def without_positions(x, w_in, w_out, heads):
-    return merge_heads(attend(*three(x, w_in, heads))) @ w_out.T
-
-
-def words_cut_in_three(x, w_in, w_out, heads):
-    q, k, v = (split_heads(part, heads) for part in np.split(x @ w_in.T, 3))
-    return merge_heads(attend(rotate(q), rotate(k), v)) @ w_out.T
-
-
-def values_turned_too(x, w_in, w_out, heads):
-    return merge_heads(attend(*(rotate(part) for part in three(x, w_in, heads)))) @ w_out.T
-
-
-def turned_before_the_split(x, w_in, w_out, heads):
-    q, k, v = np.split(x @ w_in.T, 3, axis=1)
-    return merge_heads(attend(*(split_heads(part, heads) for part in (rotate(q), rotate(k), v)))) @ w_out.T
-
-
-def output_not_mixed(x, w_in, w_out, heads):
-    q, k, v = three(x, w_in, heads)
-    return merge_heads(attend(rotate(q), rotate(k), v))
-
-
-def output_not_transposed(x, w_in, w_out, heads):
-    return output_not_mixed(x, w_in, w_out, heads) @ w_out
-
-
-def input_not_transposed(x, w_in, w_out, heads):
-    q, k, v = np.split(x @ w_in, 3, axis=1)
-    return merge_heads(attend(*(split_heads(part, heads) for part in (q, k, v)))) @ w_out
-
-
-def queries_alone(x, w_in, w_out, heads):
-    q, k, v = three(x, w_in, heads)
-    return merge_heads(attend(rotate(q), k, v)) @ w_out.T
-
-
+@MULTI_HEAD.wrong
 def cut_by_heads_first(x, w_in, w_out, heads):
+    """Right with one head. The features come as all of q, then all of k, then all of v: cut into these three
+    first, then each into heads.
+    """
     parts = np.split(x @ w_in.T, heads, axis=1)
     return (
         np.concatenate(
@@ -228,24 +290,7 @@ def cut_by_heads_first(x, w_in, w_out, heads):
     )
 
 
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def slice_by_slice(x, heads):
-    width = x.shape[1] // heads
-    return np.stack([x[:, head * width : (head + 1) * width] for head in range(heads)])
-
-
-def side_by_side(x):
-    return np.concatenate(list(x), axis=1)
-
-
-def by_complex_numbers(x, first=0):
-    half = x.shape[-1] // 2
-    z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * table(x, first))
-    return np.concatenate([z.real, z.imag], axis=-1)
-
-
+@MULTI_HEAD.right
 def head_by_head(x, w_in, w_out, heads):
     d, out = x.shape[1], np.zeros(x.shape)
     width = d // heads
@@ -254,166 +299,3 @@ def head_by_head(x, w_in, w_out, heads):
         q, k, v = (x @ w_in[at : at + d][rows].T for at in (0, d, 2 * d))
         out += attend(by_complex_numbers(q), by_complex_numbers(k), v) @ w_out[:, rows].T
     return out
-
-
-EXERCISES = [
-    Exercise(
-        name="split_heads",
-        real=real_split_heads,
-        probe=probe_split_heads,
-        mistakes=[
-            Mistake(
-                dealt_out,
-                "The shape is right and the numbers are not: a reshape to (heads, length, ...) gives the first words, "
-                "whole, to head 0. First (length, heads, ...), then swap.",
-            ),
-            Mistake(not_swapped, "This is (length, heads, d / heads). The heads come first: swap the first two axes."),
-            Mistake(
-                every_other_feature,
-                "Head 0 gets the features 0, h, 2h, ... here. It should get the first d / heads in a row: reshape to "
-                "(length, heads, d / heads), in this order.",
-            ),
-            Mistake(
-                all_axes_turned,
-                ".T turns all three axes round. Only the first two change places: swapaxes(0, 1).",
-            ),
-        ],
-        hints=(
-            "What does x.reshape(length, heads, -1)[5, 1] hold? The features of word 5 that belong to head 1.",
-            "Then it is in the wrong order only: [word, head] should be [head, word].",
-            "x.reshape(len(x), heads, -1).swapaxes(0, 1); -1 is what is left, d / heads.",
-        ),
-        another=slice_by_slice,
-        source="autograd.ops.heads.SplitHeads.forward",
-    ),
-    Exercise(
-        name="merge_heads",
-        real=real_merge_heads,
-        probe=probe_merge_heads,
-        mistakes=[
-            Mistake(
-                not_swapped_back,
-                "The shape is right and the numbers are not: swap the first two axes back before the reshape, or the "
-                "rows hold several words of one head.",
-            ),
-            Mistake(heads_summed, "The heads are added here. They should stand side by side: (length, heads * n)."),
-            Mistake(
-                one_after_the_other,
-                "The heads stand below each other here, (heads * length, n). Side by side: each word has one row.",
-            ),
-            Mistake(
-                features_first,
-                "In each row the features of the heads alternate. First all of head 0, then all of head 1.",
-            ),
-        ],
-        hints=(
-            "It undoes `split_heads`: merge_heads(split_heads(x, 2)) is x again. Try that.",
-            "First swap the first two axes back, (length, heads, n), then one reshape to (length, heads * n).",
-            "x.swapaxes(0, 1).reshape(x.shape[1], -1): the length is the second number of x.shape.",
-        ),
-        another=side_by_side,
-        source="autograd.ops.heads.MergeHeads.forward",
-    ),
-    Exercise(
-        name="rotate",
-        real=real_rotate,
-        probe=probe_rotate,
-        mistakes=[
-            Mistake(
-                other_direction,
-                "Every arrow turns the other way: the minus belongs to a' = a cos t - b sin t. (Scores would still be "
-                "right, since only the angle between two arrows counts, but not beside other weights.)",
-            ),
-            Mistake(
-                always_from_zero,
-                "Right for first = 0. But the first row stands at position `first`: np.arange(first, first + length).",
-            ),
-            Mistake(
-                one_speed,
-                "All arrows turn at one speed. Arrow p turns by 10000 ** (-2 * p / d) for each position.",
-            ),
-            Mistake(
-                half_the_exponent,
-                "The exponent is -p / d here; it is -2 p / d, for there are only d / 2 arrows and the slowest is to "
-                "come near 1 / 10000.",
-            ),
-            Mistake(
-                neighbours,
-                "You take neighbours as an arrow, 2p and 2p + 1, as the paper does. Here p goes with p + d / 2.",
-            ),
-            Mistake(
-                neighbours_put_apart,
-                "x[..., ::2] and x[..., 1::2] are neighbours, and what you put side by side is in another order than "
-                "x: at position 0 nothing should change. Take the two halves, x[..., : d // 2] and x[..., d // 2 :].",
-            ),
-            Mistake(
-                sines_added,
-                "This adds sines and cosines, as the first Transformer did with its word vectors. Here each arrow is "
-                "turned.",
-            ),
-            Mistake(
-                two_axes_only,
-                "x may be a stack of heads with three axes: length, d = x.shape[-2:] takes the last two.",
-            ),
-            Mistake(
-                counted_by_heads,
-                "For a stack of heads you count the heads as positions: positions go along the axis before the last "
-                "one, x.shape[-2].",
-            ),
-        ],
-        hints=(
-            "Begin with one arrow: d = 2, so p = 0 and the speed is 1; at position t it turns by t. Then more arrows: "
-            "speeds = 10000.0 ** (-2 * np.arange(d // 2) / d).",
-            "The angles are a table: np.arange(first, first + length)[:, None] * speeds. It is lined up with the last "
-            "two axes of x, for a stack too.",
-            "a = x[..., : d // 2], b = x[..., d // 2 :]; then np.concatenate of a cos - b sin and a sin + b cos, with "
-            "axis=-1.",
-        ),
-        another=by_complex_numbers,
-        source="nn.positional.RotaryPositions.rotate",
-    ),
-    Exercise(
-        name="multi_head",
-        real=real_multi_head,
-        probe=probe_multi_head,
-        mistakes=[
-            Mistake(without_positions, "Nothing is rotated yet: q and k are to be, after the split."),
-            Mistake(
-                words_cut_in_three,
-                "np.split cuts along axis 0, which are the words here. q, k and v are thirds of the features: axis=1.",
-            ),
-            Mistake(
-                values_turned_too,
-                "The values are rotated too. They are handed over, not compared: leave them as they are.",
-            ),
-            Mistake(
-                turned_before_the_split,
-                "Right with one head. You rotate all d features together, and then split; each head has arrows of its "
-                "own, so split first.",
-            ),
-            Mistake(output_not_mixed, "The heads stand side by side, but w_out does not mix them yet."),
-            Mistake(
-                output_not_transposed,
-                "w_out is stored as (out, in), as PyTorch does: multiply by its transpose, as with w_in.",
-            ),
-            Mistake(
-                input_not_transposed,
-                "w_in is stored as (out, in), here (3 d, d), as PyTorch does: x @ w_in.T.",
-            ),
-            Mistake(queries_alone, "Only the queries are rotated. The difference of two positions needs both."),
-            Mistake(
-                cut_by_heads_first,
-                "Right with one head. The features come as all of q, then all of k, then all of v: cut into these "
-                "three first, then each into heads.",
-            ),
-        ],
-        hints=(
-            "np.split(x @ w_in.T, 3, axis=1) gives three arrays (length, d): those of q, k and v.",
-            "Each of the three goes through split_heads; q and k through rotate; then attend(q, k, v) does all heads "
-            "at once.",
-            "merge_heads(attend(rotate(q), rotate(k), v)) @ w_out.T",
-        ),
-        another=head_by_head,
-        source="nn.attention.MultiHeadAttention.forward",
-    ),
-]

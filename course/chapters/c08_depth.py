@@ -10,13 +10,16 @@ from ...autograd import Tensor, ops
 from ...nn import Dropout, Linear
 from ...nn.feed_forward import feed_forward as nn_feed_forward
 from ...nn.transformer import TransformerEncoderLayer
-from ..exercise import Exercise, Mistake, Wrong, need
-from .c08_depth_solution import feed_forward, layer_norm, self_attention
+from ..exercise import Exercise, Wrong, need
+from .c08_depth_solution import block, feed_forward, layer_norm, layer_norm_rule, self_attention
 
 
 def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     rng = np.random.default_rng(8)
     return [rng.standard_normal(shape) for shape in shapes]
+
+
+# -- layer_norm --------------------------------------------------------------------------------------------------------
 
 
 def probe_layer_norm(layer_norm: Any) -> dict[str, Any]:
@@ -29,6 +32,65 @@ def probe_layer_norm(layer_norm: Any) -> dict[str, Any]:
         "rows of small numbers, where eps counts": layer_norm(x / 300, weight, bias),
         "a row of equal numbers": layer_norm(np.full((1, 4), 7.0), weight, bias),
     }
+
+
+def real_layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> np.ndarray:
+    return ops.layer_norm(Tensor(x), Tensor(weight), Tensor(bias), eps).data
+
+
+LAYER_NORM = Exercise(
+    layer_norm,
+    probe_layer_norm,
+    real_layer_norm,
+    source="autograd.ops.normalization.LayerNorm.forward",
+    hints=(
+        "mean = x.mean(axis=1, keepdims=True) is a column, one number for each row.",
+        "centred = x - mean; variance = (centred * centred).mean(axis=1, keepdims=True).",
+        "centred / np.sqrt(variance + eps) * weight + bias",
+    ),
+    changes="""
+        Mean and variance run over the words (axis 0). Each word for itself: axis=1.
+        - axis=1
+        + axis=0
+        One mean for the whole array. Each row has its own: axis=1, keepdims=True.
+        - axis=1, keepdims=True
+        +
+        The variance is divided by n - 1 here. It is the mean of the squares, divided by n.
+        - (centred * centred).mean(axis=1, keepdims=True)
+        + x.var(axis=1, keepdims=True, ddof=1)
+        eps is added to the spread. It stands inside the root, beside the variance: for small numbers that makes a
+        difference.
+        - np.sqrt(variance + eps)
+        + (np.sqrt(variance) + eps)
+        eps is missing: a row of equal numbers has the variance 0, and 0 / 0 is NaN.
+        - variance + eps
+        + variance
+        You divide by the variance. Its square root is the spread.
+        - np.sqrt(variance + eps)
+        + (variance + eps)
+        Mean and variance have the shape (length,), which NumPy lines up with the columns (chapter 2): keepdims=True
+        keeps them as a column.
+        - x.mean(axis=1, keepdims=True)
+        + x.mean(axis=1)
+        - (centred * centred).mean(axis=1, keepdims=True)
+        + x.var(axis=1)
+        The mean is not taken off. (That is RMSNorm, which many newer models use.)
+        - x - x.mean(axis=1, keepdims=True)
+        + x
+        Right so far, but the result is still to be multiplied by weight, plus bias.
+        - * weight + bias
+        +
+    """,
+)
+
+
+@LAYER_NORM.right
+def row_by_row(x, weight, bias, eps=1e-5):
+    rows = [(row - row.mean()) * (row.var() + eps) ** -0.5 for row in x]
+    return np.array(rows) * weight + bias
+
+
+# -- layer_norm_rule ---------------------------------------------------------------------------------------------------
 
 
 def probe_layer_norm_rule(layer_norm_rule: Any) -> dict[str, Any]:
@@ -47,6 +109,79 @@ def probe_layer_norm_rule(layer_norm_rule: Any) -> dict[str, Any]:
     return found
 
 
+def real_layer_norm_rule(x: Any, weight: Any, g: Any, eps: float = 1e-5) -> Any:
+    x, weight, bias = (Tensor(array, requires_grad=True) for array in (x, weight, np.zeros_like(weight)))
+    ops.layer_norm(x, weight, bias, eps).backward(g)
+    return x.grad, weight.grad, bias.grad
+
+
+LAYER_NORM_RULE = Exercise(
+    layer_norm_rule,
+    probe_layer_norm_rule,
+    real_layer_norm_rule,
+    source="autograd.ops.normalization.LayerNorm.backward",
+    hints=(
+        "Compute x_hat and r as in layer_norm (r is one over the root, a column), and h = g * weight. The bias is "
+        "the easiest: it was copied to each row.",
+        "dx = r * (h - ... - ...), with the two terms of the text: both hold a mean over the row, axis=1, "
+        "keepdims=True.",
+        "r * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)); then "
+        "(g * x_hat).sum(axis=0) and g.sum(axis=0).",
+    ),
+    changes="""
+        You treat mean and variance as constants. But each x of a row is in both, and changes all of the row: two terms
+        are to be taken off h.
+        - h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)
+        + h
+        The mean's term is there, the variance's is missing: x_hat * mean(h * x_hat).
+        - - x_hat * (h * x_hat).mean(axis=1, keepdims=True)
+        +
+        The variance's term is there, the mean's is missing: mean(h) of each row.
+        - - h.mean(axis=1, keepdims=True)
+        +
+        The mean of h * x_hat says how much of h points along x_hat. To take that part off, multiply it by x_hat.
+        - - x_hat * (h
+        + - (h
+        Right with weight 1. What arrives at x_hat is h = g * weight; use h where you have g, for x alone.
+        - g * weight
+        + g
+        Both means are taken over the whole array. Each row has its own: axis=1, keepdims=True.
+        - - h.mean(axis=1, keepdims=True)
+        + - h.mean()
+        - (h * x_hat).mean(axis=1, keepdims=True)
+        + (h * x_hat).mean()
+        The factor r is missing: x_hat grows r times as fast as x.
+        - dx = r *
+        + dx =
+        The weight is multiplied by x_hat, so its gradient is the sum of g * x_hat.
+        - (g * x_hat).sum
+        + g.sum
+        weight and bias have the shape (d,), and serve all rows: sum their gradients over the rows, axis 0.
+        - (g * x_hat).sum(axis=0), g.sum(axis=0)
+        + g * x_hat, g
+        The gradients of weight and bias are sums over the rows, not means.
+        - sum(axis=0)
+        + mean(axis=0)
+    """,
+)
+
+
+@LAYER_NORM_RULE.right
+def by_the_matrix(x, weight, g, eps=1e-5):
+    """The whole matrix of derivatives of each row, as derived in the text."""
+    n, dx, d_weight = x.shape[1], [], 0
+    for row, arrived in zip(x, g, strict=True):
+        r = (row.var() + eps) ** -0.5
+        hat = (row - row.mean()) * r
+        matrix = r * (np.eye(n) - 1 / n - np.outer(hat, hat) / n)
+        dx.append(matrix.T @ (arrived * weight))
+        d_weight = d_weight + arrived * hat
+    return [np.array(dx), d_weight, sum(g)]
+
+
+# -- feed_forward ------------------------------------------------------------------------------------------------------
+
+
 def probe_feed_forward(feed_forward: Any) -> dict[str, Any]:
     x, w1, b1, w2, b2 = numbers((3, 4), (4, 4), (4,), (4, 4), (4,))
     return {
@@ -54,6 +189,60 @@ def probe_feed_forward(feed_forward: Any) -> dict[str, Any]:
         "the output with biases": feed_forward(x, w1, b1, w2, b2),
         "the output with 4 features, 8 inside": feed_forward(x, *numbers((8, 4), (8,), (4, 8), (4,))),
     }
+
+
+def real_feed_forward(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> np.ndarray:
+    up, back = (Linear(*weight.shape[::-1]).astype(np.float64) for weight in (w1, w2))
+    up.load_state_dict({"weight": w1, "bias": b1})
+    back.load_state_dict({"weight": w2, "bias": b2})
+    return nn_feed_forward(Tensor(x), up, back, Dropout(0.0), "relu").data
+
+
+FEED_FORWARD = Exercise(
+    feed_forward,
+    probe_feed_forward,
+    real_feed_forward,
+    source="nn.feed_forward.feed_forward",
+    hints=(
+        "Inside there are n features for each word: x @ w1.T has the shape (length, n).",
+        "np.maximum(z, 0) is relu: it compares each number with 0.",
+        "return np.maximum(x @ w1.T + b1, 0) @ w2.T + b2",
+    ),
+    changes="""
+        The bend is missing: between the two matrices nothing is below 0.
+        - np.maximum(x @ w1.T + b1, 0)
+        + (x @ w1.T + b1)
+        The bend stands behind the second matrix. It belongs between the two.
+        - np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
+        + np.maximum((x @ w1.T + b1) @ w2.T + b2, 0)
+        b1 is added behind the bend. It belongs before it: relu(x w1ᵀ + b1).
+        - np.maximum(x @ w1.T + b1, 0)
+        + (np.maximum(x @ w1.T, 0) + b1)
+        The weights are stored as (out, in): multiply by their transposes. With as many features inside as outside no
+        error tells you.
+        - .T
+        +
+        Words are rows here, so x stands on the left: x @ w1.T, not w1 @ x.
+        - np.maximum(x @ w1.T + b1, 0) @ w2.T
+        + np.maximum(w1 @ x + b1, 0) @ w2
+        The second bias is missing.
+        - w2.T + b2
+        + w2.T
+        The output is cut off at 0 as well, so the layer can never take anything away from x. Only the inner numbers are
+        bent.
+        - np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
+        + np.maximum(np.maximum(x @ w1.T + b1, 0) @ w2.T + b2, 0)
+    """,
+)
+
+
+@FEED_FORWARD.right
+def word_by_word(x, w1, b1, w2, b2):
+    hidden = [w1 @ row + b1 for row in x]
+    return np.stack([w2 @ (row * (row > 0)) + b2 for row in hidden])
+
+
+# -- block -------------------------------------------------------------------------------------------------------------
 
 
 def probe_block(block: Any) -> dict[str, Any]:
@@ -70,26 +259,6 @@ def probe_block(block: Any) -> dict[str, Any]:
     }
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def real_layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> np.ndarray:
-    return ops.layer_norm(Tensor(x), Tensor(weight), Tensor(bias), eps).data
-
-
-def real_layer_norm_rule(x: Any, weight: Any, g: Any, eps: float = 1e-5) -> Any:
-    x, weight, bias = (Tensor(array, requires_grad=True) for array in (x, weight, np.zeros_like(weight)))
-    ops.layer_norm(x, weight, bias, eps).backward(g)
-    return x.grad, weight.grad, bias.grad
-
-
-def real_feed_forward(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> np.ndarray:
-    up, back = (Linear(*weight.shape[::-1]).astype(np.float64) for weight in (w1, w2))
-    up.load_state_dict({"weight": w1, "bias": b1})
-    back.load_state_dict({"weight": w2, "bias": b2})
-    return nn_feed_forward(Tensor(x), up, back, Dropout(0.0), "relu").data
-
-
 def real_block(x: Any, weights: Any, heads: int) -> np.ndarray:
     inner, d = weights["linear1.weight"].shape
     layer = TransformerEncoderLayer(d, heads, inner, 0.0, norm_first=True, bias="feed_forward").astype(np.float64)
@@ -97,106 +266,62 @@ def real_block(x: Any, weights: Any, heads: int) -> np.ndarray:
     return layer(Tensor(x[None])).data[0]
 
 
-# -- typical mistakes ----------------------------------------------------------------------------------------------
-
-
-def normed(x: Any, weight: Any, bias: Any, axis: Any = 1, spread: Any = None) -> Any:
-    mean = x.mean(axis=axis, keepdims=True)
-    return (x - mean) / (spread or (lambda x: np.sqrt(x.var(axis=axis, keepdims=True) + 1e-5)))(x) * weight + bias
-
-
-def over_the_words(x, weight, bias, eps=1e-5):
-    return normed(x, weight, bias, axis=0)
-
-
-def over_everything(x, weight, bias, eps=1e-5):
-    return normed(x, weight, bias, axis=None)
-
-
-def divided_by_n_minus_1(x, weight, bias, eps=1e-5):
-    return normed(x, weight, bias, spread=lambda x: np.sqrt(x.var(axis=1, keepdims=True, ddof=1) + eps))
-
-
-def eps_outside(x, weight, bias, eps=1e-5):
-    return normed(x, weight, bias, spread=lambda x: x.std(axis=1, keepdims=True) + eps)
-
-
-def without_eps(x, weight, bias, eps=1e-5):
-    return normed(x, weight, bias, spread=lambda x: x.std(axis=1, keepdims=True))
-
-
-def no_square_root(x, weight, bias, eps=1e-5):
-    return normed(x, weight, bias, spread=lambda x: x.var(axis=1, keepdims=True) + eps)
-
-
-def without_keepdims(x, weight, bias, eps=1e-5):
-    return (x - x.mean(axis=1)) / np.sqrt(x.var(axis=1) + eps) * weight + bias
-
-
-def mean_left(x, weight, bias, eps=1e-5):
-    return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + eps) * weight + bias
-
-
-def without_weight(x, weight, bias, eps=1e-5):
-    return normed(x, 1, 0)
-
-
-def rule(of_x: Any, of_weight: Any = None, of_bias: Any = None) -> Any:
-    """A rule with of_x(h, x_hat, r), the gradient of x, and others from g and x_hat."""
-
-    def answer(x, weight, g, eps=1e-5):
-        centred = x - x.mean(axis=1, keepdims=True)
-        r = 1 / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps)
-        x_hat = centred * r
-        d_weight = (of_weight or (lambda g, x_hat: (g * x_hat).sum(axis=0)))(g, x_hat)
-        d_bias = (of_bias or (lambda g: g.sum(axis=0)))(g)
-        return of_x(g, g * weight, x_hat, r), d_weight, d_bias
-
-    return answer
-
-
-def mean(array: Any) -> Any:
-    return array.mean(axis=1, keepdims=True)
-
-
-def right_x(g: Any, h: Any, x_hat: Any, r: Any) -> Any:
-    return r * (h - mean(h) - x_hat * mean(h * x_hat))
-
-
-both_constant = rule(lambda g, h, x_hat, r: r * h)
-variance_constant = rule(lambda g, h, x_hat, r: r * (h - mean(h)))
-mean_constant = rule(lambda g, h, x_hat, r: r * (h - x_hat * mean(h * x_hat)))
-x_hat_forgotten = rule(lambda g, h, x_hat, r: r * (h - mean(h) - mean(h * x_hat)))
-weight_forgotten = rule(lambda g, h, x_hat, r: right_x(g, g, x_hat, r))
-r_forgotten = rule(lambda g, h, x_hat, r: right_x(g, h, x_hat, 1.0))
-means_over_everything = rule(lambda g, h, x_hat, r: r * (h - h.mean() - x_hat * (h * x_hat).mean()))
-weight_from_g = rule(right_x, of_weight=lambda g, x_hat: g.sum(axis=0))
-rows_not_summed = rule(right_x, of_weight=lambda g, x_hat: g * x_hat, of_bias=lambda g: g)
-means_of_rows = rule(right_x, of_weight=lambda g, x_hat: (g * x_hat).mean(axis=0), of_bias=lambda g: g.mean(axis=0))
-
-
-def no_bend(x, w1, b1, w2, b2):
-    return (x @ w1.T + b1) @ w2.T + b2
-
-
-def bent_at_the_end(x, w1, b1, w2, b2):
-    return np.maximum((x @ w1.T + b1) @ w2.T + b2, 0)
-
-
-def bias_after_the_bend(x, w1, b1, w2, b2):
-    return (np.maximum(x @ w1.T, 0) + b1) @ w2.T + b2
-
-
-def not_transposed(x, w1, b1, w2, b2):
-    return np.maximum(x @ w1 + b1, 0) @ w2 + b2
-
-
-def columns_for_rows(x, w1, b1, w2, b2):
-    return np.maximum(w1 @ x + b1, 0) @ w2 + b2
-
-
-def second_bias_forgotten(x, w1, b1, w2, b2):
-    return np.maximum(x @ w1.T + b1, 0) @ w2.T
+BLOCK = Exercise(
+    block,
+    probe_block,
+    real_block,
+    source="nn.transformer.TransformerEncoderLayer.forward",
+    hints=(
+        "Two lines of the text, x = x + attention(norm1(x)) and x = x + feed_forward(norm2(x)), with the weights "
+        "put in.",
+        'norm1 is layer_norm(x, weights["norm1.weight"], weights["norm1.bias"]); attention is self_attention(..., '
+        'weights["self_attn.in_proj_weight"], weights["self_attn.out_proj.weight"], heads).',
+        "The second line has the same form, with norm2 and feed_forward, which takes the weight and the bias of "
+        "linear1 and then those of linear2. Return x.",
+    ),
+    changes="""
+        This is post-norm, norm(x + f(x)), as in the first Transformer. Here the norm stands before the work: x +
+        f(norm(x)).
+        - normed = layer_norm(x, weights["norm1.weight"], weights["norm1.bias"])
+        + normed = x
+        - normed = layer_norm(x, weights["norm2.weight"], weights["norm2.bias"])
+        + normed = x = layer_norm(x, weights["norm1.weight"], weights["norm1.bias"])
+        - x + feed_forward(normed, *linear)
+        + layer_norm(x + feed_forward(normed, *linear), weights["norm2.weight"], weights["norm2.bias"])
+        The results replace x. They should be added to it, both times.
+        - x = x + self
+        + x = self
+        - x + feed_forward
+        + feed_forward
+        You add to the normed x. The norm makes a copy for the layer; what is added to is x as it was.
+        - normed = layer_norm(x
+        + normed = x = layer_norm(x
+        Both parts read the same x. The feed-forward network comes second: it reads what attention has added.
+        - x = x + self
+        + out = x + self
+        - return x
+        + return out
+        The norms are missing: attention and the network each get a normed copy of x.
+        - layer_norm(x, weights["norm1.weight"], weights["norm1.bias"])
+        + x
+        - layer_norm(x, weights["norm2.weight"], weights["norm2.bias"])
+        + x
+        norm1 is used twice. The feed-forward network has its own, norm2.
+        - weights["norm2.weight"], weights["norm2.bias"]
+        + weights["norm1.weight"], weights["norm1.bias"]
+        At the end you add to the x from the beginning, so what attention added is lost: x = x + ... first.
+        - x = x + self
+        + out = x + self
+        - layer_norm(x, weights["norm2
+        + layer_norm(out, weights["norm2
+        The feed-forward network adds to x, and attention replaces it. Both add: x + attention(...).
+        - x = x + self
+        + x = self
+        Attention adds to x, and the feed-forward network replaces it. Both add: x + feed_forward(...).
+        - x + feed_forward
+        + feed_forward
+    """,
+)
 
 
 def parts(weights: Any, heads: int) -> Any:
@@ -210,221 +335,10 @@ def parts(weights: Any, heads: int) -> Any:
     return norm1, lambda x: self_attention(x, w_in, w_out, heads), norm2, lambda x: feed_forward(x, *linear)
 
 
-def post_norm(x, weights, heads):
-    norm1, attend, norm2, feed = parts(weights, heads)
-    x = norm1(x + attend(x))
-    return norm2(x + feed(x))
-
-
-def no_residual(x, weights, heads):
-    norm1, attend, norm2, feed = parts(weights, heads)
-    return feed(norm2(attend(norm1(x))))
-
-
-def normed_on_the_road(x, weights, heads):
-    norm1, attend, norm2, feed = parts(weights, heads)
-    x = norm1(x)
-    x = x + attend(x)
-    x = norm2(x)
-    return x + feed(x)
-
-
-def side_by_side(x, weights, heads):
-    norm1, attend, norm2, feed = parts(weights, heads)
-    return x + attend(norm1(x)) + feed(norm2(x))
-
-
-def without_norms(x, weights, heads):
-    _, attend, _, feed = parts(weights, heads)
-    x = x + attend(x)
-    return x + feed(x)
-
-
-def one_norm_for_both(x, weights, heads):
-    norm1, attend, _, feed = parts(weights, heads)
-    x = x + attend(norm1(x))
-    return x + feed(norm1(x))
-
-
-def from_the_beginning(x, weights, heads):
-    norm1, attend, norm2, feed = parts(weights, heads)
-    return x + feed(norm2(x + attend(norm1(x))))
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def row_by_row(x, weight, bias, eps=1e-5):
-    rows = [(row - row.mean()) * (row.var() + eps) ** -0.5 for row in x]
-    return np.array(rows) * weight + bias
-
-
-def by_the_matrix(x, weight, g, eps=1e-5):
-    """The whole matrix of derivatives of each row, as derived in the text."""
-    n, dx, d_weight = x.shape[1], [], 0
-    for row, arrived in zip(x, g, strict=True):
-        r = (row.var() + eps) ** -0.5
-        hat = (row - row.mean()) * r
-        matrix = r * (np.eye(n) - 1 / n - np.outer(hat, hat) / n)
-        dx.append(matrix.T @ (arrived * weight))
-        d_weight = d_weight + arrived * hat
-    return [np.array(dx), d_weight, sum(g)]
-
-
-def word_by_word(x, w1, b1, w2, b2):
-    hidden = [w1 @ row + b1 for row in x]
-    return np.stack([w2 @ (row * (row > 0)) + b2 for row in hidden])
-
-
+@BLOCK.right
 def in_two_steps(x, weights, heads):
     norm1, attend, norm2, feed = parts(weights, heads)
     out = x.copy()
     for norm, work in ((norm1, attend), (norm2, feed)):
         out += work(norm(out))
     return out
-
-
-EXERCISES = [
-    Exercise(
-        name="layer_norm",
-        real=real_layer_norm,
-        probe=probe_layer_norm,
-        mistakes=[
-            Mistake(over_the_words, "Mean and variance run over the words (axis 0). Each word for itself: axis=1."),
-            Mistake(over_everything, "One mean for the whole array. Each row has its own: axis=1, keepdims=True."),
-            Mistake(
-                divided_by_n_minus_1,
-                "The variance is divided by n - 1 here. It is the mean of the squares, divided by n.",
-            ),
-            Mistake(
-                eps_outside,
-                "eps is added to the spread. It stands inside the root, beside the variance: for small numbers that "
-                "makes a difference.",
-            ),
-            Mistake(without_eps, "eps is missing: a row of equal numbers has the variance 0, and 0 / 0 is NaN."),
-            Mistake(no_square_root, "You divide by the variance. Its square root is the spread."),
-            Mistake(
-                without_keepdims,
-                "Mean and variance have the shape (length,), which NumPy lines up with the columns (chapter 2): "
-                "keepdims=True keeps them as a column.",
-            ),
-            Mistake(mean_left, "The mean is not taken off. (That is RMSNorm, which many newer models use.)"),
-            Mistake(without_weight, "Right so far, but the result is still to be multiplied by weight, plus bias."),
-        ],
-        hints=(
-            "mean = x.mean(axis=1, keepdims=True) is a column, one number for each row.",
-            "centred = x - mean; variance = (centred * centred).mean(axis=1, keepdims=True).",
-            "centred / np.sqrt(variance + eps) * weight + bias",
-        ),
-        another=row_by_row,
-        source="autograd.ops.normalization.LayerNorm.forward",
-    ),
-    Exercise(
-        name="layer_norm_rule",
-        real=real_layer_norm_rule,
-        probe=probe_layer_norm_rule,
-        mistakes=[
-            Mistake(
-                both_constant,
-                "You treat mean and variance as constants. But each x of a row is in both, and changes all of the row: "
-                "two terms are to be taken off h.",
-            ),
-            Mistake(
-                variance_constant,
-                "The mean's term is there, the variance's is missing: x_hat * mean(h * x_hat).",
-            ),
-            Mistake(mean_constant, "The variance's term is there, the mean's is missing: mean(h) of each row."),
-            Mistake(
-                x_hat_forgotten,
-                "The mean of h * x_hat says how much of h points along x_hat. To take that part off, multiply it by "
-                "x_hat.",
-            ),
-            Mistake(
-                weight_forgotten,
-                "Right with weight 1. What arrives at x_hat is h = g * weight; use h where you have g, for x alone.",
-            ),
-            Mistake(
-                means_over_everything,
-                "Both means are taken over the whole array. Each row has its own: axis=1, keepdims=True.",
-            ),
-            Mistake(r_forgotten, "The factor r is missing: x_hat grows r times as fast as x."),
-            Mistake(weight_from_g, "The weight is multiplied by x_hat, so its gradient is the sum of g * x_hat."),
-            Mistake(
-                rows_not_summed,
-                "weight and bias have the shape (d,), and serve all rows: sum their gradients over the rows, axis 0.",
-            ),
-            Mistake(means_of_rows, "The gradients of weight and bias are sums over the rows, not means."),
-        ],
-        hints=(
-            "Compute x_hat and r as in layer_norm (r is one over the root, a column), and h = g * weight. The bias is "
-            "the easiest: it was copied to each row.",
-            "dx = r * (h - ... - ...), with the two terms of the text: both hold a mean over the row, axis=1, "
-            "keepdims=True.",
-            "r * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)); then "
-            "(g * x_hat).sum(axis=0) and g.sum(axis=0).",
-        ),
-        another=by_the_matrix,
-        source="autograd.ops.normalization.LayerNorm.backward",
-    ),
-    Exercise(
-        name="feed_forward",
-        real=real_feed_forward,
-        probe=probe_feed_forward,
-        mistakes=[
-            Mistake(no_bend, "The bend is missing: between the two matrices nothing is below 0."),
-            Mistake(bent_at_the_end, "The bend stands behind the second matrix. It belongs between the two."),
-            Mistake(bias_after_the_bend, "b1 is added behind the bend. It belongs before it: relu(x w1ᵀ + b1)."),
-            Mistake(
-                not_transposed,
-                "The weights are stored as (out, in): multiply by their transposes. With as many features inside as "
-                "outside no error tells you.",
-            ),
-            Mistake(columns_for_rows, "Words are rows here, so x stands on the left: x @ w1.T, not w1 @ x."),
-            Mistake(second_bias_forgotten, "The second bias is missing."),
-        ],
-        hints=(
-            "Inside there are n features for each word: x @ w1.T has the shape (length, n).",
-            "np.maximum(z, 0) is relu: it compares each number with 0.",
-            "return np.maximum(x @ w1.T + b1, 0) @ w2.T + b2",
-        ),
-        another=word_by_word,
-        source="nn.feed_forward.feed_forward",
-    ),
-    Exercise(
-        name="block",
-        real=real_block,
-        probe=probe_block,
-        mistakes=[
-            Mistake(
-                post_norm,
-                "This is post-norm, norm(x + f(x)), as in the first Transformer. Here the norm stands before the work: "
-                "x + f(norm(x)).",
-            ),
-            Mistake(no_residual, "The results replace x. They should be added to it, both times."),
-            Mistake(
-                normed_on_the_road,
-                "You add to the normed x. The norm makes a copy for the layer; what is added to is x as it was.",
-            ),
-            Mistake(
-                side_by_side,
-                "Both parts read the same x. The feed-forward network comes second: it reads what attention has added.",
-            ),
-            Mistake(without_norms, "The norms are missing: attention and the network each get a normed copy of x."),
-            Mistake(one_norm_for_both, "norm1 is used twice. The feed-forward network has its own, norm2."),
-            Mistake(
-                from_the_beginning,
-                "At the end you add to the x from the beginning, so what attention added is lost: x = x + ... first.",
-            ),
-        ],
-        hints=(
-            "Two lines of the text, x = x + attention(norm1(x)) and x = x + feed_forward(norm2(x)), with the weights "
-            "put in.",
-            'norm1 is layer_norm(x, weights["norm1.weight"], weights["norm1.bias"]); attention is self_attention(..., '
-            'weights["self_attn.in_proj_weight"], weights["self_attn.out_proj.weight"], heads).',
-            "The second line has the same form, with norm2 and feed_forward, which takes the weight and the bias of "
-            "linear1 and then those of linear2. Return x.",
-        ),
-        another=in_two_steps,
-        source="nn.transformer.TransformerEncoderLayer.forward",
-    ),
-]

@@ -10,8 +10,18 @@ from ...autograd import Tensor, no_grad
 from ...models import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import Embedding, SinusoidalPositions, TransformerDecoderLayer, TransformerEncoderLayer
 from ...train.data.batches import TokenSequences
-from ..exercise import Exercise, Mistake, need
-from .c09_translate_solution import attention, decoder_layer, embed, encoder_layer, feed_forward, linear, norm
+from ..exercise import Exercise, need
+from .c09_translate_solution import (
+    attention,
+    decoder_layer,
+    embed,
+    encoder_layer,
+    feed_forward,
+    linear,
+    norm,
+    shifted,
+    transformer,
+)
 
 D, HEADS, INNER, LAYERS, PAD, BOS, EOS = 6, 2, 10, 2, 0, 1, 2
 
@@ -36,6 +46,15 @@ def vectors(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [rng.standard_normal(shape) for shape in shapes]
 
 
+def loaded(layer: Any, w: Any, name: str) -> Any:
+    layer.eval().astype(np.float64)
+    layer.load_state_dict({key: w[f"{name}.{key}"] for key in layer.state_dict()})
+    return layer
+
+
+# -- shifted -----------------------------------------------------------------------------------------------------------
+
+
 def probe_shifted(shifted: Any) -> dict[str, Any]:
     made = need(shifted([[5, 6, 7]], PAD, BOS, EOS), tuple, "shifted(...)")
     one, several = made, shifted([[5, 6, 7], [8], [4, 3]], PAD, BOS, EOS)
@@ -46,12 +65,126 @@ def probe_shifted(shifted: Any) -> dict[str, Any]:
     return found | {f"{name}, with the padding 9": np.asarray(x) for name, x in zip(names, other, strict=True)}
 
 
+def real_shifted(sentences: Any, pad: int, bos: int, eos: int) -> Any:
+    sequences, every = TokenSequences.from_lists(sentences), np.arange(len(sentences))
+    width = max(map(len, sentences)) + 1
+    return sequences.pad(every, pad, first=bos, width=width), sequences.pad(every, pad, last=eos, width=width)
+
+
+SHIFTED = Exercise(
+    shifted,
+    probe_shifted,
+    real_shifted,
+    source="train.data.batches.TokenBatches.batch",
+    hints=(
+        "For [5, 6, 7] the decoder reads bos and should say 5; has read bos, 5 and should say 6; and so on, up to "
+        "the end, where it should say eos.",
+        "So it reads [bos, 5, 6, 7] and says [5, 6, 7, eos]. Padding comes behind that, in both rows.",
+        "fill = [pad] * (longest - len(ids)) for each sentence; the rows are [bos, *ids, *fill] and "
+        "[*ids, eos, *fill]. np.array makes one array of the list of rows.",
+    ),
+    changes="""
+        The rows are filled with 0, whatever `pad` is: fill them with `pad`.
+        - [pad]
+        + [0]
+        Both rows are the same, so at each place the decoder reads the very word that it should say. What it reads has
+        to stand one place to the right: it begins with bos, and the other row does not.
+        - [bos, *ids, *more]
+        + [bos, *ids, eos, *more]
+        - [*ids, eos, *more]
+        + [bos, *ids, eos, *more]
+        Nobody ever says eos. Then the decoder can't learn when a sentence is over, and a translation would never end.
+        - [*ids, eos, *more]
+        + [*ids, pad, *more]
+        The decoder reads eos too. After that nothing is left to say, so neither row needs that place: both have one
+        more than the longest sentence.
+        - [bos, *ids, *more]
+        + [bos, *ids, eos, *more]
+        - [*ids, eos, *more]
+        + [*ids, eos, pad, *more]
+        Right but for the shorter sentences, where the decoder reads eos: after the last word it reads pad.
+        - [bos, *ids, *more]
+        + [bos, *ids, eos, *more][: longest + 1]
+        For one sentence it is right. In a shorter one eos stands behind the padding; it belongs right behind the last
+        word.
+        - [*ids, eos, *more]
+        + [*ids, *more, eos]
+        It is the other way round: the decoder reads bos first, and says eos last.
+        - np.array(read), np.array(say)
+        + np.array(say), np.array(read)
+    """,
+)
+
+
+@SHIFTED.right
+def written_into_arrays(sentences, pad, bos, eos):
+    read = np.full((len(sentences), max(map(len, sentences)) + 1), pad)
+    say = read.copy()
+    read[:, 0] = bos
+    for row, ids in enumerate(sentences):
+        read[row, 1 : len(ids) + 1] = say[row, : len(ids)] = ids
+        say[row, len(ids)] = eos
+    return read, say
+
+
+# -- embed -------------------------------------------------------------------------------------------------------------
+
+
 def probe_embed(embed: Any) -> dict[str, Any]:
     (table,) = vectors((7, 4))
     return {
         "the vectors of one word": embed(np.array([[3]]), table),
         "the vectors of two sentences of three words": embed(np.array([[3, 1, 3], [2, 6, 0]]), table),
     }
+
+
+def real_embed(ids: Any, table: Any) -> np.ndarray:
+    embedding = Embedding(*table.shape, scale_by_sqrt_dim=True).astype(np.float64)
+    embedding.load_state_dict({"weight": table})
+    return SinusoidalPositions(table.shape[1]).astype(np.float64)(embedding(ids)).data
+
+
+EMBED = Exercise(
+    embed,
+    probe_embed,
+    real_embed,
+    source="nn.embedding.Embedding.forward",
+    hints=(
+        "NumPy takes whole arrays as an index: table[ids] has the shape (batch, length, d).",
+        "sinusoidal_table(length, d) has the shape (length, d): added to (batch, length, d) it serves each sentence.",
+        "table[ids] * np.sqrt(d) + sinusoidal_table(ids.shape[1], d), with d = table.shape[1].",
+    ),
+    changes="""
+        The rows of the table are not multiplied by sqrt(d).
+        - * np.sqrt(d)
+        +
+        Positions are missing. Without them attention can't tell one order of the words from another.
+        - + sinusoidal_table(ids.shape[1], d)
+        +
+        The positions are multiplied by sqrt(d) too; only the rows of the table are.
+        - table[ids] * np.sqrt(d) + sinusoidal_table(ids.shape[1], d)
+        + (table[ids] + sinusoidal_table(ids.shape[1], d)) * np.sqrt(d)
+        The position is taken from the id. Row t of the sinusoidal table belongs to the t-th word of the sentence,
+        whichever word that is: add the whole table, it broadcasts over the batch.
+        - sinusoidal_table(ids.shape[1], d)
+        + sinusoidal_table(len(table), d)[ids]
+    """,
+)
+
+
+@EMBED.right
+def word_by_word(ids, table):
+    d = table.shape[1]
+    rate = 10000.0 ** (-2 * (np.arange(d) // 2) / d)
+    out = np.empty((*ids.shape, d))
+    for (row, t), word in np.ndenumerate(ids):
+        angle = t * rate
+        wave = np.where(np.arange(d) % 2, np.cos(angle), np.sin(angle)).astype(np.float32)
+        out[row, t] = table[word] * d**0.5 + wave
+    return out
+
+
+# -- encoder_layer -----------------------------------------------------------------------------------------------------
 
 
 def probe_encoder_layer(encoder_layer: Any) -> dict[str, Any]:
@@ -62,6 +195,64 @@ def probe_encoder_layer(encoder_layer: Any) -> dict[str, Any]:
         "the output where all may be seen": encoder_layer(x, weights(), "encoder.layers.0", HEADS, every),
         "the output with padding": encoder_layer(x, weights(), "encoder.layers.1", HEADS, mask),
     }
+
+
+def real_encoder_layer(x: Any, w: Any, name: str, heads: int, mask: Any) -> np.ndarray:
+    return loaded(TransformerEncoderLayer(D, heads, INNER), w, name)(Tensor(x), mask=mask).data
+
+
+ENCODER_LAYER = Exercise(
+    encoder_layer,
+    probe_encoder_layer,
+    real_encoder_layer,
+    source="nn.transformer.TransformerEncoderLayer.forward",
+    hints=(
+        "In self-attention x is asked and answers: attention(x, x, w, f'{name}.self_attn', heads, mask).",
+        "First step: x = norm(x + attention(...), w, f'{name}.norm1').",
+        "Second step: norm(x + feed_forward(x, w, name), w, f'{name}.norm2'), with the x of the first.",
+    ),
+    changes="""
+        What there was before is lost: each step should be norm(x + new), not norm(new). Chapter 8 has the reason:
+        through the sum the gradient has a short way back.
+        - x + attention
+        + attention
+        - x + feed_forward
+        + feed_forward
+        Both steps use norm1. The second one has weights of its own: norm2.
+        - norm2
+        + norm1
+        The second sum begins with the layer's input again. What there was, at that point, is the result of the first
+        step.
+        - x = norm(x
+        + new = norm(x
+        - feed_forward(x
+        + feed_forward(new
+        Right without padding; but the mask is not handed to attention.
+        - heads, mask), w
+        + heads, True), w
+    """,
+)
+
+
+@ENCODER_LAYER.wrong
+def norm_first(x, w, name, heads, mask):
+    """This is the order of chapter 8, x + new(norm(x)). Here the norm comes after the sum: norm(x + new(x))."""
+    h = norm(x, w, f"{name}.norm1")
+    x = x + attention(h, h, w, f"{name}.self_attn", heads, mask)
+    return x + feed_forward(norm(x, w, f"{name}.norm2"), w, name)
+
+
+@ENCODER_LAYER.right
+def step_by_step(x, w, name, heads, mask):
+    def sublayer(x, new, number):
+        return norm(new + x, w, f"{name}.norm{number}")
+
+    x = sublayer(x, attention(x, x, w, f"{name}.self_attn", heads, mask), 1)
+    hidden = linear(x, w, f"{name}.linear1")
+    return sublayer(x, linear(hidden * (hidden > 0), w, f"{name}.linear2"), 2)
+
+
+# -- decoder_layer -----------------------------------------------------------------------------------------------------
 
 
 def probe_decoder_layer(decoder_layer: Any) -> dict[str, Any]:
@@ -76,6 +267,76 @@ def probe_decoder_layer(decoder_layer: Any) -> dict[str, Any]:
     }
 
 
+def real_decoder_layer(x, memory, w, name, heads, own_mask, memory_mask):
+    """handloom's takes lengths in place of masks, and never looks ahead."""
+    lengths = np.broadcast_to(memory_mask, (len(x), 1, 1, memory.shape[1])).sum(axis=(1, 2, 3))
+    return loaded(TransformerDecoderLayer(D, heads, INNER), w, name)(
+        Tensor(x), Tensor(memory), memory_lengths=lengths
+    ).data
+
+
+DECODER_LAYER = Exercise(
+    decoder_layer,
+    probe_decoder_layer,
+    real_decoder_layer,
+    source="nn.transformer.TransformerDecoderLayer.forward",
+    hints=(
+        "The first step is the encoder layer's, with own_mask. The last one is the encoder layer's too, with norm3.",
+        "Between them: x asks, memory answers. attention(x, memory, w, f'{name}.multihead_attn', ...).",
+        "x = norm(x + attention(x, memory, w, f'{name}.multihead_attn', heads, memory_mask), w, f'{name}.norm2').",
+    ),
+    changes="""
+        In the second step the source asks and the target answers. Whose vectors should change? Those of the target: x
+        asks, memory answers.
+        - attention(x, memory,
+        + attention(memory, x,
+        The second attention looks at x once more, so nothing of the source arrives: its second argument is memory.
+        - attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask)
+        + attention(x, x, w, f"{name}.multihead_attn", heads, own_mask)
+        What the source gives takes the place of x. It is added to x, as in the other steps.
+        - x + attention(x, memory
+        + attention(x, memory
+        Right without padding in the source; memory_mask belongs to the second step.
+        - heads, memory_mask)
+        + heads, True)
+        Right for one word; with more of them nobody may look ahead: own_mask belongs to the first step.
+        - heads, own_mask), w
+        + heads, True), w
+        The look at the source uses the weights of self_attn. It has weights of its own: f"{name}.multihead_attn".
+        - multihead_attn
+        + self_attn
+        The two masks are exchanged. own_mask belongs to the words said so far, memory_mask to the source.
+        - self_attn", heads, own_mask
+        + self_attn", heads, memory_mask
+        - multihead_attn", heads, memory_mask
+        + multihead_attn", heads, own_mask
+    """,
+)
+
+
+@DECODER_LAYER.wrong
+def source_first(x, memory, w, name, heads, own_mask, memory_mask):
+    """The steps are right and in another order: first the target's words look at each other, then at the source."""
+    x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
+    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
+    return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
+
+
+@DECODER_LAYER.right
+def in_a_loop(x, memory, w, name, heads, own_mask, memory_mask):
+    steps = [
+        lambda x: attention(x, x, w, f"{name}.self_attn", heads, own_mask),
+        lambda x: attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask),
+        lambda x: feed_forward(x, w, name),
+    ]
+    for number, step in enumerate(steps, 1):
+        x = norm(x + step(x), w, f"{name}.norm{number}")
+    return x
+
+
+# -- transformer -------------------------------------------------------------------------------------------------------
+
+
 def probe_transformer(transformer: Any) -> dict[str, Any]:
     source, padded = np.array([[4, 9, 3, 7]]), np.array([[5, 6, 10, 3], [8, 2, 0, 0]])
     target = np.array([[1, 8, 4], [1, 9, 0]])
@@ -87,39 +348,6 @@ def probe_transformer(transformer: Any) -> dict[str, Any]:
     }
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def real_shifted(sentences: Any, pad: int, bos: int, eos: int) -> Any:
-    sequences, every = TokenSequences.from_lists(sentences), np.arange(len(sentences))
-    width = max(map(len, sentences)) + 1
-    return sequences.pad(every, pad, first=bos, width=width), sequences.pad(every, pad, last=eos, width=width)
-
-
-def real_embed(ids: Any, table: Any) -> np.ndarray:
-    embedding = Embedding(*table.shape, scale_by_sqrt_dim=True).astype(np.float64)
-    embedding.load_state_dict({"weight": table})
-    return SinusoidalPositions(table.shape[1]).astype(np.float64)(embedding(ids)).data
-
-
-def loaded(layer: Any, w: Any, name: str) -> Any:
-    layer.eval().astype(np.float64)
-    layer.load_state_dict({key: w[f"{name}.{key}"] for key in layer.state_dict()})
-    return layer
-
-
-def real_encoder_layer(x: Any, w: Any, name: str, heads: int, mask: Any) -> np.ndarray:
-    return loaded(TransformerEncoderLayer(D, heads, INNER), w, name)(Tensor(x), mask=mask).data
-
-
-def real_decoder_layer(x, memory, w, name, heads, own_mask, memory_mask):
-    """handloom's takes lengths in place of masks, and never looks ahead."""
-    lengths = np.broadcast_to(memory_mask, (len(x), 1, 1, memory.shape[1])).sum(axis=(1, 2, 3))
-    return loaded(TransformerDecoderLayer(D, heads, INNER), w, name)(
-        Tensor(x), Tensor(memory), memory_lengths=lengths
-    ).data
-
-
 def real_transformer(source, target, w, heads, layers, pad=0):
     made = model()
     made.load_state_dict(w)
@@ -127,120 +355,49 @@ def real_transformer(source, target, w, heads, layers, pad=0):
         return made(source, target).data
 
 
-# -- typical mistakes ----------------------------------------------------------------------------------------------
-
-
-def filled(rows, pad):
-    longest = max(map(len, rows))
-    return np.array([[*row, *[pad] * (longest - len(row))] for row in rows])
-
-
-def not_shifted(sentences, pad, bos, eos):
-    read = filled([[bos, *ids, eos] for ids in sentences], pad)
-    return read, read
-
-
-def end_not_said(sentences, pad, bos, eos):
-    return filled([[bos, *ids] for ids in sentences], pad), filled([[*ids, pad] for ids in sentences], pad)
-
-
-def always_zero(sentences, pad, bos, eos):
-    return filled([[bos, *ids] for ids in sentences], 0), filled([[*ids, eos] for ids in sentences], 0)
-
-
-def end_is_read(sentences, pad, bos, eos):
-    return filled([[bos, *ids, eos] for ids in sentences], pad), filled([[*ids, eos, pad] for ids in sentences], pad)
-
-
-def end_is_read_in_shorter_ones(sentences, pad, bos, eos):
-    rows = filled([[bos, *ids, eos] for ids in sentences], pad)
-    return rows[:, :-1], rows[:, 1:]
-
-
-def end_after_the_padding(sentences, pad, bos, eos):
-    rows = filled(sentences, pad)
-    column = np.full((len(rows), 1), 1)
-    return np.hstack([bos * column, rows]), np.hstack([rows, eos * column])
-
-
-def other_way_round(sentences, pad, bos, eos):
-    return filled([[*ids, eos] for ids in sentences], pad), filled([[bos, *ids] for ids in sentences], pad)
-
-
-def not_scaled(ids, table):
-    return embed(ids, table) - table[ids] * (np.sqrt(table.shape[1]) - 1)
-
-
-def no_positions(ids, table):
-    return table[ids] * np.sqrt(table.shape[1])
-
-
-def positions_scaled(ids, table):
-    positions = embed(ids, table) - no_positions(ids, table)
-    return (table[ids] + positions) * np.sqrt(table.shape[1])
-
-
-def positions_of_the_ids(ids, table):
-    """Row 3 of the positions for the word 3."""
-    positions = embed(np.zeros((1, len(table)), dtype=int), table * 0)[0]
-    return table[ids] * np.sqrt(table.shape[1]) + positions[ids]
-
-
-def no_residual(x, w, name, heads, mask):
-    x = norm(attention(x, x, w, f"{name}.self_attn", heads, mask), w, f"{name}.norm1")
-    return norm(feed_forward(x, w, name), w, f"{name}.norm2")
-
-
-def norm_first(x, w, name, heads, mask):
-    h = norm(x, w, f"{name}.norm1")
-    x = x + attention(h, h, w, f"{name}.self_attn", heads, mask)
-    return x + feed_forward(norm(x, w, f"{name}.norm2"), w, name)
-
-
-def one_norm_for_both(x, w, name, heads, mask):
-    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, mask), w, f"{name}.norm1")
-    return norm(x + feed_forward(x, w, name), w, f"{name}.norm1")
-
-
-def both_from_the_input(x, w, name, heads, mask):
-    h = norm(x + attention(x, x, w, f"{name}.self_attn", heads, mask), w, f"{name}.norm1")
-    return norm(x + feed_forward(h, w, name), w, f"{name}.norm2")
-
-
-def padding_seen(x, w, name, heads, mask):
-    return encoder_layer(x, w, name, heads, np.True_)
-
-
-def source_first(x, memory, w, name, heads, own_mask, memory_mask):
-    x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
-    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
-    return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
-
-
-def source_asks(x, memory, w, name, heads, own_mask, memory_mask):
-    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
-    x = norm(x + attention(memory, x, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
-    return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
-
-
-def never_looks_at_the_source(x, memory, w, name, heads, own_mask, memory_mask):
-    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
-    x = norm(x + attention(x, x, w, f"{name}.multihead_attn", heads, own_mask), w, f"{name}.norm2")
-    return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
-
-
-def source_replaces(x, memory, w, name, heads, own_mask, memory_mask):
-    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
-    x = norm(attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
-    return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
-
-
-def source_all_seen(x, memory, w, name, heads, own_mask, memory_mask):
-    return decoder_layer(x, memory, w, name, heads, own_mask, np.True_)
-
-
-def looks_ahead(x, memory, w, name, heads, own_mask, memory_mask):
-    return decoder_layer(x, memory, w, name, heads, np.True_, memory_mask)
+TRANSFORMER = Exercise(
+    transformer,
+    probe_transformer,
+    real_transformer,
+    source="models.seq2seq.Seq2SeqTransformer.forward",
+    hints=(
+        "Masks broadcast to (batch, heads, queries, keys): which axes has a mask that depends on the sentence "
+        "and on "
+        "the key alone? (source != pad)[:, None, None, :]. The causal one is np.tri(length, dtype=bool).",
+        "memory = embed(source, ...), then for i in range(layers): memory = encoder_layer(memory, w, "
+        "f'encoder.layers.{i}', heads, mask). The same for x with the target and the decoder's layers.",
+        "decoder_layer(x, memory, w, f'decoder.layers.{i}', heads, causal, mask), and at the end "
+        "linear(x, w, 'output').",
+    ),
+    changes="""
+        Right for one word. With more of them each target word sees those after it, which in a translation don't exist
+        yet: the decoder needs the causal mask.
+        - np.tri(target.shape[1], dtype=bool)
+        + True
+        Decoder layer i is given what encoder layer i made. All of them get what the last encoder layer made: so run the
+        encoder to its end first.
+        - memory = embed(source, w["source_embedding.weight"])
+        + made = [embed(source, w["source_embedding.weight"])]
+        - memory = encoder_layer(memory, w, f"encoder.layers.{i}", heads, seen)
+        + made.append(encoder_layer(made[-1], w, f"encoder.layers.{i}", heads, seen))
+        - decoder_layer(x, memory
+        + decoder_layer(x, made[i + 1]
+        Right without padding. Nobody may look at the padding of the source: neither its own words nor those of the
+        target.
+        - (source != pad)[:, None, None, :]
+        + True
+        The encoder ignores padding, and the decoder still looks at it: the mask of the source is its memory_mask too.
+        - causal, seen
+        + causal, True
+        The target's words are looked up in the table of the source. Each language has its own.
+        - target_embedding
+        + source_embedding
+        These are probabilities. Stop one step earlier, at the logits.
+        - return linear(x, w, "output")
+        + e = np.exp(linear(x, w, "output"))
+        + return e / e.sum(axis=-1, keepdims=True)
+    """,
+)
 
 
 def assembled(
@@ -262,260 +419,8 @@ def assembled(
     return logits if output else np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
 
 
-def decoder_looks_ahead(source, target, w, heads, layers, pad=0):
-    return assembled(source, target, w, layers, causal=False)
-
-
-def layer_by_layer(source, target, w, heads, layers, pad=0):
-    return assembled(source, target, w, layers, last=False)
-
-
-def padding_in_both(source, target, w, heads, layers, pad=0):
-    return assembled(source, target, w, layers, seen=False, memory_too=False)
-
-
-def padding_in_the_decoder(source, target, w, heads, layers, pad=0):
-    return assembled(source, target, w, layers, memory_too=False)
-
-
-def table_of_the_source(source, target, w, heads, layers, pad=0):
-    return assembled(source, target, w, layers, table="source")
-
-
-def probabilities(source, target, w, heads, layers, pad=0):
-    return assembled(source, target, w, layers, output=False)
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def written_into_arrays(sentences, pad, bos, eos):
-    read = np.full((len(sentences), max(map(len, sentences)) + 1), pad)
-    say = read.copy()
-    read[:, 0] = bos
-    for row, ids in enumerate(sentences):
-        read[row, 1 : len(ids) + 1] = say[row, : len(ids)] = ids
-        say[row, len(ids)] = eos
-    return read, say
-
-
-def word_by_word(ids, table):
-    d = table.shape[1]
-    rate = 10000.0 ** (-2 * (np.arange(d) // 2) / d)
-    out = np.empty((*ids.shape, d))
-    for (row, t), word in np.ndenumerate(ids):
-        angle = t * rate
-        wave = np.where(np.arange(d) % 2, np.cos(angle), np.sin(angle)).astype(np.float32)
-        out[row, t] = table[word] * d**0.5 + wave
-    return out
-
-
-def step_by_step(x, w, name, heads, mask):
-    def sublayer(x, new, number):
-        return norm(new + x, w, f"{name}.norm{number}")
-
-    x = sublayer(x, attention(x, x, w, f"{name}.self_attn", heads, mask), 1)
-    hidden = linear(x, w, f"{name}.linear1")
-    return sublayer(x, linear(hidden * (hidden > 0), w, f"{name}.linear2"), 2)
-
-
-def in_a_loop(x, memory, w, name, heads, own_mask, memory_mask):
-    steps = [
-        lambda x: attention(x, x, w, f"{name}.self_attn", heads, own_mask),
-        lambda x: attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask),
-        lambda x: feed_forward(x, w, name),
-    ]
-    for number, step in enumerate(steps, 1):
-        x = norm(x + step(x), w, f"{name}.norm{number}")
-    return x
-
-
+@TRANSFORMER.right
 def prefix_by_prefix(source, target, w, heads, layers, pad=0):
     """A pass for each word, of which the last place counts; the mask is needed all the same, for the words before."""
     ends = range(1, target.shape[1] + 1)
     return np.stack([assembled(source, target[:, :end], w, layers)[:, -1] for end in ends], axis=1)
-
-
-EXERCISES = [
-    Exercise(
-        name="shifted",
-        real=real_shifted,
-        probe=probe_shifted,
-        mistakes=[
-            Mistake(always_zero, "The rows are filled with 0, whatever `pad` is: fill them with `pad`."),
-            Mistake(
-                not_shifted,
-                "Both rows are the same, so at each place the decoder reads the very word that it should say. What it "
-                "reads has to stand one place to the right: it begins with bos, and the other row does not.",
-            ),
-            Mistake(
-                end_not_said,
-                "Nobody ever says eos. Then the decoder can't learn when a sentence is over, and a translation would "
-                "never end.",
-            ),
-            Mistake(
-                end_is_read,
-                "The decoder reads eos too. After that nothing is left to say, so neither row needs that place: both "
-                "have one more than the longest sentence.",
-            ),
-            Mistake(
-                end_is_read_in_shorter_ones,
-                "Right but for the shorter sentences, where the decoder reads eos: after the last word it reads pad.",
-            ),
-            Mistake(
-                end_after_the_padding,
-                "For one sentence it is right. In a shorter one eos stands behind the padding; it belongs right behind "
-                "the last word.",
-            ),
-            Mistake(other_way_round, "It is the other way round: the decoder reads bos first, and says eos last."),
-        ],
-        hints=(
-            "For [5, 6, 7] the decoder reads bos and should say 5; has read bos, 5 and should say 6; and so on, up to "
-            "the end, where it should say eos.",
-            "So it reads [bos, 5, 6, 7] and says [5, 6, 7, eos]. Padding comes behind that, in both rows.",
-            "fill = [pad] * (longest - len(ids)) for each sentence; the rows are [bos, *ids, *fill] and "
-            "[*ids, eos, *fill]. np.array makes one array of the list of rows.",
-        ),
-        another=written_into_arrays,
-        source="train.data.batches.TokenBatches.batch",
-    ),
-    Exercise(
-        name="embed",
-        real=real_embed,
-        probe=probe_embed,
-        mistakes=[
-            Mistake(not_scaled, "The rows of the table are not multiplied by sqrt(d)."),
-            Mistake(
-                no_positions,
-                "Positions are missing. Without them attention can't tell one order of the words from another.",
-            ),
-            Mistake(positions_scaled, "The positions are multiplied by sqrt(d) too; only the rows of the table are."),
-            Mistake(
-                positions_of_the_ids,
-                "The position is taken from the id. Row t of the sinusoidal table belongs to the t-th word of the "
-                "sentence, whichever word that is: add the whole table, it broadcasts over the batch.",
-            ),
-        ],
-        hints=(
-            "NumPy takes whole arrays as an index: table[ids] has the shape (batch, length, d).",
-            "sinusoidal_table(length, d) has the shape (length, d): added to (batch, length, d) it serves each "
-            "sentence.",
-            "table[ids] * np.sqrt(d) + sinusoidal_table(ids.shape[1], d), with d = table.shape[1].",
-        ),
-        another=word_by_word,
-        source="nn.embedding.Embedding.forward",
-    ),
-    Exercise(
-        name="encoder_layer",
-        real=real_encoder_layer,
-        probe=probe_encoder_layer,
-        mistakes=[
-            Mistake(
-                no_residual,
-                "What there was before is lost: each step should be norm(x + new), not norm(new). Chapter 8 has the "
-                "reason: through the sum the gradient has a short way back.",
-            ),
-            Mistake(
-                norm_first,
-                "This is the order of chapter 8, x + new(norm(x)). Here the norm comes after the sum: "
-                "norm(x + new(x)).",
-            ),
-            Mistake(one_norm_for_both, "Both steps use norm1. The second one has weights of its own: norm2."),
-            Mistake(
-                both_from_the_input,
-                "The second sum begins with the layer's input again. What there was, at that point, is the result of "
-                "the first step.",
-            ),
-            Mistake(padding_seen, "Right without padding; but the mask is not handed to attention."),
-        ],
-        hints=(
-            "In self-attention x is asked and answers: attention(x, x, w, f'{name}.self_attn', heads, mask).",
-            "First step: x = norm(x + attention(...), w, f'{name}.norm1').",
-            "Second step: norm(x + feed_forward(x, w, name), w, f'{name}.norm2'), with the x of the first.",
-        ),
-        another=step_by_step,
-        source="nn.transformer.TransformerEncoderLayer.forward",
-    ),
-    Exercise(
-        name="decoder_layer",
-        real=real_decoder_layer,
-        probe=probe_decoder_layer,
-        mistakes=[
-            Mistake(
-                source_first,
-                "The steps are right and in another order: first the target's words look at each other, then at the "
-                "source.",
-            ),
-            Mistake(
-                source_asks,
-                "In the second step the source asks and the target answers. Whose vectors should change? Those of the "
-                "target: x asks, memory answers.",
-            ),
-            Mistake(
-                never_looks_at_the_source,
-                "The second attention looks at x once more, so nothing of the source arrives: its second argument is "
-                "memory.",
-            ),
-            Mistake(
-                source_replaces,
-                "What the source gives takes the place of x. It is added to x, as in the other steps.",
-            ),
-            Mistake(source_all_seen, "Right without padding in the source; memory_mask belongs to the second step."),
-            Mistake(
-                looks_ahead,
-                "Right for one word; with more of them nobody may look ahead: own_mask belongs to the first step.",
-            ),
-        ],
-        hints=(
-            "The first step is the encoder layer's, with own_mask. The last one is the encoder layer's too, with "
-            "norm3.",
-            "Between them: x asks, memory answers. attention(x, memory, w, f'{name}.multihead_attn', ...).",
-            "x = norm(x + attention(x, memory, w, f'{name}.multihead_attn', heads, memory_mask), w, f'{name}.norm2').",
-        ),
-        another=in_a_loop,
-        source="nn.transformer.TransformerDecoderLayer.forward",
-    ),
-    Exercise(
-        name="transformer",
-        real=real_transformer,
-        probe=probe_transformer,
-        mistakes=[
-            Mistake(
-                decoder_looks_ahead,
-                "Right for one word. With more of them each target word sees those after it, which in a translation "
-                "don't exist yet: the decoder needs the causal mask.",
-            ),
-            Mistake(
-                layer_by_layer,
-                "Decoder layer i is given what encoder layer i made. All of them get what the last encoder layer made: "
-                "so run the encoder to its end first.",
-            ),
-            Mistake(
-                padding_in_both,
-                "Right without padding. Nobody may look at the padding of the source: neither its own words nor those "
-                "of the target.",
-            ),
-            Mistake(
-                padding_in_the_decoder,
-                "The encoder ignores padding, and the decoder still looks at it: the mask of the source is its "
-                "memory_mask too.",
-            ),
-            Mistake(
-                table_of_the_source,
-                "The target's words are looked up in the table of the source. Each language has its own.",
-            ),
-            Mistake(probabilities, "These are probabilities. Stop one step earlier, at the logits."),
-        ],
-        hints=(
-            "Masks broadcast to (batch, heads, queries, keys): which axes has a mask that depends on the sentence "
-            "and on "
-            "the key alone? (source != pad)[:, None, None, :]. The causal one is np.tri(length, dtype=bool).",
-            "memory = embed(source, ...), then for i in range(layers): memory = encoder_layer(memory, w, "
-            "f'encoder.layers.{i}', heads, mask). The same for x with the target and the decoder's layers.",
-            "decoder_layer(x, memory, w, f'decoder.layers.{i}', heads, causal, mask), and at the end "
-            "linear(x, w, 'output').",
-        ),
-        another=prefix_by_prefix,
-        source="models.seq2seq.Seq2SeqTransformer.forward",
-    ),
-]

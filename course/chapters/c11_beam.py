@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,12 @@ from ...models.generation.decoding import Uncached
 from ...models.generation.greedy import greedy_search
 from ...models.generation.penalties import length_penalty
 from ...models.generation.rules import Rules
-from ..exercise import Exercise, Mistake, need
+from ..exercise import Exercise, need
 from .c11_beam_solution import beam_search, extended, from_table, greedy, score, trap
 
 BOS, EOS = 0, 1
+
+
 Model = Callable[[list[int]], np.ndarray]
 
 
@@ -33,6 +34,13 @@ def found(answer: Any, what: str) -> tuple[list[int], float]:
     return list(ids), float(value)
 
 
+def state(next_log_p: Model) -> Uncached:
+    return Uncached(lambda ids, origin: np.stack([next_log_p(row) for row in ids.tolist()]), 1)
+
+
+# -- greedy ------------------------------------------------------------------------------------------------------------
+
+
 def probe_greedy(greedy: Any) -> dict[str, Any]:
     ends, (cut, cut_value) = model(26), found(greedy(model(26), BOS, EOS, 2), "greedy(...)")
     ids, value = found(greedy(ends, BOS, EOS, 12), "greedy(...)")
@@ -42,6 +50,63 @@ def probe_greedy(greedy: Any) -> dict[str, Any]:
         "the words, up to eos": ids,
         "the log-probability of the whole sentence": value,
     }
+
+
+def real_greedy(next_log_p, bos, eos, limit):
+    (hypothesis,) = greedy_search(state(next_log_p), Rules(bos, eos, max_length=limit))
+    return hypothesis.ids, hypothesis.score
+
+
+GREEDY = Exercise(
+    greedy,
+    probe_greedy,
+    real_greedy,
+    source="models.generation.greedy.decode",
+    hints=(
+        "A loop of at most `limit` rounds. In each: log_p = next_log_p([bos, *ids]), and the best word is "
+        "log_p.argmax().",
+        "Add log_p[word] to the total first, then look whether the word is eos: the end counts in the sum, but "
+        "it is "
+        "no word of the sentence.",
+        "total += log_p[word]; if word == eos: break; ids.append(word). Return ids, total.",
+    ),
+    changes="""
+        The words are right. The log-probability of eos is missing: to end there is a choice as well.
+        - total += log_p[word]
+        + total += log_p[word] * (word != eos)
+        eos is among the words. It ends the sentence and is no part of it.
+        - break
+        + ids.append(word)
+        + break
+        bos is among the words: it is only what the model is asked with.
+        - return ids, total
+        + return [bos, *ids], total
+        It goes on behind eos. Whatever comes after the end means nothing: stop there.
+        - if word == eos:
+        + if False:
+        This is the probability; the log-probability is asked for, a sum of logarithms.
+        - return ids, total
+        + return ids, np.exp(total)
+    """,
+)
+
+
+@GREEDY.right
+def recursive(next_log_p, bos, eos, limit):
+    def rest(ids, left):
+        if not left:
+            return [], 0.0
+        log_p = next_log_p([bos, *ids])
+        word = int(np.argsort(-log_p, kind="stable")[0])
+        if word == eos:
+            return [], log_p[eos]
+        after, total = rest([*ids, word], left - 1)
+        return [word, *after], total + log_p[word]
+
+    return rest([], limit)
+
+
+# -- trap --------------------------------------------------------------------------------------------------------------
 
 
 def probe_trap(trap: Any) -> dict[str, Any]:
@@ -63,12 +128,112 @@ def probe_trap(trap: Any) -> dict[str, Any]:
     }
 
 
+def real_trap():
+    """After word 3 the end is certain, after word 2 nothing is."""
+    return np.array([[0, 0, 0.51, 0.49], [1, 0, 0, 0], [0, 0.34, 0.33, 0.33], [0, 1, 0, 0]])
+
+
+TRAP = Exercise(
+    trap,
+    probe_trap,
+    real_trap,
+    source="models.generation.greedy.likeliest",
+    hints=(
+        "Row 0 is the first word. Let 2 be a little likelier than 3, so that greedy takes it.",
+        "After 3 the end is almost certain, so the sentence '3' is about as likely as its first word. After 2 "
+        "three "
+        "words are about equally likely, so whatever greedy takes there costs a factor of 3.",
+        "Row 0: 0, 0, 0.55, 0.45. Row 3: 0, 0.98, 0.01, 0.01. What is row 2, so that eos is the likeliest by a hair?",
+    ),
+    changes="""
+        Here the likeliest first word leads to the likeliest sentence, so greedy is right. Make the second word that
+        follows it uncertain.
+        - 0.55, 0.45
+        + 0.9, 0.1
+        - 0.34, 0.33, 0.33
+        + 0.8, 0.1, 0.1
+        Greedy does walk into it, but what it finds is more than half as likely as the best. Bring the two first words
+        closer together, or make what follows the wrong one less certain.
+        - 0.34, 0.33, 0.33
+        + 0.6, 0.2, 0.2
+        - 0.98, 0.01, 0.01
+        + 0.9, 0.05, 0.05
+    """,
+)
+
+
+@TRAP.wrong
+def columns_sum_to_one():
+    """The columns sum to 1 where the rows should: row a holds what may come after the word a."""
+    return trap().T
+
+
+@TRAP.wrong
+def logarithms():
+    """These are logarithms. The table holds probabilities, from 0 to 1."""
+    return np.log(trap() + 1e-9)
+
+
+@TRAP.right
+def another_trap():
+    """Greedy goes round in a circle, and the way out is unlikely at each turn."""
+    return np.array([[0, 0, 0.4, 0.6], [0, 1, 0, 0], [0, 0.95, 0, 0.05], [0, 0.15, 0.1, 0.75]])
+
+
+# -- score -------------------------------------------------------------------------------------------------------------
+
+
 def probe_score(score: Any) -> dict[str, Any]:
     return {
         "the score without a penalty (alpha 0)": score(-4.0, 7, 0.0),
         "the score of one word (the penalty is 1)": score(-4.0, 1, 0.6),
         "the scores of 7 and of 13 words": np.array([score(-4.0, length, 0.6) for length in (7, 13)]),
     }
+
+
+def real_score(log_p, length, alpha):
+    return log_p / length_penalty(length, alpha)
+
+
+SCORE = Exercise(
+    score,
+    probe_score,
+    real_score,
+    source="models.generation.penalties.length_penalty",
+    hints=(
+        "With alpha 0 the penalty must be 1, whatever the length. Which power of a number is always 1?",
+        "The penalty is ((5 + length) / 6) ** alpha; for a single word it is 1.",
+        "Divide log_p by it: -4 / 1.5 is better than -4.",
+    ),
+    changes="""
+        A log-probability is negative: multiplied with a number above 1 it gets worse, so long sentences would be
+        punished twice. Divide.
+        - log_p / ((5
+        + log_p * ((5
+        This divides by length^alpha. It is used as well; here the length is softened to (5 + length) / 6, so that the
+        first few words count less.
+        - ((5 + length) / 6) ** alpha
+        + length**alpha
+        alpha is an exponent, not a factor: ((5 + length) / 6) ** alpha.
+        - ((5 + length) / 6) ** alpha
+        + ((5 + length) / 6 * alpha or 1)
+        Parentheses are missing: ** comes before /, so here only the 6 has the exponent. log_p / ((5 + length) / 6) **
+        alpha.
+        - ((5 + length) / 6) ** alpha
+        + (5 + length) / 6**alpha
+        `length` counts eos already: don't take it off.
+        - (5 + length)
+        + (4 + length)
+    """,
+)
+
+
+@SCORE.right
+def through_exponentials(log_p, length, alpha):
+    return log_p * np.exp(-alpha * np.log((5.0 + length) / 6.0))
+
+
+# -- extended ----------------------------------------------------------------------------------------------------------
 
 
 def probe_extended(extended: Any) -> dict[str, Any]:
@@ -83,6 +248,65 @@ def probe_extended(extended: Any) -> dict[str, Any]:
         "what becomes of two sentences, best first": two[0],
         "the log-probabilities of what becomes of two": two[1],
     }
+
+
+def in_one_array(sentences, next_log_p, bos):
+    totals = np.array([[total] for total, _ in sentences]) + np.stack([next_log_p([bos, *ids]) for _, ids in sentences])
+    order = np.argsort(-totals, axis=None, kind="stable")
+    places = zip(*np.unravel_index(order, totals.shape), strict=True)
+    return [(totals[i, word], [*sentences[i][1], int(word)]) for i, word in places]
+
+
+EXTENDED = Exercise(
+    extended,
+    probe_extended,
+    in_one_array,
+    source="models.generation.beam.beam_search",
+    hints=(
+        "Two loops: over the sentences, and over the words with their log-probabilities (enumerate).",
+        "Each new one is (total + log_p, [*ids, word]). Make one list of all of them, then sort it.",
+        "sorted(longer, key=lambda sentence: -sentence[0]) puts the largest first.",
+    ),
+    changes="""
+        All sentences are there; they are not sorted yet. The best comes first.
+        - sorted(longer, key=lambda sentence: -sentence[0])
+        + longer
+        Sorted the wrong way round: the largest log-probability comes first.
+        - -sentence[0]
+        + sentence[0]
+        Only the last word's log-probability counts in yours. A sentence's is the sum over all its words: add what it
+        had before.
+        - (total + log_p, [
+        + (log_p, [
+        The model is asked with bos in front: next_log_p([bos, *ids]).
+        - [bos, *ids]
+        + ids
+    """,
+)
+
+
+@EXTENDED.wrong
+def each_for_itself(sentences, next_log_p, bos):
+    """The continuations of each sentence are sorted for themselves. They compete with each other: the third best
+    of the first sentence may beat the best of the second.
+    """
+    return [longer for sentence in sentences for longer in extended([sentence], next_log_p, bos)]
+
+
+EXTENDED.right(
+    lambda sentences, next_log_p, bos: sorted(
+        not_sorted(sentences, next_log_p, bos), key=lambda sentence: sentence[0], reverse=True
+    )
+)
+
+
+def not_sorted(sentences, next_log_p, bos):
+    return [
+        (total + log_p, [*ids, word]) for total, ids in sentences for word, log_p in enumerate(next_log_p([bos, *ids]))
+    ]
+
+
+# -- beam_search -------------------------------------------------------------------------------------------------------
 
 
 def probe_beam_search(beam_search: Any) -> dict[str, Any]:
@@ -103,211 +327,79 @@ def probe_beam_search(beam_search: Any) -> dict[str, Any]:
     return results
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def state(next_log_p: Model) -> Uncached:
-    return Uncached(lambda ids, origin: np.stack([next_log_p(row) for row in ids.tolist()]), 1)
-
-
-def real_greedy(next_log_p, bos, eos, limit):
-    (hypothesis,) = greedy_search(state(next_log_p), Rules(bos, eos, max_length=limit))
-    return hypothesis.ids, hypothesis.score
-
-
-def real_trap():
-    """After word 3 the end is certain, after word 2 nothing is."""
-    return np.array([[0, 0, 0.51, 0.49], [1, 0, 0, 0], [0, 0.34, 0.33, 0.33], [0, 1, 0, 0]])
-
-
-def real_score(log_p, length, alpha):
-    return log_p / length_penalty(length, alpha)
-
-
 def real_beam_search(next_log_p, bos, eos, width, limit, alpha=0.0):
     rules = Rules(bos, eos, max_length=limit)
     ((hypothesis,),) = search_with_beam(state(next_log_p), rules, width=width, alpha=alpha)
     return hypothesis.ids, hypothesis.score
 
 
-# -- typical mistakes ----------------------------------------------------------------------------------------------
+BEAM_SEARCH = Exercise(
+    beam_search,
+    probe_beam_search,
+    real_beam_search,
+    source="models.generation.beam.beam_search",
+    hints=(
+        "Keep two lists: sentences that go on, at first [(0.0, [])], and finished ones with their scores. One "
+        "round "
+        "for each length from 1 to limit.",
+        "In a round go through enumerate(extended(...)). If ids[-1] is not eos, append it to those that go on. "
+        "Else, "
+        "if its rank is below width, append (score(log_p, length, alpha), ids[:-1]) to the finished.",
+        "After the round: sentences = going_on[:width]. After the last one those that are still open are added "
+        "with "
+        "score(log_p, limit, alpha), and max(finished) is the best.",
+    ),
+    changes="""
+        Only one sentence goes on after each step: keep the `width` best of those that have not ended.
+        - going_on[:width]
+        + going_on[:1]
+        Right with alpha 0. The finished ones are compared by `score`, with the length that each of them has.
+        - score(log_p, length, alpha)
+        + log_p
+        It stops as soon as one sentence has ended. A longer one that is still open may become better: go on to the
+        limit.
+        - sentences = going_on[:width]
+        + sentences = going_on[:width]
+        + if finished:
+        +     break
+        - finished += [
+        + finished = finished or [
+        Every eos counts as finished, even one that stands far down the list. Any other word down there would have been
+        dropped: an ending counts if it is among the first `width`.
+        - elif rank < width:
+        + else:
+        The beam gets narrower with each sentence that ends. Finished ones are set aside: `width` unfinished ones go on
+        after them.
+        - extended(sentences, next_log_p, bos)
+        + extended(sentences, next_log_p, bos)[: max(1, width - len(finished))]
+        A sentence that ends takes a place in the beam: in that round fewer than `width` go on. Cut the list of those
+        that go on, not the list of all.
+        - extended(sentences, next_log_p, bos)
+        + extended(sentences, next_log_p, bos)[:width]
+        Every sentence goes on, however unlikely: there are soon millions of them. Keep the first `width`.
+        - going_on[:width]
+        + going_on
+        The sentences that are still open at the limit are forgotten: they count as they are.
+        - finished += [(score(log_p, limit, alpha), ids) for log_p, ids in sentences]
+        + pass
+        The length of a finished sentence is one too small: eos counts as a word.
+        - score(log_p, length, alpha)
+        + score(log_p, length - 1, alpha)
+        eos is among the words of the result; leave it out.
+        - ids[:-1]))
+        + ids))
+    """,
+)
 
 
-def end_not_counted(next_log_p, bos, eos, limit):
-    ids, total = greedy(next_log_p, bos, eos, limit)
-    ended = len(ids) < limit
-    return ids, total - next_log_p([bos, *ids])[eos] if ended else total
-
-
-def end_kept(next_log_p, bos, eos, limit):
-    ids, total = greedy(next_log_p, bos, eos, limit)
-    return ids + [eos] * (len(ids) < limit), total
-
-
-def begins_with_bos(next_log_p, bos, eos, limit):
-    ids, total = greedy(next_log_p, bos, eos, limit)
-    return [bos, *ids], total
-
-
-def never_ends(next_log_p, bos, eos, limit):
-    ids, total = [], 0.0
-    for _ in range(limit):
-        log_p = next_log_p([bos, *ids])
-        ids.append(int(log_p.argmax()))
-        total += log_p[ids[-1]]
-    return ids, total
-
-
-def probability(next_log_p, bos, eos, limit):
-    ids, total = greedy(next_log_p, bos, eos, limit)
-    return ids, np.exp(total)
-
-
-def no_trap():
-    return np.array([[0, 0, 0.9, 0.1], [0.25, 0.25, 0.25, 0.25], [0, 0.8, 0.1, 0.1], [0, 0.8, 0.1, 0.1]])
-
-
-def shallow_trap():
-    return np.array([[0, 0, 0.55, 0.45], [0.25, 0.25, 0.25, 0.25], [0, 0.6, 0.2, 0.2], [0, 0.9, 0.05, 0.05]])
-
-
-def columns_sum_to_one():
-    return trap().T
-
-
-def logarithms():
-    return np.log(trap() + 1e-9)
-
-
-def multiplied(log_p, length, alpha):
-    return log_p * ((5 + length) / 6) ** alpha
-
-
-def by_length_alone(log_p, length, alpha):
-    return log_p / length**alpha
-
-
-def without_the_power(log_p, length, alpha):
-    return log_p / ((5 + length) / 6 * alpha) if alpha else log_p
-
-
-def without_parentheses(log_p, length, alpha):
-    return log_p / (5 + length) / 6**alpha
-
-
-def end_left_out(log_p, length, alpha):
-    return log_p / ((4 + length) / 6) ** alpha
-
-
-def not_sorted(sentences, next_log_p, bos):
-    return [
-        (total + log_p, [*ids, word]) for total, ids in sentences for word, log_p in enumerate(next_log_p([bos, *ids]))
-    ]
-
-
-def each_for_itself(sentences, next_log_p, bos):
-    return [longer for sentence in sentences for longer in extended([sentence], next_log_p, bos)]
-
-
-def worst_first(sentences, next_log_p, bos):
-    return extended(sentences, next_log_p, bos)[::-1]
-
-
-def past_forgotten(sentences, next_log_p, bos):
-    return extended([(0.0, ids) for _, ids in sentences], next_log_p, bos)
-
-
-def bos_forgotten(sentences, next_log_p, bos):
-    """Asks for what comes after nothing; the model then takes the last word there is, or fails."""
-    return extended(sentences, lambda ids: next_log_p(ids[1:]), bos)
-
-
-def beam_with(*, ranked=True, normalised=True, end=True, kept="width", stops=False, limit_counts=True, off=0):
-    """Beam search with something left out."""
-
-    def search(next_log_p, bos, eos, width, limit, alpha=0.0):
-        sentences, finished = [(0.0, [])], []
-        for length in range(1, limit + 1):
-            going_on = []
-            for rank, (log_p, ids) in enumerate(extended(sentences, next_log_p, bos)):
-                if ids[-1] != eos:
-                    going_on.append((log_p, ids))
-                elif rank < width or not ranked:
-                    value = score(log_p, length - off, alpha if normalised else 0.0)
-                    finished.append((value, ids[: -1 if end else None]))
-            sentences = going_on[: {"width": width, "one": 1, "all": None}[kept]]
-            if stops and finished:
-                break
-        else:
-            if limit_counts:
-                finished += [(score(log_p, limit, alpha), ids) for log_p, ids in sentences]
-        best, ids = max(finished)
-        return ids, best
-
-    return search
-
-
-def finished_ones_in_the_way(next_log_p, bos, eos, width, limit, alpha=0.0):
-    """The width best of all go on or end: the beam gets narrower with each sentence that ends."""
-    sentences, finished = [(0.0, [])], []
-    for length in range(1, limit + 1):
-        best = extended(sentences, next_log_p, bos)[: max(1, width - len(finished))]
-        finished += [(score(log_p, length, alpha), ids[:-1]) for log_p, ids in best if ids[-1] == eos]
-        sentences = [(log_p, ids) for log_p, ids in best if ids[-1] != eos]
-    finished += [(score(log_p, limit, alpha), ids) for log_p, ids in sentences]
-    value, ids = max(finished)
-    return ids, value
-
-
-def ends_take_room(next_log_p, bos, eos, width, limit, alpha=0.0):
-    """The width best of all are kept, those that end among them."""
-    sentences, finished = [(0.0, [])], []
-    for length in range(1, limit + 1):
-        best = extended(sentences, next_log_p, bos)[:width] if sentences else []
-        finished += [(score(log_p, length, alpha), ids[:-1]) for log_p, ids in best if ids[-1] == eos]
-        sentences = [(log_p, ids) for log_p, ids in best if ids[-1] != eos]
-    value, ids = max(finished + [(score(log_p, limit, alpha), ids) for log_p, ids in sentences])
-    return ids, value
-
-
+@BEAM_SEARCH.wrong
 def greedy_after_all(next_log_p, bos, eos, width, limit, alpha=0.0):
+    """This finds what greedy finds, whatever the width is: more than one sentence must go on."""
     ids, total = greedy(next_log_p, bos, eos, limit)
     return ids, score(total, min(len(ids) + 1, limit), alpha)
 
 
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def recursive(next_log_p, bos, eos, limit):
-    def rest(ids, left):
-        if not left:
-            return [], 0.0
-        log_p = next_log_p([bos, *ids])
-        word = int(np.argsort(-log_p, kind="stable")[0])
-        if word == eos:
-            return [], log_p[eos]
-        after, total = rest([*ids, word], left - 1)
-        return [word, *after], total + log_p[word]
-
-    return rest([], limit)
-
-
-def another_trap():
-    """Greedy goes round in a circle, and the way out is unlikely at each turn."""
-    return np.array([[0, 0, 0.4, 0.6], [0, 1, 0, 0], [0, 0.95, 0, 0.05], [0, 0.15, 0.1, 0.75]])
-
-
-def through_exponentials(log_p, length, alpha):
-    return log_p * np.exp(-alpha * np.log((5.0 + length) / 6.0))
-
-
-def in_one_array(sentences, next_log_p, bos):
-    totals = np.array([[total] for total, _ in sentences]) + np.stack([next_log_p([bos, *ids]) for _, ids in sentences])
-    order = np.argsort(-totals, axis=None, kind="stable")
-    places = zip(*np.unravel_index(order, totals.shape), strict=True)
-    return [(totals[i, word], [*sentences[i][1], int(word)]) for i, word in places]
-
-
+@BEAM_SEARCH.right
 def beam_in_arrays(next_log_p, bos, eos, width, limit, alpha=0.0):
     rows, totals, best = [[]], np.zeros(1), (-np.inf, [])
     for length in range(1, limit + 1):
@@ -322,200 +414,3 @@ def beam_in_arrays(next_log_p, bos, eos, width, limit, alpha=0.0):
     for ids, total in zip(rows, totals, strict=True):
         best = max(best, (score(total, limit, alpha), ids))
     return best[1], best[0]
-
-
-def all_sentences(next_log_p: Model, limit: int, words: int) -> list[tuple[float, list[int]]]:
-    """The log-probability of every sentence that ends with eos, of at most `limit` words with it."""
-    inner = [word for word in range(words) if word not in (BOS, EOS)]
-    result = []
-    for length in range(limit):
-        for ids in product(inner, repeat=length):
-            said = [BOS, *ids, EOS]
-            result.append((sum(next_log_p(said[:i])[said[i]] for i in range(1, len(said))), list(ids)))
-    return result
-
-
-EXERCISES = [
-    Exercise(
-        name="greedy",
-        real=real_greedy,
-        probe=probe_greedy,
-        mistakes=[
-            Mistake(
-                end_not_counted,
-                "The words are right. The log-probability of eos is missing: to end there is a choice as well.",
-            ),
-            Mistake(end_kept, "eos is among the words. It ends the sentence and is no part of it."),
-            Mistake(begins_with_bos, "bos is among the words: it is only what the model is asked with."),
-            Mistake(never_ends, "It goes on behind eos. Whatever comes after the end means nothing: stop there."),
-            Mistake(probability, "This is the probability; the log-probability is asked for, a sum of logarithms."),
-        ],
-        hints=(
-            "A loop of at most `limit` rounds. In each: log_p = next_log_p([bos, *ids]), and the best word is "
-            "log_p.argmax().",
-            "Add log_p[word] to the total first, then look whether the word is eos: the end counts in the sum, but "
-            "it is "
-            "no word of the sentence.",
-            "total += log_p[word]; if word == eos: break; ids.append(word). Return ids, total.",
-        ),
-        another=recursive,
-        source="models.generation.greedy.decode",
-    ),
-    Exercise(
-        name="trap",
-        real=real_trap,
-        probe=probe_trap,
-        mistakes=[
-            Mistake(
-                no_trap,
-                "Here the likeliest first word leads to the likeliest sentence, so greedy is right. Make the second "
-                "word that follows it uncertain.",
-            ),
-            Mistake(
-                shallow_trap,
-                "Greedy does walk into it, but what it finds is more than half as likely as the best. Bring the two "
-                "first words closer together, or make what follows the wrong one less certain.",
-            ),
-            Mistake(
-                columns_sum_to_one,
-                "The columns sum to 1 where the rows should: row a holds what may come after the word a.",
-            ),
-            Mistake(logarithms, "These are logarithms. The table holds probabilities, from 0 to 1."),
-        ],
-        hints=(
-            "Row 0 is the first word. Let 2 be a little likelier than 3, so that greedy takes it.",
-            "After 3 the end is almost certain, so the sentence '3' is about as likely as its first word. After 2 "
-            "three "
-            "words are about equally likely, so whatever greedy takes there costs a factor of 3.",
-            "Row 0: 0, 0, 0.55, 0.45. Row 3: 0, 0.98, 0.01, 0.01. What is row 2, so that eos is the likeliest by a "
-            "hair?",
-        ),
-        another=another_trap,
-        source="models.generation.greedy.likeliest",
-    ),
-    Exercise(
-        name="score",
-        real=real_score,
-        probe=probe_score,
-        mistakes=[
-            Mistake(
-                multiplied,
-                "A log-probability is negative: multiplied with a number above 1 it gets worse, so long sentences "
-                "would be punished twice. Divide.",
-            ),
-            Mistake(
-                by_length_alone,
-                "This divides by length^alpha. It is used as well; here the length is softened to (5 + length) / 6, "
-                "so that the first few words count less.",
-            ),
-            Mistake(without_the_power, "alpha is an exponent, not a factor: ((5 + length) / 6) ** alpha."),
-            Mistake(
-                without_parentheses,
-                "Parentheses are missing: ** comes before /, so here only the 6 has the exponent. "
-                "log_p / ((5 + length) / 6) ** alpha.",
-            ),
-            Mistake(end_left_out, "`length` counts eos already: don't take it off."),
-        ],
-        hints=(
-            "With alpha 0 the penalty must be 1, whatever the length. Which power of a number is always 1?",
-            "The penalty is ((5 + length) / 6) ** alpha; for a single word it is 1.",
-            "Divide log_p by it: -4 / 1.5 is better than -4.",
-        ),
-        another=through_exponentials,
-        source="models.generation.penalties.length_penalty",
-    ),
-    Exercise(
-        name="extended",
-        real=in_one_array,
-        probe=probe_extended,
-        mistakes=[
-            Mistake(not_sorted, "All sentences are there; they are not sorted yet. The best comes first."),
-            Mistake(
-                each_for_itself,
-                "The continuations of each sentence are sorted for themselves. They compete with each other: the third "
-                "best of the first sentence may beat the best of the second.",
-            ),
-            Mistake(worst_first, "Sorted the wrong way round: the largest log-probability comes first."),
-            Mistake(
-                past_forgotten,
-                "Only the last word's log-probability counts in yours. A sentence's is the sum over all its words: add "
-                "what it had before.",
-            ),
-            Mistake(bos_forgotten, "The model is asked with bos in front: next_log_p([bos, *ids])."),
-        ],
-        hints=(
-            "Two loops: over the sentences, and over the words with their log-probabilities (enumerate).",
-            "Each new one is (total + log_p, [*ids, word]). Make one list of all of them, then sort it.",
-            "sorted(longer, key=lambda sentence: -sentence[0]) puts the largest first.",
-        ),
-        another=lambda sentences, next_log_p, bos: sorted(
-            not_sorted(sentences, next_log_p, bos), key=lambda sentence: sentence[0], reverse=True
-        ),
-        source="models.generation.beam.beam_search",
-    ),
-    Exercise(
-        name="beam_search",
-        real=real_beam_search,
-        probe=probe_beam_search,
-        mistakes=[
-            Mistake(
-                greedy_after_all,
-                "This finds what greedy finds, whatever the width is: more than one sentence must go on.",
-            ),
-            Mistake(
-                beam_with(kept="one"),
-                "Only one sentence goes on after each step: keep the `width` best of those that have not ended.",
-            ),
-            Mistake(
-                beam_with(normalised=False),
-                "Right with alpha 0. The finished ones are compared by `score`, with the length that each of them has.",
-            ),
-            Mistake(
-                beam_with(stops=True),
-                "It stops as soon as one sentence has ended. A longer one that is still open may become better: go on "
-                "to the limit.",
-            ),
-            Mistake(
-                beam_with(ranked=False),
-                "Every eos counts as finished, even one that stands far down the list. Any other word down there would "
-                "have been dropped: an ending counts if it is among the first `width`.",
-            ),
-            Mistake(
-                finished_ones_in_the_way,
-                "The beam gets narrower with each sentence that ends. Finished ones are set aside: `width` unfinished "
-                "ones go on after them.",
-            ),
-            Mistake(
-                ends_take_room,
-                "A sentence that ends takes a place in the beam: in that round fewer than `width` go on. Cut the list "
-                "of those that go on, not the list of all.",
-            ),
-            Mistake(
-                beam_with(kept="all"),
-                "Every sentence goes on, however unlikely: there are soon millions of them. Keep the first `width`.",
-            ),
-            Mistake(
-                beam_with(limit_counts=False),
-                "The sentences that are still open at the limit are forgotten: they count as they are.",
-            ),
-            Mistake(
-                beam_with(off=1),
-                "The length of a finished sentence is one too small: eos counts as a word.",
-            ),
-            Mistake(beam_with(end=False), "eos is among the words of the result; leave it out."),
-        ],
-        hints=(
-            "Keep two lists: sentences that go on, at first [(0.0, [])], and finished ones with their scores. One "
-            "round "
-            "for each length from 1 to limit.",
-            "In a round go through enumerate(extended(...)). If ids[-1] is not eos, append it to those that go on. "
-            "Else, "
-            "if its rank is below width, append (score(log_p, length, alpha), ids[:-1]) to the finished.",
-            "After the round: sentences = going_on[:width]. After the last one those that are still open are added "
-            "with "
-            "score(log_p, limit, alpha), and max(finished) is the best.",
-        ),
-        another=beam_in_arrays,
-        source="models.generation.beam.beam_search",
-    ),
-]

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, empty, new_figure, plain
-from .c11_beam import BOS, EOS, all_sentences, model
+from .c11_beam import BOS, EOS, Model, model
 from .c11_beam_solution import beam_search, greedy, score, trap
+
+
+def all_sentences(next_log_p: Model, limit: int, words: int) -> list[tuple[float, list[int]]]:
+    """The log-probability of every sentence that ends with eos, of at most `limit` words with it."""
+    inner = [word for word in range(words) if word not in (BOS, EOS)]
+    result = []
+    for length in range(limit):
+        for ids in product(inner, repeat=length):
+            said = [BOS, *ids, EOS]
+            result.append((sum(next_log_p(said[:i])[said[i]] for i in range(1, len(said))), list(ids)))
+    return result
 
 
 def draw_trap() -> Any:

@@ -10,13 +10,15 @@ from ...autograd import Tensor, no_grad
 from ...models import Seq2SeqTransformer
 from ...models.generation.cache import TreeCache
 from ...models.generation.raw_layers import attend as raw_attend
-from ..exercise import Exercise, Mistake, Wrong, need
+from ..exercise import Exercise, Wrong, need
 from .c09_translate import HEADS, LAYERS, model
 from .c12_cache_solution import State, attend, attend_new, linear, merge, project, select, start, step
 from .c12_cache_solution import feed_forward as feed
 from .c12_cache_solution import norm as normed
 
 SOURCE = np.array([[5, 6, 10, 3], [8, 2, 0, 0]])
+
+
 SAID = np.array([[1, 8, 4, 10], [1, 5, 5, 7]])
 
 
@@ -24,6 +26,17 @@ def encoded(source: np.ndarray = SOURCE) -> tuple[Seq2SeqTransformer, np.ndarray
     made = model()
     with no_grad():
         return made, made.encode(source)[0].data
+
+
+def made(memory, source, w, heads, layers, *, name="multihead_attn", which=(1, 2), only=False, mask="word"):
+    """A state with something wrong in it."""
+    names = [f"decoder.layers.{0 if only else i}.{name}" for i in range(layers)]
+    keys, values = ([project(memory, w, name, number, heads) for name in names] for number in which)
+    masks = {"word": source != 0, "pad": source == 0, "all": source == source}
+    return State(keys, values, masks[mask][:, None, None, :])
+
+
+# -- attend_new --------------------------------------------------------------------------------------------------------
 
 
 def probe_attend_new(attend_new: Any) -> dict[str, Any]:
@@ -34,6 +47,63 @@ def probe_attend_new(attend_new: Any) -> dict[str, Any]:
     found = {f"{name}, of the first word": x for name, x in zip(names, first, strict=True)}
     later = attend_new(*last, k[:, :, :3], v[:, :, :3])
     return found | {f"{name}, of the fourth word": x for name, x in zip(names, later, strict=True)}
+
+
+def real_attend_new(q, k, v, keys, values):
+    batch, heads, past, e = keys.shape
+    cache = TreeCache(1, batch, heads, e, keys.dtype, np)
+    if past:
+        cache.extend(0, past)
+        cache.append(0, keys, values)
+    cache.extend(past)
+    keys, values = cache.append(0, k, v)
+    merged, _ = raw_attend(q * e**-0.5, keys, values, None)
+    return merged.swapaxes(1, 2), keys, values
+
+
+ATTEND_NEW = Exercise(
+    attend_new,
+    probe_attend_new,
+    real_attend_new,
+    source="models.generation.cache.TreeCache.append",
+    hints=(
+        "np.concatenate([keys, k], axis=...) with the axis on which the words stand, of (batch, heads, words, e).",
+        "The same for the values; then attend(q, keys, values) with all of them.",
+        "Return three things: attend(q, keys, values), keys, values.",
+    ),
+    changes="""
+        The new word looks at those before it and not at itself: put its key and value there first, then attend. (The
+        first word would have nothing to look at.)
+        - attend(q, keys, values)
+        + attend(q, keys[:, :, :-1], values[:, :, :-1])
+        The new word looks at itself alone. What was before has to stay: the new key goes behind the others.
+        - attend(q, keys, values), keys, values
+        + attend(q, k, v), k, v
+        What it gets is right; but its key and value are not among those that are returned.
+        - return attend(q, keys, values), keys, values
+        + return attend(q, keys, values), keys[:, :, :-1], values[:, :, :-1]
+        The new key stands in front of the others. Attention does not mind, but whoever wants to know which word is
+        looked at does: the oldest comes first.
+        - [keys, k]
+        + [k, keys]
+        - [values, v]
+        + [v, values]
+        The new keys are joined to the others along the wrong axis. The words are on axis 2 of (batch, heads, words, e).
+        - axis=2
+        + axis=1
+    """,
+)
+
+
+@ATTEND_NEW.right
+def in_new_arrays(q, k, v, keys, values):
+    batch, heads, past, e = keys.shape
+    longer, more = (np.empty((batch, heads, past + 1, e)) for _ in range(2))
+    longer[:, :, :past], more[:, :, :past], longer[:, :, past:], more[:, :, past:] = keys, values, k, v
+    return attend(q, longer, more), longer, more
+
+
+# -- start -------------------------------------------------------------------------------------------------------------
 
 
 def probe_start(start: Any) -> dict[str, Any]:
@@ -55,6 +125,59 @@ def probe_start(start: Any) -> dict[str, Any]:
     }
 
 
+def real_start(memory, source, w, heads, layers, pad=0):
+    made = model()
+    made.load_state_dict(w)
+    cross = [layer.cross.keys_values(memory) for layer in made.raw_decoder(packed=False).layers]
+    return State([keys for keys, _ in cross], [values for _, values in cross], (source != pad)[:, None, None, :])
+
+
+START = Exercise(
+    start,
+    probe_start,
+    real_start,
+    source="models.generation.raw_layers.RawAttention.keys_values",
+    hints=(
+        "The decoder's layers are 'decoder.layers.0', 'decoder.layers.1' and so on; behind that comes "
+        "'.multihead_attn'.",
+        "[project(memory, w, f'decoder.layers.{i}.multihead_attn', 1, heads) for i in range(layers)] are the keys.",
+        "The same with 2 for the values; the mask is (source != pad)[:, None, None, :]. State takes all three.",
+    ),
+    changes="""
+        These are queries and keys (which = 0 and 1). Kept are keys and values: 1 and 2.
+        - (1, 2)
+        + (0, 1)
+        Keys and values are exchanged: which = 1 are the keys, 2 the values.
+        - (1, 2)
+        + (2, 1)
+        These are made with the weights of self_attn. The look at the source has its own: multihead_attn.
+        - multihead_attn
+        + self_attn
+        Right for the first layer; each layer has weights of its own, so keys and values of its own too.
+        - layers.{i}
+        + layers.0
+        The mask is True at the padding; it should be True where a word stands.
+        - source != pad
+        + source == pad
+        Nobody may look at the padding of the source: the mask is False there.
+        - source != pad
+        + source == source
+    """,
+)
+
+
+@START.right
+def layer_by_layer(memory, source, w, heads, layers, pad=0):
+    both = [
+        [project(memory, w, f"decoder.layers.{i}.multihead_attn", which, heads) for i in range(layers)]
+        for which in (1, 2)
+    ]
+    return State(*both, np.where(source == pad, False, True)[:, None, None])
+
+
+# -- step --------------------------------------------------------------------------------------------------------------
+
+
 def probe_step(step: Any) -> dict[str, Any]:
     def logits(source: np.ndarray, said: np.ndarray) -> list[Any]:
         made, memory = encoded(source)
@@ -71,48 +194,6 @@ def probe_step(step: Any) -> dict[str, Any]:
     }
 
 
-def probe_select(select: Any) -> dict[str, Any]:
-    def after(rows: list[int], source: np.ndarray = SOURCE) -> Any:
-        made, memory = encoded(source)
-        w = made.state_dict()
-        state = start(memory, source, w, HEADS, LAYERS)
-        state.source = source
-        say = real_step if select is real_select else step
-        for ids in SAID.T[:2]:
-            say(ids, state, w, HEADS)
-        select(state, np.array(rows))
-        return say(np.array([9, 3]), state, w, HEADS)
-
-    return {
-        "the next logits when all stay": after([0, 1]),
-        "the next logits when two sentences, of one source, change places": after([1, 0], SOURCE[[0, 0]]),
-        "the next logits when sentences of two sources change places": after([1, 0]),
-        "the next logits when one goes on twice": after([1, 1]),
-    }
-
-
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def real_attend_new(q, k, v, keys, values):
-    batch, heads, past, e = keys.shape
-    cache = TreeCache(1, batch, heads, e, keys.dtype, np)
-    if past:
-        cache.extend(0, past)
-        cache.append(0, keys, values)
-    cache.extend(past)
-    keys, values = cache.append(0, k, v)
-    merged, _ = raw_attend(q * e**-0.5, keys, values, None)
-    return merged.swapaxes(1, 2), keys, values
-
-
-def real_start(memory, source, w, heads, layers, pad=0):
-    made = model()
-    made.load_state_dict(w)
-    cross = [layer.cross.keys_values(memory) for layer in made.raw_decoder(packed=False).layers]
-    return State([keys for keys, _ in cross], [values for _, values in cross], (source != pad)[:, None, None, :])
-
-
 def real_step(ids, state, w, heads):
     if not hasattr(state, "twin"):
         made = model()
@@ -121,65 +202,47 @@ def real_step(ids, state, w, heads):
     return state.twin.step(ids[:, None]).copy()
 
 
-def real_select(state, rows):
-    state.twin.select(rows)
-
-
-# -- typical mistakes ----------------------------------------------------------------------------------------------
-
-
-def not_at_itself(q, k, v, keys, values):
-    _, longer, more = attend_new(q, k, v, keys, values)
-    return attend(q, keys, values), longer, more
-
-
-def past_lost(q, k, v, keys, values):
-    return attend(q, k, v), k, v
-
-
-def not_kept(q, k, v, keys, values):
-    return attend_new(q, k, v, keys, values)[0], keys, values
-
-
-def put_in_front(q, k, v, keys, values):
-    keys, values = np.concatenate([k, keys], axis=2), np.concatenate([v, values], axis=2)
-    return attend(q, keys, values), keys, values
-
-
-def along_the_heads(q, k, v, keys, values):
-    return attend(q, np.concatenate([keys, k], axis=1), np.concatenate([values, v], axis=1)), keys, values
-
-
-def made(memory, source, w, heads, layers, *, name="multihead_attn", which=(1, 2), only=False, mask="word"):
-    """A state with something wrong in it."""
-    names = [f"decoder.layers.{0 if only else i}.{name}" for i in range(layers)]
-    keys, values = ([project(memory, w, name, number, heads) for name in names] for number in which)
-    masks = {"word": source != 0, "pad": source == 0, "all": source == source}
-    return State(keys, values, masks[mask][:, None, None, :])
-
-
-def queries_too(memory, source, w, heads, layers, pad=0):
-    return made(memory, source, w, heads, layers, which=(0, 1))
-
-
-def keys_for_values(memory, source, w, heads, layers, pad=0):
-    return made(memory, source, w, heads, layers, which=(2, 1))
-
-
-def weights_of_the_other(memory, source, w, heads, layers, pad=0):
-    return made(memory, source, w, heads, layers, name="self_attn")
-
-
-def first_layer_for_all(memory, source, w, heads, layers, pad=0):
-    return made(memory, source, w, heads, layers, only=True)
-
-
-def padding_is_true(memory, source, w, heads, layers, pad=0):
-    return made(memory, source, w, heads, layers, mask="pad")
-
-
-def all_is_true(memory, source, w, heads, layers, pad=0):
-    return made(memory, source, w, heads, layers, mask="all")
+STEP = Exercise(
+    step,
+    probe_step,
+    real_step,
+    source="models.generation.cached.CachedState.step",
+    hints=(
+        "The new word stands at the position state.length (0 for the first): sinusoidal_table(state.length + 1, "
+        "d)[-1]. With [:, None] the ids' rows of the table become (batch, 1, d).",
+        "A layer: project three times, attend_new with state.keys[i] and state.values[i], put both back into the "
+        "state, norm(x + merge(...)). Then the source, then feed_forward, as in chapter 9.",
+        "The source: attend(project(x, w, f'{name}.multihead_attn', 0, heads), state.memory_keys[i], "
+        "state.memory_values[i], state.memory_mask). At the end linear(x, w, 'output')[:, 0].",
+    ),
+    changes="""
+        Right for the first word. All later ones stand at position 0 in yours; the new word stands behind the
+        state.length words that there are.
+        - sinusoidal_table(state.length + 1, d)[-1]
+        + sinusoidal_table(1, d)[0]
+        The new word stands one place too far: the first one is at position 0, where state.length is 0.
+        - state.length + 1
+        + state.length + 2
+        The new keys and values are not put into the state, so the next word does not see this one.
+        - mixed, state.keys[i], state.values[i] =
+        + mixed, _, _ =
+        All layers share one list of keys. Each layer's are made of other vectors by another matrix: state.keys[i],
+        state.values[i].
+        - state.keys[i]
+        + state.keys[0]
+        - state.values[i]
+        + state.values[0]
+        Right without padding in the source: attend(...) needs state.memory_mask for the second step.
+        - , state.memory_mask)
+        + )
+        The second query is made of the word's embedding. It should be made of x as it is after the first step.
+        - for i in range
+        + first = x
+        + for i in range
+        - q = project(x
+        + q = project(first
+    """,
+)
 
 
 def stepped(ids, state, w, heads, *, position=None, keep=True, cache=None, masked=True, layer_input=False):
@@ -206,77 +269,7 @@ def stepped(ids, state, w, heads, *, position=None, keep=True, cache=None, maske
     return linear(x, w, "output")[:, 0]
 
 
-def always_at_the_start(ids, state, w, heads):
-    return stepped(ids, state, w, heads, position=0)
-
-
-def one_place_late(ids, state, w, heads):
-    return stepped(ids, state, w, heads, position=state.length + 1)
-
-
-def forgets(ids, state, w, heads):
-    return stepped(ids, state, w, heads, keep=False)
-
-
-def one_cache_for_all_layers(ids, state, w, heads):
-    return stepped(ids, state, w, heads, cache=0)
-
-
-def looks_at_padding(ids, state, w, heads):
-    return stepped(ids, state, w, heads, masked=False)
-
-
-def query_from_the_embedding(ids, state, w, heads):
-    return stepped(ids, state, w, heads, layer_input=True)
-
-
-def nothing_moves(state, rows):
-    pass
-
-
-def keys_alone(state, rows):
-    state.keys[:] = [array[rows] for array in state.keys]
-
-
-def said_words_alone(state, rows):
-    for arrays in (state.keys, state.values):
-        arrays[:] = [array[rows] for array in arrays]
-
-
-def mask_stays(state, rows):
-    mask = state.memory_mask
-    select(state, rows)
-    state.memory_mask = mask
-
-
-def first_layer_alone(state, rows):
-    for arrays in (state.keys, state.values, state.memory_keys, state.memory_values):
-        arrays[0] = arrays[0][rows]
-    state.memory_mask = state.memory_mask[rows]
-
-
-def each_only_once(state, rows):
-    select(state, np.unique(rows))
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def in_new_arrays(q, k, v, keys, values):
-    batch, heads, past, e = keys.shape
-    longer, more = (np.empty((batch, heads, past + 1, e)) for _ in range(2))
-    longer[:, :, :past], more[:, :, :past], longer[:, :, past:], more[:, :, past:] = keys, values, k, v
-    return attend(q, longer, more), longer, more
-
-
-def layer_by_layer(memory, source, w, heads, layers, pad=0):
-    both = [
-        [project(memory, w, f"decoder.layers.{i}.multihead_attn", which, heads) for i in range(layers)]
-        for which in (1, 2)
-    ]
-    return State(*both, np.where(source == pad, False, True)[:, None, None])
-
-
+@STEP.right
 def sentence_by_sentence(ids, state, w, heads):
     """Each for itself, with Tensors for the embedding."""
     rows = np.arange(len(ids))
@@ -294,143 +287,73 @@ def sentence_by_sentence(ids, state, w, heads):
     return np.concatenate(logits)
 
 
+# -- select ------------------------------------------------------------------------------------------------------------
+
+
+def probe_select(select: Any) -> dict[str, Any]:
+    def after(rows: list[int], source: np.ndarray = SOURCE) -> Any:
+        made, memory = encoded(source)
+        w = made.state_dict()
+        state = start(memory, source, w, HEADS, LAYERS)
+        state.source = source
+        say = real_step if select is real_select else step
+        for ids in SAID.T[:2]:
+            say(ids, state, w, HEADS)
+        select(state, np.array(rows))
+        return say(np.array([9, 3]), state, w, HEADS)
+
+    return {
+        "the next logits when all stay": after([0, 1]),
+        "the next logits when two sentences, of one source, change places": after([1, 0], SOURCE[[0, 0]]),
+        "the next logits when sentences of two sources change places": after([1, 0]),
+        "the next logits when one goes on twice": after([1, 1]),
+    }
+
+
+def real_select(state, rows):
+    state.twin.select(rows)
+
+
+SELECT = Exercise(
+    select,
+    probe_select,
+    real_select,
+    source="models.generation.cache.TreeCache.select",
+    hints=(
+        "array[rows] takes the rows in this order, and one that is named twice comes twice.",
+        "Five things: keys, values, memory_keys and memory_values, which are lists of arrays, and memory_mask.",
+        "For a list of arrays: arrays[:] = [array[rows] for array in arrays].",
+    ),
+    changes="""
+        Nothing moves yet: the state stays as it was.
+        - state.memory_mask = state.memory_mask[rows]
+        + return
+        The keys move, the values stay: then the weights belong to one sentence and what is mixed to another.
+        - state.memory_mask = state.memory_mask[rows]
+        + pass
+        - (state.keys, state.values, state.memory_keys, state.memory_values)
+        + (state.keys,)
+        What was said moves along, the source does not: right as long as all sentences are of one source. memory_keys,
+        memory_values and memory_mask have a row for each sentence too.
+        - state.memory_mask = state.memory_mask[rows]
+        + pass
+        - (state.keys, state.values, state.memory_keys, state.memory_values)
+        + (state.keys, state.values)
+        All moves but memory_mask: then a sentence gets the padding of another one.
+        - state.memory_mask = state.memory_mask[rows]
+        + pass
+        The first layer's arrays move, those of the other layers stay.
+        - arrays[:] = [array[rows] for array in arrays]
+        + arrays[0] = arrays[0][rows]
+        A row that is named twice has to go on twice.
+        - [rows]
+        + [np.unique(rows)]
+    """,
+)
+
+
+@SELECT.right
 def by_copies(state, rows):
     for name in ("keys", "values", "memory_keys", "memory_values"):
         setattr(state, name, [np.stack([array[row] for row in rows]) for array in getattr(state, name)])
     state.memory_mask = np.take(state.memory_mask, rows, axis=0)
-
-
-EXERCISES = [
-    Exercise(
-        name="attend_new",
-        real=real_attend_new,
-        probe=probe_attend_new,
-        mistakes=[
-            Mistake(
-                not_at_itself,
-                "The new word looks at those before it and not at itself: put its key and value there first, then "
-                "attend. (The first word would have nothing to look at.)",
-            ),
-            Mistake(
-                past_lost,
-                "The new word looks at itself alone. What was before has to stay: the new key goes behind the others.",
-            ),
-            Mistake(not_kept, "What it gets is right; but its key and value are not among those that are returned."),
-            Mistake(
-                put_in_front,
-                "The new key stands in front of the others. Attention does not mind, but whoever wants to know which "
-                "word is looked at does: the oldest comes first.",
-            ),
-            Mistake(
-                along_the_heads,
-                "The new keys are joined to the others along the wrong axis. The words are on axis 2 of (batch, heads, "
-                "words, e).",
-            ),
-        ],
-        hints=(
-            "np.concatenate([keys, k], axis=...) with the axis on which the words stand, of (batch, heads, words, e).",
-            "The same for the values; then attend(q, keys, values) with all of them.",
-            "Return three things: attend(q, keys, values), keys, values.",
-        ),
-        another=in_new_arrays,
-        source="models.generation.cache.TreeCache.append",
-    ),
-    Exercise(
-        name="start",
-        real=real_start,
-        probe=probe_start,
-        mistakes=[
-            Mistake(queries_too, "These are queries and keys (which = 0 and 1). Kept are keys and values: 1 and 2."),
-            Mistake(keys_for_values, "Keys and values are exchanged: which = 1 are the keys, 2 the values."),
-            Mistake(
-                weights_of_the_other,
-                "These are made with the weights of self_attn. The look at the source has its own: multihead_attn.",
-            ),
-            Mistake(
-                first_layer_for_all,
-                "Right for the first layer; each layer has weights of its own, so keys and values of its own too.",
-            ),
-            Mistake(padding_is_true, "The mask is True at the padding; it should be True where a word stands."),
-            Mistake(all_is_true, "Nobody may look at the padding of the source: the mask is False there."),
-        ],
-        hints=(
-            "The decoder's layers are 'decoder.layers.0', 'decoder.layers.1' and so on; behind that comes "
-            "'.multihead_attn'.",
-            "[project(memory, w, f'decoder.layers.{i}.multihead_attn', 1, heads) for i in range(layers)] are the keys.",
-            "The same with 2 for the values; the mask is (source != pad)[:, None, None, :]. State takes all three.",
-        ),
-        another=layer_by_layer,
-        source="models.generation.raw_layers.RawAttention.keys_values",
-    ),
-    Exercise(
-        name="step",
-        real=real_step,
-        probe=probe_step,
-        mistakes=[
-            Mistake(
-                always_at_the_start,
-                "Right for the first word. All later ones stand at position 0 in yours; the new word stands behind "
-                "the state.length words that there are.",
-            ),
-            Mistake(
-                one_place_late,
-                "The new word stands one place too far: the first one is at position 0, where state.length is 0.",
-            ),
-            Mistake(
-                forgets,
-                "The new keys and values are not put into the state, so the next word does not see this one.",
-            ),
-            Mistake(
-                one_cache_for_all_layers,
-                "All layers share one list of keys. Each layer's are made of other vectors by another matrix: "
-                "state.keys[i], state.values[i].",
-            ),
-            Mistake(
-                looks_at_padding,
-                "Right without padding in the source: attend(...) needs state.memory_mask for the second step.",
-            ),
-            Mistake(
-                query_from_the_embedding,
-                "The second query is made of the word's embedding. It should be made of x as it is after the first "
-                "step.",
-            ),
-        ],
-        hints=(
-            "The new word stands at the position state.length (0 for the first): sinusoidal_table(state.length + 1, "
-            "d)[-1]. With [:, None] the ids' rows of the table become (batch, 1, d).",
-            "A layer: project three times, attend_new with state.keys[i] and state.values[i], put both back into the "
-            "state, norm(x + merge(...)). Then the source, then feed_forward, as in chapter 9.",
-            "The source: attend(project(x, w, f'{name}.multihead_attn', 0, heads), state.memory_keys[i], "
-            "state.memory_values[i], state.memory_mask). At the end linear(x, w, 'output')[:, 0].",
-        ),
-        another=sentence_by_sentence,
-        source="models.generation.cached.CachedState.step",
-    ),
-    Exercise(
-        name="select",
-        real=real_select,
-        probe=probe_select,
-        mistakes=[
-            Mistake(nothing_moves, "Nothing moves yet: the state stays as it was."),
-            Mistake(
-                keys_alone,
-                "The keys move, the values stay: then the weights belong to one sentence and what is mixed to another.",
-            ),
-            Mistake(
-                said_words_alone,
-                "What was said moves along, the source does not: right as long as all sentences are of one source. "
-                "memory_keys, memory_values and memory_mask have a row for each sentence too.",
-            ),
-            Mistake(mask_stays, "All moves but memory_mask: then a sentence gets the padding of another one."),
-            Mistake(first_layer_alone, "The first layer's arrays move, those of the other layers stay."),
-            Mistake(each_only_once, "A row that is named twice has to go on twice."),
-        ],
-        hints=(
-            "array[rows] takes the rows in this order, and one that is named twice comes twice.",
-            "Five things: keys, values, memory_keys and memory_values, which are lists of arrays, and memory_mask.",
-            "For a list of arrays: arrays[:] = [array[rows] for array in arrays].",
-        ),
-        another=by_copies,
-        source="models.generation.cache.TreeCache.select",
-    ),
-]

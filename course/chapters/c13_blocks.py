@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Tensor, ops
-from ..exercise import Exercise, Mistake, need
-from .c13_blocks_solution import backward, forward, slices, take_block
+from ..exercise import Exercise, need
+from .c13_blocks_solution import backward, forward, running_sum, slices, take_block
 
 LONG = 400  # queries and keys of the probe that watches the memory
-
-
-NAMES = "m", "total", "o"
 
 
 def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -38,6 +35,13 @@ def holds_the_table(call: Callable[[], Any]) -> bool:
             tracemalloc.stop()
 
 
+def blocked(q: Any, k: Any, v: Any, size: int) -> Any:
+    return ops.attention(*(x[None, None] for x in (q, k, v)), method="blocked", block_size=size)
+
+
+# -- running_sum -------------------------------------------------------------------------------------------------------
+
+
 def probe_running_sum(running_sum: Any) -> dict[str, Any]:
     (drawn,) = numbers((12,))
     rising = [np.array([0.0, 1.0]), np.array([3.0]), np.array([2.0, 5.0])]
@@ -53,6 +57,66 @@ def probe_running_sum(running_sum: Any) -> dict[str, Any]:
     }
 
 
+def real_running_sum(blocks):
+    """The last of blocked attention's running values, from its output: one query of 1, keys that are the numbers."""
+    whole = np.concatenate(blocks)
+    return whole.max(), np.exp(ops.log_softmax(whole).data * -1).min()
+
+
+RUNNING_SUM = Exercise(
+    running_sum,
+    probe_running_sum,
+    real_running_sum,
+    source="autograd.ops.attention_blocked.BlockedAttention.forward",
+    hints=(
+        "exp(a - m') = exp(a - m) exp(m - m'). So each term of the old sum is multiplied by the same factor.",
+        "new = max(m, numbers.max()). Then total = total * factor + the sum over the block of exp(number - new).",
+        "The factor is np.exp(m - new), which is exp(-inf) = 0 for the first block. Don't forget m = new.",
+    ),
+    changes="""
+        Right as long as the largest number comes first. When a larger one comes, what was summed before was relative to
+        the old m, and must shrink.
+        - total * np.exp(m - new)
+        + total
+        The old sum is multiplied by exp(m' - m), which is above 1. It has to shrink: exp(m - m').
+        - np.exp(m - new)
+        + np.exp(new - m)
+        m is the largest number of the last block. It should be the largest of all so far: max(m, ...).
+        - max(m, numbers.max())
+        + numbers.max()
+        The block's own numbers are taken relative to the old m, which at first is -inf. They too belong to the new one:
+        exp(number - m').
+        - np.exp(numbers - new)
+        + np.exp(numbers - m)
+        This sums exp(number) itself, and m is always 0. Near 1000 that is infinity.
+        - max(m, numbers.max())
+        + 0.0
+    """,
+)
+
+
+@RUNNING_SUM.right
+def two_at_a_time(blocks):
+    pairs = [(block.max(), np.exp(block - block.max()).sum()) for block in blocks]
+    m, total = pairs[0]
+    for other, more in pairs[1:]:
+        m, total = max(m, other), total * np.exp(min(0.0, m - other)) + more * np.exp(min(0.0, other - m))
+    return m, total
+
+
+# -- take_block --------------------------------------------------------------------------------------------------------
+
+
+NAMES = "m", "total", "o"
+
+
+def first_block(scores, values):
+    """What the running values are after a first block."""
+    top = scores.max(axis=1)
+    p = np.exp(scores - top[:, None])
+    return top, p.sum(axis=1), p @ values
+
+
 def probe_take_block(take_block: Any) -> dict[str, Any]:
     scores, values = numbers((3, 8), (8, 2))
     scores *= 3
@@ -65,26 +129,69 @@ def probe_take_block(take_block: Any) -> dict[str, Any]:
     return found | {f"{name} after the second block": x for name, x in zip(NAMES, second, strict=True)}
 
 
-def first_block(scores, values):
-    """What the running values are after a first block."""
-    top = scores.max(axis=1)
-    p = np.exp(scores - top[:, None])
-    return top, p.sum(axis=1), p @ values
+def real_take_block(m, total, o, scores, values):
+    """Attention to what was summed so far, as one key more of the score m + log(total) and the value o / total."""
+    if not total.any():
+        return first_block(scores, values)
+    before = np.concatenate([(m + np.log(total))[:, None], scores], axis=1)
+    top = np.maximum(m, scores.max(axis=1))
+    grown = np.exp(before[:, 0] - top - ops.log_softmax(before).data[:, 0])
+    rows = [
+        blocked(np.eye(1), row[:, None], np.concatenate([o[[i]] / total[i], values]), len(row)).data[0, 0, 0]
+        for i, row in enumerate(before)
+    ]
+    return top, grown, np.stack(rows) * grown[:, None]
 
 
-def probe_forward(forward: Any) -> dict[str, Any]:
-    q, k, v = numbers((3, 4), (7, 4), (7, 2))
-    long = numbers((LONG, 4), (LONG, 4), (LONG, 2))
-    one = need(forward(q, k, v, 7), tuple, "forward(...)")
-    three = forward(q, k, v, 3)
-    return {
-        "the output with all keys in one block": one[0],
-        "the output with blocks of 3, 3 and 1 keys": three[0],
-        "log_sum, the logarithm of each row's sum": three[1],
-        "the output with scores near 1000": forward(q * 40, k * 40, v, 2)[0],
-        "whether the whole table was held at a time": holds_the_table(lambda: forward(*long, 40)),
-        "whether all keys were multiplied at a time": multiplies_all(lambda k: forward(q, k, v, 3), k),
-    }
+TAKE_BLOCK = Exercise(
+    take_block,
+    probe_take_block,
+    real_take_block,
+    source="autograd.ops.attention_blocked.BlockedAttention.forward",
+    hints=(
+        "new = np.maximum(m, scores.max(axis=1)), one number for each query. As a column: new[:, None].",
+        "p = np.exp(scores - new[:, None]) are the block's weights. total gets their sum along the row, o gets p @ "
+        "values.",
+        "shrink = np.exp(m - new); then total * shrink + ..., and o * shrink[:, None] + ...",
+    ),
+    changes="""
+        m and total are right. o is a sum with the same weights: it has to shrink by the same factor.
+        - o * shrink[:, None]
+        + o
+        o is right, and total is not: it shrinks by the same factor.
+        - total * shrink
+        + total
+        The factor is the wrong way round. The new m is the larger one, and what was summed before shrinks: exp(m - m').
+        - m - new
+        + new - m
+        The weights of the block are divided by their sum at once. That comes at the very end, by the sum over all
+        blocks: total collects it.
+        - p = np.exp(scores - new[:, None])
+        + p = np.exp(scores - new[:, None])
+        + p = p / p.sum(axis=1, keepdims=True)
+        m forgets the blocks before: it is the larger one of the old m and the new.
+        - np.maximum(m, scores.max(axis=1))
+        + scores.max(axis=1)
+        One m for all queries. Each query has its own: the largest of its row, axis=1.
+        - np.maximum(m, scores.max(axis=1))
+        + np.full(len(m), max(m.max(), scores.max()))
+    """,
+)
+
+
+@TAKE_BLOCK.right
+def query_by_query(m, total, o, scores, values):
+    rows = []
+    for i, row in enumerate(scores):
+        new = max(m[i], max(row))
+        weights = [np.exp(score - new) for score in row]
+        shrink = np.exp(m[i] - new)
+        mixed = o[i] * shrink + sum(w * value for w, value in zip(weights, values, strict=True))
+        rows.append((new, total[i] * shrink + sum(weights), mixed))
+    return tuple(np.array(column) for column in zip(*rows, strict=True))
+
+
+# -- forward -----------------------------------------------------------------------------------------------------------
 
 
 class _Keys(np.ndarray):
@@ -110,6 +217,107 @@ def multiplies_all(compute: Any, k: np.ndarray) -> bool:
     return any(keys.noted)
 
 
+def probe_forward(forward: Any) -> dict[str, Any]:
+    q, k, v = numbers((3, 4), (7, 4), (7, 2))
+    long = numbers((LONG, 4), (LONG, 4), (LONG, 2))
+    one = need(forward(q, k, v, 7), tuple, "forward(...)")
+    three = forward(q, k, v, 3)
+    return {
+        "the output with all keys in one block": one[0],
+        "the output with blocks of 3, 3 and 1 keys": three[0],
+        "log_sum, the logarithm of each row's sum": three[1],
+        "the output with scores near 1000": forward(q * 40, k * 40, v, 2)[0],
+        "whether the whole table was held at a time": holds_the_table(lambda: forward(*long, 40)),
+        "whether all keys were multiplied at a time": multiplies_all(lambda k: forward(q, k, v, 3), k),
+    }
+
+
+def real_forward(q, k, v, size):
+    k = np.asarray(k)
+    scores = q @ k.T / np.sqrt(q.shape[1]) if len(q) < LONG else np.zeros((1, 1))
+    return blocked(q, k, v, size).data[0, 0], np.logaddexp.reduce(scores, axis=1)
+
+
+FORWARD = Exercise(
+    forward,
+    probe_forward,
+    real_forward,
+    source="autograd.ops.attention_blocked.BlockedAttention.forward",
+    hints=(
+        "for block in slices(len(k), size): k[block] are its keys, v[block] its values, and nothing else is "
+        "needed of them.",
+        "The scores of the block are q @ k[block].T / np.sqrt(q.shape[1]). Give them to take_block and keep what "
+        "it returns.",
+        "At the end, after the loop: return o / total[:, None], m + np.log(total).",
+    ),
+    changes="""
+        The output is not yet divided by total, the sum of its weights.
+        - o / total[:, None]
+        + o
+        The scores are not divided by sqrt(d).
+        - / np.sqrt(q.shape[1])
+        +
+        The output is right. log_sum is log(sum of exp(score)), and total is the sum of exp(score - m): m is missing.
+        - m + np.log(total)
+        + np.log(total)
+        The output is right. log_sum is a logarithm: m + log(total).
+        - m + np.log(total)
+        + m + total
+        The last block, which is shorter, is left out. `slices` gives all of them.
+        - slices(len(k), size)
+        + slices(len(k) // size * size, size)
+    """,
+)
+
+
+@FORWARD.wrong
+def mean_of_the_blocks(q, k, v, size):
+    """The blocks are averaged with equal shares. A block with large scores should count for more: that is what the
+    running total and m are for.
+    """
+    parts = [table_at_once(q, k[block], v[block], size) for block in slices(len(k), size)]
+    return np.mean([out for out, _ in parts], axis=0), np.logaddexp.reduce([log_sum for _, log_sum in parts], axis=0)
+
+
+@FORWARD.wrong
+def row_by_row(q, k, v, size):
+    """The numbers are right. But each query meets all keys at a time: take them in blocks, and keep m and total."""
+    out, log_sum = np.zeros((len(q), v.shape[1])), np.zeros(len(q))
+    for i, query in enumerate(q):
+        scores = k @ query / np.sqrt(q.shape[1])
+        p = np.exp(scores - scores.max())
+        out[i], log_sum[i] = p @ v / p.sum(), scores.max() + np.log(p.sum())
+    return out, log_sum
+
+
+@FORWARD.wrong
+def table_at_once(q, k, v, size):
+    """The numbers are right. But the whole table of scores is in memory at once, and to avoid that is what this is
+    about: only k[block] at a time.
+    """
+    scores = q @ k.T / np.sqrt(q.shape[1])
+    top = scores.max(axis=1)
+    p = np.exp(scores - top[:, None])
+    return p @ v / p.sum(axis=1, keepdims=True), top + np.log(p.sum(axis=1))
+
+
+@FORWARD.right
+def normalised_all_along(q, k, v, size):
+    """The output so far is kept as a mean; a block comes in with its share of the sum."""
+    log_sum, out = np.full(len(q), -np.inf), np.zeros((len(q), v.shape[1]))
+    for block in slices(len(k), size):
+        scores = q @ k[block].T / q.shape[1] ** 0.5
+        top = scores.max(axis=1, keepdims=True)
+        p = np.exp(scores - top)
+        new = np.logaddexp(log_sum, top[:, 0] + np.log(p.sum(axis=1)))
+        out = out * np.exp(log_sum - new)[:, None] + np.exp(top[:, 0] - new)[:, None] * (p @ v[block])
+        log_sum = new
+    return out, log_sum
+
+
+# -- backward ----------------------------------------------------------------------------------------------------------
+
+
 def probe_backward(backward: Any) -> dict[str, Any]:
     q, k, v, g = numbers((3, 4), (7, 4), (7, 2), (3, 2))
     long = numbers((LONG, 4), (LONG, 4), (LONG, 2), (LONG, 2))
@@ -126,190 +334,55 @@ def probe_backward(backward: Any) -> dict[str, Any]:
     return found | {"whether the whole table was held at a time": held}
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def real_running_sum(blocks):
-    """The last of blocked attention's running values, from its output: one query of 1, keys that are the numbers."""
-    whole = np.concatenate(blocks)
-    return whole.max(), np.exp(ops.log_softmax(whole).data * -1).min()
-
-
-def blocked(q: Any, k: Any, v: Any, size: int) -> Any:
-    return ops.attention(*(x[None, None] for x in (q, k, v)), method="blocked", block_size=size)
-
-
-def real_take_block(m, total, o, scores, values):
-    """Attention to what was summed so far, as one key more of the score m + log(total) and the value o / total."""
-    if not total.any():
-        return first_block(scores, values)
-    before = np.concatenate([(m + np.log(total))[:, None], scores], axis=1)
-    top = np.maximum(m, scores.max(axis=1))
-    grown = np.exp(before[:, 0] - top - ops.log_softmax(before).data[:, 0])
-    rows = [
-        blocked(np.eye(1), row[:, None], np.concatenate([o[[i]] / total[i], values]), len(row)).data[0, 0, 0]
-        for i, row in enumerate(before)
-    ]
-    return top, grown, np.stack(rows) * grown[:, None]
-
-
-def real_forward(q, k, v, size):
-    k = np.asarray(k)
-    scores = q @ k.T / np.sqrt(q.shape[1]) if len(q) < LONG else np.zeros((1, 1))
-    return blocked(q, k, v, size).data[0, 0], np.logaddexp.reduce(scores, axis=1)
-
-
 def real_backward(q, k, v, out, log_sum, g, size):
     leaves = [Tensor(x[None, None], requires_grad=True) for x in (q, k, v)]
     ops.attention(*leaves, method="blocked", block_size=size).backward(g[None, None])
     return tuple(leaf.grad[0, 0] for leaf in leaves)
 
 
-# -- typical mistakes ----------------------------------------------------------------------------------------------
+BACKWARD = Exercise(
+    backward,
+    probe_backward,
+    real_backward,
+    source="autograd.ops.attention_blocked.BlockedAttention.backward",
+    hints=(
+        "p = np.exp(q @ k[block].T * scale - log_sum[:, None]) are the weights, (queries, block), as shares of "
+        "the whole "
+        "row. dv[block] = p.T @ g.",
+        "D = (g * out).sum(axis=1, keepdims=True), once, before the loop. ds = p * (g @ v[block].T - D).",
+        "dq += ds @ k[block] * scale; dk[block] = ds.T @ q * scale.",
+    ),
+    changes="""
+        The gradient of v is right. In the softmax's rule D is missing: raising one weight lowers the others.
+        - (g * out).sum(axis=1, keepdims=True)
+        + 0
+        D is one number for all queries. Each query has its own: sum along the row, axis=1, and keep the axis.
+        - (g * out).sum(axis=1, keepdims=True)
+        + (g * out).sum()
+        The scores were divided by sqrt(d), so the gradients of q and k are too.
+        - k[block] * scale
+        + k[block]
+        - ds.T @ q * scale
+        + ds.T @ q
+        The gradient of q is right; that of k needs the division by sqrt(d) as well.
+        - ds.T @ q * scale
+        + ds.T @ q
+        Right for one block. A query looks at the keys of all blocks, so each block adds to its gradient: +=.
+        - dq +=
+        + dq[:] =
+        Right for one block. The weights are normalised within the block; with log_sum they are right at once: exp(S -
+        log_sum), as shares of the whole row.
+        - dv[block] =
+        + p = p / p.sum(axis=1, keepdims=True)
+        + dv[block] =
+        The numbers are right, but the whole table is in memory at once: work with k[block], v[block].
+        - slices(len(k), size)
+        + [slice(None)]
+    """,
+)
 
 
-def running(shrink: Callable[[float, float], float], *, top: bool = True) -> Any:
-    def running_sum(blocks):
-        m, total = -np.inf, 0.0
-        for block in blocks:
-            new = max(m, block.max()) if top else block.max()
-            total = total * shrink(m, new) + np.exp(block - new).sum()
-            m = new
-        return m, total
-
-    return running_sum
-
-
-def relative_to_the_old(blocks):
-    m, total = -np.inf, 0.0
-    for block in blocks:
-        new = max(m, block.max())
-        total = total * np.exp(m - new) + np.exp(block - m).sum()
-        m = new
-    return m, total
-
-
-def never_shifted(blocks):
-    return 0.0, sum(np.exp(block).sum() for block in blocks)
-
-
-def rows_with(*, l_shrinks=True, o_shrinks=True, sign=1, divided=False, top=True):
-    def take(m, total, o, scores, values):
-        new = np.maximum(m, scores.max(axis=1)) if top else scores.max(axis=1)
-        shrink = np.exp(sign * (m - new))
-        p = np.exp(scores - new[:, None])
-        if divided:
-            p = p / p.sum(axis=1, keepdims=True)
-        total = total * shrink if l_shrinks else total
-        o = o * shrink[:, None] if o_shrinks else o
-        return new, total + p.sum(axis=1), o + p @ values
-
-    return take
-
-
-def all_columns(m, total, o, scores, values):
-    """One maximum for all queries."""
-    new = np.full(len(m), max(m.max(), scores.max()))
-    shrink, p = np.exp(m - new), np.exp(scores - new[:, None])
-    return new, total * shrink + p.sum(axis=1), o * shrink[:, None] + p @ values
-
-
-def forward_with(*, divided=True, scaled=True, log=lambda m, total: m + np.log(total), whole=True):
-    def attend(q, k, v, size):
-        m, total, o = np.full(len(q), -np.inf), np.zeros(len(q)), np.zeros((len(q), v.shape[1]))
-        scale = np.sqrt(q.shape[1]) if scaled else 1.0
-        for block in slices(len(k), size):
-            if whole or block.stop - block.start == size:
-                m, total, o = take_block(m, total, o, q @ k[block].T / scale, v[block])
-        return o / total[:, None] if divided else o, log(m, total)
-
-    return attend
-
-
-def row_by_row(q, k, v, size):
-    out, log_sum = np.zeros((len(q), v.shape[1])), np.zeros(len(q))
-    for i, query in enumerate(q):
-        scores = k @ query / np.sqrt(q.shape[1])
-        p = np.exp(scores - scores.max())
-        out[i], log_sum[i] = p @ v / p.sum(), scores.max() + np.log(p.sum())
-    return out, log_sum
-
-
-def table_at_once(q, k, v, size):
-    scores = q @ k.T / np.sqrt(q.shape[1])
-    top = scores.max(axis=1)
-    p = np.exp(scores - top[:, None])
-    return p @ v / p.sum(axis=1, keepdims=True), top + np.log(p.sum(axis=1))
-
-
-def mean_of_the_blocks(q, k, v, size):
-    """A softmax for each block, and the mean of what they give."""
-    parts = [table_at_once(q, k[block], v[block], size) for block in slices(len(k), size)]
-    return np.mean([out for out, _ in parts], axis=0), np.logaddexp.reduce([log_sum for _, log_sum in parts], axis=0)
-
-
-def backward_with(*, d=True, scaled=True, add=True, per_block=False, both=True):
-    def gradients(q, k, v, out, log_sum, g, size):
-        dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-        scale = 1 / np.sqrt(q.shape[1])
-        D = (g * out).sum(axis=1, keepdims=True) * d
-        for block in slices(len(k), size):
-            p = np.exp(q @ k[block].T * scale - log_sum[:, None])
-            if per_block:
-                p = p / p.sum(axis=1, keepdims=True)
-            dv[block] = p.T @ g
-            ds = p * (g @ v[block].T - D)
-            dq[...] = ds @ k[block] * (scale if scaled else 1) + (dq if add else 0)
-            dk[block] = ds.T @ q * (scale if scaled and both else 1)
-        return dq, dk, dv
-
-    return gradients
-
-
-def one_d_for_all(q, k, v, out, log_sum, g, size):
-    shared = np.full_like(out, (g * out).sum() / max(out.shape[1], 1)) / np.where(g == 0, 1, g)
-    return backward(q, k, v, shared, log_sum, g, size)
-
-
-def gradient_table_at_once(q, k, v, out, log_sum, g, size):
-    return backward(q, k, v, out, log_sum, g, len(k))
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def two_at_a_time(blocks):
-    pairs = [(block.max(), np.exp(block - block.max()).sum()) for block in blocks]
-    m, total = pairs[0]
-    for other, more in pairs[1:]:
-        m, total = max(m, other), total * np.exp(min(0.0, m - other)) + more * np.exp(min(0.0, other - m))
-    return m, total
-
-
-def query_by_query(m, total, o, scores, values):
-    rows = []
-    for i, row in enumerate(scores):
-        new = max(m[i], max(row))
-        weights = [np.exp(score - new) for score in row]
-        shrink = np.exp(m[i] - new)
-        mixed = o[i] * shrink + sum(w * value for w, value in zip(weights, values, strict=True))
-        rows.append((new, total[i] * shrink + sum(weights), mixed))
-    return tuple(np.array(column) for column in zip(*rows, strict=True))
-
-
-def normalised_all_along(q, k, v, size):
-    """The output so far is kept as a mean; a block comes in with its share of the sum."""
-    log_sum, out = np.full(len(q), -np.inf), np.zeros((len(q), v.shape[1]))
-    for block in slices(len(k), size):
-        scores = q @ k[block].T / q.shape[1] ** 0.5
-        top = scores.max(axis=1, keepdims=True)
-        p = np.exp(scores - top)
-        new = np.logaddexp(log_sum, top[:, 0] + np.log(p.sum(axis=1)))
-        out = out * np.exp(log_sum - new)[:, None] + np.exp(top[:, 0] - new)[:, None] * (p @ v[block])
-        log_sum = new
-    return out, log_sum
-
-
+@BACKWARD.right
 def key_by_key(q, k, v, out, log_sum, g, size):
     scale = q.shape[1] ** -0.5
     dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
@@ -320,172 +393,3 @@ def key_by_key(q, k, v, out, log_sum, g, size):
         dk[j] = ds @ q
         dq += np.outer(ds, k[j])
     return dq, dk, dv
-
-
-EXERCISES = [
-    Exercise(
-        name="running_sum",
-        real=real_running_sum,
-        probe=probe_running_sum,
-        mistakes=[
-            Mistake(
-                running(lambda m, new: 1.0),
-                "Right as long as the largest number comes first. When a larger one comes, what was summed before was "
-                "relative to the old m, and must shrink.",
-            ),
-            Mistake(
-                running(lambda m, new: np.exp(new - m)),
-                "The old sum is multiplied by exp(m' - m), which is above 1. It has to shrink: exp(m - m').",
-            ),
-            Mistake(
-                running(lambda m, new: np.exp(m - new), top=False),
-                "m is the largest number of the last block. It should be the largest of all so far: max(m, ...).",
-            ),
-            Mistake(
-                relative_to_the_old,
-                "The block's own numbers are taken relative to the old m, which at first is -inf. They too belong to "
-                "the "
-                "new one: exp(number - m').",
-            ),
-            Mistake(
-                never_shifted,
-                "This sums exp(number) itself, and m is always 0. Near 1000 that is infinity.",
-            ),
-        ],
-        hints=(
-            "exp(a - m') = exp(a - m) exp(m - m'). So each term of the old sum is multiplied by the same factor.",
-            "new = max(m, numbers.max()). Then total = total * factor + the sum over the block of exp(number - new).",
-            "The factor is np.exp(m - new), which is exp(-inf) = 0 for the first block. Don't forget m = new.",
-        ),
-        another=two_at_a_time,
-        source="autograd.ops.attention_blocked.BlockedAttention.forward",
-    ),
-    Exercise(
-        name="take_block",
-        real=real_take_block,
-        probe=probe_take_block,
-        mistakes=[
-            Mistake(
-                rows_with(o_shrinks=False),
-                "m and total are right. o is a sum with the same weights: it has to shrink by the same factor.",
-            ),
-            Mistake(rows_with(l_shrinks=False), "o is right, and total is not: it shrinks by the same factor."),
-            Mistake(
-                rows_with(sign=-1),
-                "The factor is the wrong way round. The new m is the larger one, and what was summed before shrinks: "
-                "exp(m - m').",
-            ),
-            Mistake(
-                rows_with(divided=True),
-                "The weights of the block are divided by their sum at once. That comes at the very end, by the sum "
-                "over "
-                "all blocks: total collects it.",
-            ),
-            Mistake(
-                rows_with(top=False), "m forgets the blocks before: it is the larger one of the old m and the new."
-            ),
-            Mistake(all_columns, "One m for all queries. Each query has its own: the largest of its row, axis=1."),
-        ],
-        hints=(
-            "new = np.maximum(m, scores.max(axis=1)), one number for each query. As a column: new[:, None].",
-            "p = np.exp(scores - new[:, None]) are the block's weights. total gets their sum along the row, o gets p @ "
-            "values.",
-            "shrink = np.exp(m - new); then total * shrink + ..., and o * shrink[:, None] + ...",
-        ),
-        another=query_by_query,
-        source="autograd.ops.attention_blocked.BlockedAttention.forward",
-    ),
-    Exercise(
-        name="forward",
-        real=real_forward,
-        probe=probe_forward,
-        mistakes=[
-            Mistake(forward_with(divided=False), "The output is not yet divided by total, the sum of its weights."),
-            Mistake(forward_with(scaled=False), "The scores are not divided by sqrt(d)."),
-            Mistake(
-                forward_with(log=lambda m, total: np.log(total)),
-                "The output is right. log_sum is log(sum of exp(score)), and total is the sum of exp(score - m): m "
-                "is missing.",
-            ),
-            Mistake(
-                forward_with(log=lambda m, total: m + total),
-                "The output is right. log_sum is a logarithm: m + log(total).",
-            ),
-            Mistake(
-                forward_with(whole=False),
-                "The last block, which is shorter, is left out. `slices` gives all of them.",
-            ),
-            Mistake(
-                mean_of_the_blocks,
-                "The blocks are averaged with equal shares. A block with large scores should count for more: that is "
-                "what the running total and m are for.",
-            ),
-            Mistake(
-                row_by_row,
-                "The numbers are right. But each query meets all keys at a time: take them in blocks, and keep m and "
-                "total.",
-            ),
-            Mistake(
-                table_at_once,
-                "The numbers are right. But the whole table of scores is in memory at once, and to avoid that is what "
-                "this is about: only k[block] at a time.",
-            ),
-        ],
-        hints=(
-            "for block in slices(len(k), size): k[block] are its keys, v[block] its values, and nothing else is "
-            "needed of them.",
-            "The scores of the block are q @ k[block].T / np.sqrt(q.shape[1]). Give them to take_block and keep what "
-            "it returns.",
-            "At the end, after the loop: return o / total[:, None], m + np.log(total).",
-        ),
-        another=normalised_all_along,
-        source="autograd.ops.attention_blocked.BlockedAttention.forward",
-    ),
-    Exercise(
-        name="backward",
-        real=real_backward,
-        probe=probe_backward,
-        mistakes=[
-            Mistake(
-                backward_with(d=False),
-                "The gradient of v is right. In the softmax's rule D is missing: raising one weight lowers the others.",
-            ),
-            Mistake(
-                one_d_for_all,
-                "D is one number for all queries. Each query has its own: sum along the row, axis=1, and keep the "
-                "axis.",
-            ),
-            Mistake(
-                backward_with(scaled=False),
-                "The scores were divided by sqrt(d), so the gradients of q and k are too.",
-            ),
-            Mistake(
-                backward_with(both=False),
-                "The gradient of q is right; that of k needs the division by sqrt(d) as well.",
-            ),
-            Mistake(
-                backward_with(add=False),
-                "Right for one block. A query looks at the keys of all blocks, so each block adds to its gradient: +=.",
-            ),
-            Mistake(
-                backward_with(per_block=True),
-                "Right for one block. The weights are normalised within the block; with log_sum they are right at "
-                "once: "
-                "exp(S - log_sum), as shares of the whole row.",
-            ),
-            Mistake(
-                gradient_table_at_once,
-                "The numbers are right, but the whole table is in memory at once: work with k[block], v[block].",
-            ),
-        ],
-        hints=(
-            "p = np.exp(q @ k[block].T * scale - log_sum[:, None]) are the weights, (queries, block), as shares of "
-            "the whole "
-            "row. dv[block] = p.T @ g.",
-            "D = (g * out).sum(axis=1, keepdims=True), once, before the loop. ds = p * (g @ v[block].T - D).",
-            "dq += ds @ k[block] * scale; dk[block] = ds.T @ q * scale.",
-        ),
-        another=key_by_key,
-        source="autograd.ops.attention_blocked.BlockedAttention.backward",
-    ),
-]

@@ -10,8 +10,170 @@ import numpy as np
 from ...autograd import Parameter, Tensor
 from ...train.optim.loss_scaling import LossScaler
 from ...train.optim.optimizers import SGD, clip_grad_norm
-from ..exercise import Exercise, Mistake, need
+from ..exercise import Exercise, need
 from .c14_half_solution import Scaler, half_step, lost
+
+# -- lost --------------------------------------------------------------------------------------------------------------
+
+
+def probe_lost(lost: Any) -> dict[str, Any]:
+    rng = np.random.default_rng(4)
+    gradients = (rng.standard_normal(1000) * 2.0 ** rng.integers(-34, -4, 1000)).astype(np.float32)
+    gradients[::10] = 0
+
+    def shares(scale: float) -> np.ndarray:
+        return np.array(need(lost(gradients.copy(), scale), tuple, "lost(...)"), dtype=float)
+
+    return {
+        "the shares with the scale 1": shares(1.0),
+        "the shares with the scale 2^12": shares(2.0**12),
+        "the shares with the scale 2^21": shares(2.0**21),
+    }
+
+
+def real_lost(gradients, scale):
+    """What float16 leaves, from the limits of the type."""
+    size = np.abs(gradients[gradients != 0]).astype(np.float64) * scale
+    info = np.finfo(np.float16)
+    below = size <= float(info.smallest_subnormal) / 2
+    return float(below.mean()), float((size >= float(info.max) + 16).mean())
+
+
+LOST = Exercise(
+    lost,
+    probe_lost,
+    real_lost,
+    source="train.optim.loss_scaling",
+    hints=(
+        "gradients[gradients != 0] are those that can be lost.",
+        "Multiply them with np.float32(scale), then .astype(np.float16): what is too small is 0, what is too large "
+        "is infinite.",
+        "The mean of a boolean array is the share of True: (halves == 0).mean() and np.isinf(halves).mean().",
+    ),
+    changes="""
+        Gradients that are 0 anyway are among the lost. Leave them out first: gradients[gradients != 0].
+        - [gradients != 0]
+        +
+        The gradients are made 16 bits wide first and scaled then: what has vanished stays 0, whatever it is multiplied
+        by. Scale in 32 bits.
+        - (gradients[gradients != 0] * np.float32(scale)).astype(np.float16)
+        + gradients[gradients != 0].astype(np.float16) * np.float16(min(scale, 65504))
+        Nothing is lost in yours: it stays in 32 bits. Convert with .astype(np.float16).
+        - .astype(np.float16)
+        +
+        These are counts. A share is the mean of the True and False.
+        - .mean()
+        + .sum()
+        The two shares are exchanged: first what becomes 0.
+        - float((halves == 0).mean()), float(np.isinf(halves).mean())
+        + float(np.isinf(halves).mean()), float((halves == 0).mean())
+    """,
+)
+
+
+@LOST.right
+def one_by_one(gradients, scale):
+    real = [float(g) * scale for g in gradients.ravel() if g]
+    with np.errstate(over="ignore"):
+        halves = [np.float16(np.float32(g)) for g in real]
+    return sum(half == 0 for half in halves) / len(real), sum(abs(half) > 65504 for half in halves) / len(real)
+
+
+# -- Scaler ------------------------------------------------------------------------------------------------------------
+
+
+def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
+    def run(steps: str, **options: float) -> tuple[np.ndarray, list[int]]:
+        """The scales after steps such as "++-", and the counts at the end."""
+        scaler, scales = Scaler(**options), []
+        for step in steps:
+            scaler.update(step == "+")
+            scales.append(float(scaler.scale))
+        return np.array(scales), [int(scaler.good), int(scaler.skipped)]
+
+    grown, _ = run("+++++++", initial=8.0, interval=3)
+    mixed, counts = run("++-+++--++", initial=1024.0, interval=3)
+    return {
+        "the scale after each of two overflows": run("--", initial=1024.0)[0],
+        "the scale after each of seven good steps, with an interval of 3": grown,
+        "the scale after each of ten steps, some of which overflow": mixed,
+        "the counts of good and of skipped steps": counts,
+        "the scale after overflows at the least scale": run("---", initial=4.0, least=2.0)[0],
+    }
+
+
+SCALER = Exercise(
+    Scaler,
+    probe_scaler,
+    LossScaler,
+    source="train.optim.loss_scaling.LossScaler.update",
+    hints=(
+        "Two cases. Not finite: three things change. Finite: one thing changes, and two more at the interval.",
+        "Not finite: scale = max(scale / 2, least), good = 0, skipped + 1.",
+        "Finite: good + 1, and if good is the interval then: scale * 2, good = 0.",
+    ),
+    changes="""
+        After the first `interval` good steps it grows at every step. When it has grown, counting begins anew.
+        - == self.interval
+        + >= self.interval
+        - self.scale *= 2
+        - self.good = 0
+        + self.scale *= 2
+        It grows once and never again: when the scale has doubled, `good` is set to 0.
+        - self.scale *= 2
+        - self.good = 0
+        + self.scale *= 2
+        `good` is never set to 0. It counts the good steps since the last change: set it to 0 when the scale has
+        doubled, and after an overflow.
+        - self.good = 0
+        + pass
+        It halves, and never grows again: after `interval` good steps in a row it doubles.
+        - self.scale *= 2
+        - self.good = 0
+        + pass
+        Good steps before and after an overflow are counted together. They should be good *in a row*: an overflow sets
+        the count to 0.
+        - self.good = 0
+        - self.skipped += 1
+        + self.skipped += 1
+        The scale falls below `least`: max(..., self.least).
+        - max(self.scale / 2, self.least)
+        + self.scale / 2
+        It grows one step too late: with an interval of 3, the third good step in a row doubles it.
+        - == self.interval
+        + > self.interval
+        It is the other way round: `finite` says that the step was good. An overflow (not finite) halves.
+        - if not finite
+        + if finite
+    """,
+)
+
+
+@SCALER.right
+class CountsDown:
+    def __init__(self, initial=2.0**15, interval=1000, least=1.0):
+        self.exponent, self.skipped, self.interval, self.least = np.log2(initial), 0, interval, least
+        self.left = interval
+
+    @property
+    def scale(self):
+        return max(2.0**self.exponent, self.least)
+
+    @property
+    def good(self):
+        return self.interval - self.left
+
+    def update(self, finite):
+        self.left = self.left - 1 if finite else self.interval
+        if not finite:
+            self.skipped += 1
+            self.exponent = max(self.exponent - 1, np.log2(self.least))
+        elif not self.left:
+            self.exponent, self.left = self.exponent + 1, self.interval
+
+
+# -- half_step ---------------------------------------------------------------------------------------------------------
+
 
 GradientsOf = Callable[[list[np.ndarray], float], list[np.ndarray]]
 
@@ -33,41 +195,6 @@ def regression(rows: int = 64) -> tuple[list[np.ndarray], GradientsOf, Callable[
         return float(((x @ weights[0] + weights[1] - y) ** 2).mean())
 
     return [np.zeros((5, 1), np.float32), np.zeros(1, np.float32)], gradients_of, loss
-
-
-def probe_lost(lost: Any) -> dict[str, Any]:
-    rng = np.random.default_rng(4)
-    gradients = (rng.standard_normal(1000) * 2.0 ** rng.integers(-34, -4, 1000)).astype(np.float32)
-    gradients[::10] = 0
-
-    def shares(scale: float) -> np.ndarray:
-        return np.array(need(lost(gradients.copy(), scale), tuple, "lost(...)"), dtype=float)
-
-    return {
-        "the shares with the scale 1": shares(1.0),
-        "the shares with the scale 2^12": shares(2.0**12),
-        "the shares with the scale 2^21": shares(2.0**21),
-    }
-
-
-def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
-    def run(steps: str, **options: float) -> tuple[np.ndarray, list[int]]:
-        """The scales after steps such as "++-", and the counts at the end."""
-        scaler, scales = Scaler(**options), []
-        for step in steps:
-            scaler.update(step == "+")
-            scales.append(float(scaler.scale))
-        return np.array(scales), [int(scaler.good), int(scaler.skipped)]
-
-    grown, _ = run("+++++++", initial=8.0, interval=3)
-    mixed, counts = run("++-+++--++", initial=1024.0, interval=3)
-    return {
-        "the scale after each of two overflows": run("--", initial=1024.0)[0],
-        "the scale after each of seven good steps, with an interval of 3": grown,
-        "the scale after each of ten steps, some of which overflow": mixed,
-        "the counts of good and of skipped steps": counts,
-        "the scale after overflows at the least scale": run("---", initial=4.0, least=2.0)[0],
-    }
 
 
 def probe_half_step(half_step: Any) -> dict[str, Any]:
@@ -100,17 +227,6 @@ def probe_half_step(half_step: Any) -> dict[str, Any]:
     }
 
 
-# -- handloom's own ------------------------------------------------------------------------------------------------
-
-
-def real_lost(gradients, scale):
-    """What float16 leaves, from the limits of the type."""
-    size = np.abs(gradients[gradients != 0]).astype(np.float64) * scale
-    info = np.finfo(np.float16)
-    below = size <= float(info.smallest_subnormal) / 2
-    return float(below.mean()), float((size >= float(info.max) + 16).mean())
-
-
 def real_half_step(weights, gradients_of, scaler, lr):
     parameters = [Parameter(w.copy()) for w in weights]
     scale = float(scaler.scale)
@@ -125,184 +241,69 @@ def real_half_step(weights, gradients_of, scaler, lr):
     return [parameter.data for parameter in parameters]
 
 
-# -- typical mistakes ----------------------------------------------------------------------------------------------
+HALF_STEP = Exercise(
+    half_step,
+    probe_half_step,
+    real_half_step,
+    source="train.optim.loss_scaling.HalfPrecision",
+    rtol=1e-5,
+    hints=(
+        "halves = [w.astype(np.float16) for w in weights]; gradients_of(halves, scaler.scale) gives their "
+        "gradients, "
+        "which are too large by the factor scaler.scale.",
+        "g.astype(np.float32) / scaler.scale for each of them, before scaler.update. All finite? "
+        "all(np.isfinite(g).all() for g in gradients).",
+        "scaler.update(finite); then return [w - lr * g for w, g in zip(weights, gradients)] if finite, else weights.",
+    ),
+    changes="""
+        The weights come back in 16 bits. They have to stay in 32, or small steps are rounded away: the copies are for
+        the passes alone.
+        - w - lr * g
+        + (w - lr * g).astype(np.float16)
+        After an overflow the copies in 16 bits come back, and digits of the weights are lost for ever. Return the
+        weights themselves.
+        - else weights
+        + else halves
+        The passes get the weights in 32 bits. Give them copies in 16: that is what all this is about.
+        - w.astype(np.float16)
+        + w.astype(np.float32)
+        The division by the scale is done in 16 bits: what the scale has saved is lost again. First .astype(np.float32),
+        then divide.
+        - g.astype(np.float32) / np.float32(scaler.scale)
+        + (g / np.float16(scaler.scale)).astype(np.float32)
+        After an overflow the weights are infinite or NaN, for ever. Leave them as they were in such a step.
+        - if finite else weights
+        +
+        What overflowed is taken as 0, and the rest of the step is done. But the largest gradients are just those that
+        overflow: skip the whole step.
+        - scaler.update(finite)
+        + scaler.update(finite)
+        + gradients = [np.where(np.isfinite(g), g, 0) for g in gradients]
+        - if finite else weights
+        +
+        The gradients are those of the loss times the scale: divide by it before the step.
+        - / np.float32(scaler.scale)
+        +
+        The scaler is not told how the step went, so the scale stays as it is, and every step overflows.
+        - scaler.update(finite)
+        + pass
+        The gradients are divided by the scale as it is after update(), which may have changed it: divide by the one
+        that they were made with.
+        - finite = all(np.isfinite(g).all() for g in gradients)
+        - scaler.update(finite)
+        + pass
+        - gradients = [
+        + finite = all(np.isfinite(g).all() for g in scaled)
+        + scaler.update(finite)
+        + gradients = [
+        Only the first gradient is looked at. One number in any of them is enough.
+        - for g in gradients)
+        + for g in gradients[:1])
+    """,
+)
 
 
-def zeros_counted(gradients, scale):
-    with np.errstate(over="ignore"):
-        halves = (gradients * np.float32(scale)).astype(np.float16)
-    return float((halves == 0).mean()), float(np.isinf(halves).mean())
-
-
-def scaled_too_late(gradients, scale):
-    halves = gradients[gradients != 0].astype(np.float16) * np.float16(min(scale, 65504))
-    return float((halves == 0).mean()), float(np.isinf(halves).mean())
-
-
-def never_in_half(gradients, scale):
-    wide = gradients[gradients != 0] * np.float32(scale)
-    return float((wide == 0).mean()), float(np.isinf(wide).mean())
-
-
-def counted_not_shared(gradients, scale):
-    count = np.count_nonzero(gradients)
-    zero, infinite = lost(gradients, scale)
-    return zero * count, infinite * count
-
-
-def other_way_round(gradients, scale):
-    return lost(gradients, scale)[::-1]
-
-
-class GrowsEachTime(Scaler):
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good, self.skipped = max(self.scale / 2, self.least), 0, self.skipped + 1
-            return
-        self.good += 1
-        if self.good >= self.interval:
-            self.scale *= 2
-
-
-class NeverGrows(Scaler):
-    def update(self, finite):
-        if finite:
-            self.good += 1
-        else:
-            self.scale, self.good, self.skipped = max(self.scale / 2, self.least), 0, self.skipped + 1
-
-
-class GoodOnesAddUp(Scaler):
-    """Good steps are counted on across an overflow."""
-
-    def update(self, finite):
-        good = self.good
-        super().update(finite)
-        if not finite:
-            self.good = good
-
-
-class GrowsOnce(Scaler):
-    """The count is not set to 0 where it has grown, so it passes the interval."""
-
-    def update(self, finite):
-        good = self.good + 1
-        super().update(finite)
-        if finite:
-            self.good = good
-
-
-class NeverBegunAnew(Scaler):
-    """The count is never set to 0."""
-
-    def update(self, finite):
-        good = self.good + finite
-        super().update(finite)
-        self.good = good
-
-
-class NoLeast(Scaler):
-    def update(self, finite):
-        half = self.scale / 2
-        super().update(finite)
-        if not finite:
-            self.scale = half
-
-
-class OneTooLate(Scaler):
-    def update(self, finite):
-        if finite and self.good < self.interval:
-            self.good += 1
-        elif finite:
-            self.scale, self.good = self.scale * 2, 0
-        else:
-            self.scale, self.good, self.skipped = max(self.scale / 2, self.least), 0, self.skipped + 1
-
-
-class TheOtherWay(Scaler):
-    def update(self, finite):
-        super().update(not finite)
-
-
-def stepping(
-    *,
-    kept=np.float32,
-    half=np.float16,
-    wide=True,
-    skip=True,
-    told=True,
-    divide=True,
-    zero=False,
-    late=False,
-    only=False,
-):
-    """A step with something wrong in it."""
-
-    def step(weights, gradients_of, scaler, lr):
-        with np.errstate(over="ignore", invalid="ignore"):
-            scale = np.float32(float(scaler.scale))
-            scaled = gradients_of([w.astype(half) for w in weights], float(scaler.scale))
-            finite = all(bool(np.isfinite(g).all()) for g in (scaled[:1] if only else scaled))
-            if told:
-                scaler.update(finite)
-            if late:
-                scale = np.float32(float(scaler.scale))
-            if wide:
-                gradients = [g.astype(np.float32) / (scale if divide else 1) for g in scaled]
-            else:
-                gradients = [(g / np.float16(scale)).astype(np.float32) for g in scaled]
-            if zero:
-                gradients = [np.where(np.isfinite(g), g, 0) for g in gradients]
-            if skip and not finite and not zero:
-                return weights
-            stepped = [w - lr * g for w, g in zip(weights, gradients, strict=True)]
-            return [w.astype(np.float16).astype(kept) for w in stepped] if kept is not np.float32 else stepped
-
-    return step
-
-
-def halves_after_an_overflow(weights, gradients_of, scaler, lr):
-    skipped = scaler.skipped
-    stepped = half_step(weights, gradients_of, scaler, lr)
-    return [w.astype(np.float16) for w in weights] if scaler.skipped > skipped else stepped
-
-
-def half_weights(weights, gradients_of, scaler, lr):
-    return stepping(kept=np.float16)(weights, gradients_of, scaler, lr)
-
-
-# -- right, and written differently --------------------------------------------------------------------------------
-
-
-def one_by_one(gradients, scale):
-    real = [float(g) * scale for g in gradients.ravel() if g]
-    with np.errstate(over="ignore"):
-        halves = [np.float16(np.float32(g)) for g in real]
-    return sum(half == 0 for half in halves) / len(real), sum(abs(half) > 65504 for half in halves) / len(real)
-
-
-class CountsDown:
-    def __init__(self, initial=2.0**15, interval=1000, least=1.0):
-        self.exponent, self.skipped, self.interval, self.least = np.log2(initial), 0, interval, least
-        self.left = interval
-
-    @property
-    def scale(self):
-        return max(2.0**self.exponent, self.least)
-
-    @property
-    def good(self):
-        return self.interval - self.left
-
-    def update(self, finite):
-        self.left = self.left - 1 if finite else self.interval
-        if not finite:
-            self.skipped += 1
-            self.exponent = max(self.exponent - 1, np.log2(self.least))
-        elif not self.left:
-            self.exponent, self.left = self.exponent + 1, self.interval
-
-
+@HALF_STEP.right
 def by_the_norm(weights, gradients_of, scaler, lr):
     scale = float(scaler.scale)
     found = gradients_of([np.float16(w) for w in weights], scale)
@@ -311,140 +312,3 @@ def by_the_norm(weights, gradients_of, scaler, lr):
     if not np.isfinite(norm):
         return list(weights)
     return [(w - (lr / scale) * g.astype(np.float64)).astype(np.float32) for w, g in zip(weights, found, strict=True)]
-
-
-EXERCISES = [
-    Exercise(
-        name="lost",
-        real=real_lost,
-        probe=probe_lost,
-        mistakes=[
-            Mistake(
-                zeros_counted,
-                "Gradients that are 0 anyway are among the lost. Leave them out first: gradients[gradients != 0].",
-            ),
-            Mistake(
-                scaled_too_late,
-                "The gradients are made 16 bits wide first and scaled then: what has vanished stays 0, whatever it is "
-                "multiplied by. Scale in 32 bits.",
-            ),
-            Mistake(never_in_half, "Nothing is lost in yours: it stays in 32 bits. Convert with .astype(np.float16)."),
-            Mistake(counted_not_shared, "These are counts. A share is the mean of the True and False."),
-            Mistake(other_way_round, "The two shares are exchanged: first what becomes 0."),
-        ],
-        hints=(
-            "gradients[gradients != 0] are those that can be lost.",
-            "Multiply them with np.float32(scale), then .astype(np.float16): what is too small is 0, what is too large "
-            "is infinite.",
-            "The mean of a boolean array is the share of True: (halves == 0).mean() and np.isinf(halves).mean().",
-        ),
-        another=one_by_one,
-        source="train.optim.loss_scaling",
-    ),
-    Exercise(
-        name="Scaler",
-        real=LossScaler,
-        probe=probe_scaler,
-        mistakes=[
-            Mistake(
-                GrowsEachTime,
-                "After the first `interval` good steps it grows at every step. When it has grown, counting begins "
-                "anew.",
-            ),
-            Mistake(
-                GrowsOnce,
-                "It grows once and never again: when the scale has doubled, `good` is set to 0.",
-            ),
-            Mistake(
-                NeverBegunAnew,
-                "`good` is never set to 0. It counts the good steps since the last change: set it to 0 when the scale "
-                "has doubled, and after an overflow.",
-            ),
-            Mistake(NeverGrows, "It halves, and never grows again: after `interval` good steps in a row it doubles."),
-            Mistake(
-                GoodOnesAddUp,
-                "Good steps before and after an overflow are counted together. They should be good *in a row*: an "
-                "overflow sets the count to 0.",
-            ),
-            Mistake(NoLeast, "The scale falls below `least`: max(..., self.least)."),
-            Mistake(
-                OneTooLate,
-                "It grows one step too late: with an interval of 3, the third good step in a row doubles it.",
-            ),
-            Mistake(
-                TheOtherWay,
-                "It is the other way round: `finite` says that the step was good. An overflow (not finite) halves.",
-            ),
-        ],
-        hints=(
-            "Two cases. Not finite: three things change. Finite: one thing changes, and two more at the interval.",
-            "Not finite: scale = max(scale / 2, least), good = 0, skipped + 1.",
-            "Finite: good + 1, and if good is the interval then: scale * 2, good = 0.",
-        ),
-        another=CountsDown,
-        source="train.optim.loss_scaling.LossScaler.update",
-    ),
-    Exercise(
-        name="half_step",
-        real=real_half_step,
-        probe=probe_half_step,
-        rtol=1e-5,
-        mistakes=[
-            Mistake(
-                half_weights,
-                "The weights come back in 16 bits. They have to stay in 32, or small steps are rounded away: the "
-                "copies "
-                "are for the passes alone.",
-            ),
-            Mistake(
-                halves_after_an_overflow,
-                "After an overflow the copies in 16 bits come back, and digits of the weights are lost for ever. "
-                "Return "
-                "the weights themselves.",
-            ),
-            Mistake(
-                stepping(half=np.float32),
-                "The passes get the weights in 32 bits. Give them copies in 16: that is what all this is about.",
-            ),
-            Mistake(
-                stepping(wide=False),
-                "The division by the scale is done in 16 bits: what the scale has saved is lost again. First "
-                ".astype(np.float32), then divide.",
-            ),
-            Mistake(
-                stepping(skip=False),
-                "After an overflow the weights are infinite or NaN, for ever. Leave them as they were in such a step.",
-            ),
-            Mistake(
-                stepping(zero=True),
-                "What overflowed is taken as 0, and the rest of the step is done. But the largest gradients are just "
-                "those that overflow: skip the whole step.",
-            ),
-            Mistake(
-                stepping(divide=False),
-                "The gradients are those of the loss times the scale: divide by it before the step.",
-            ),
-            Mistake(
-                stepping(told=False),
-                "The scaler is not told how the step went, so the scale stays as it is, and every step overflows.",
-            ),
-            Mistake(
-                stepping(late=True),
-                "The gradients are divided by the scale as it is after update(), which may have changed it: divide by "
-                "the one that they were made with.",
-            ),
-            Mistake(stepping(only=True), "Only the first gradient is looked at. One number in any of them is enough."),
-        ],
-        hints=(
-            "halves = [w.astype(np.float16) for w in weights]; gradients_of(halves, scaler.scale) gives their "
-            "gradients, "
-            "which are too large by the factor scaler.scale.",
-            "g.astype(np.float32) / scaler.scale for each of them, before scaler.update. All finite? "
-            "all(np.isfinite(g).all() for g in gradients).",
-            "scaler.update(finite); then return [w - lr * g for w, g in zip(weights, gradients)] if finite, else "
-            "weights.",
-        ),
-        another=by_the_norm,
-        source="train.optim.loss_scaling.HalfPrecision",
-    ),
-]

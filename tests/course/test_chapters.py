@@ -28,7 +28,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def outcome(chapter: Chapter, exercise: Exercise, answer) -> tuple[str, str]:
-    verdict = judge(exercise, answer, getattr(chapter.solution, exercise.name))
+    verdict = judge(exercise, answer, exercise.solution)
     return verdict.state, verdict.text
 
 
@@ -135,9 +135,9 @@ def test_the_solution_passes_and_the_stub_teaches(chapter, tmp_path) -> None:
 
 @of_each_exercise
 def test_a_right_answer_passes(chapter, exercise) -> None:
-    for answer in (exercise.real, exercise.another, getattr(chapter.solution, exercise.name)):
+    assert exercise.others
+    for answer in (exercise.real, exercise.solution, *exercise.others):
         assert outcome(chapter, exercise, answer) == ("passed", "")
-    assert exercise.another is not getattr(chapter.solution, exercise.name)
 
 
 @of_each_exercise
@@ -145,9 +145,9 @@ def test_a_mistake_is_answered_by_its_own_hint_and_no_other(chapter, exercise) -
     assert len(exercise.mistakes) >= 3
     found = [results(exercise, mistake.answer) for mistake in exercise.mistakes]
     for mistake, outcome_of_it in zip(exercise.mistakes, found, strict=True):
-        assert outcome(chapter, exercise, mistake.answer) == ("mistake", mistake.hint), mistake.answer.__name__
+        assert outcome(chapter, exercise, mistake.answer) == ("mistake", mistake.message), mistake.answer.__name__
         assert sum(same(outcome_of_it, other, exercise.rtol) for other in found) == 1, mistake.answer.__name__
-    assert len({mistake.hint for mistake in exercise.mistakes}) == len(exercise.mistakes)
+    assert len({mistake.message for mistake in exercise.mistakes}) == len(exercise.mistakes)
 
 
 @of_each_exercise

@@ -19,7 +19,7 @@ from handloom.course import checking
 from handloom.course.chapter import ROOT, chapters, definition
 from handloom.course.checking import check, judged
 from handloom.course.comparing import difference
-from handloom.course.exercise import Exercise, Mistake, judge
+from handloom.course.exercise import Exercise, judge
 from handloom.course.folder import Folder, start
 from handloom.course.stub import stub
 from handloom.course.trial import run
@@ -295,21 +295,34 @@ def test_how_results_differ() -> None:
     assert "has 99 items; it should have 100" in difference(long[:99], long, 1e-9)
 
 
-def test_a_mistake_is_known_by_its_error_too() -> None:
-    def divides(x):
-        return x / 0
+def half(x):
+    """For the test below."""
+    # your turn: Divide.
+    y = x / 2
+    return y
 
-    exercise = Exercise(
-        name="f",
-        real=lambda x: x,
-        probe=lambda f: {"f": f(1.0)},
-        mistakes=[Mistake(divides, "Nobody divides by zero.")],
-        hints=("", "", ""),
-        another=None,
-        source="errors",
-    )
-    assert judge(exercise, lambda x: x / 0, lambda x: x).text == "Nobody divides by zero."
-    assert judge(exercise, lambda x: [][1], lambda x: x).state == "error"
+
+def test_mistakes_are_changes_of_the_solution() -> None:
+    text = """
+        Nobody divides
+        by zero.
+        - / 2
+        + / 0
+        Neither twice nor -1.
+        - y = x / 2
+        - return y
+        + if x < 0:
+        +     x = -x
+        + return x * 2
+    """
+    exercise = Exercise(half, lambda f: {"f": f(1.0)}, lambda x: x / 2, "errors", ("", "", ""), text)
+    assert judge(exercise, half, half).passed
+    assert judge(exercise, lambda x: x / 0, half).text == "Nobody divides by zero.", "known by its error"
+    assert judge(exercise, lambda x: x * 2, half).text == "Neither twice nor -1."
+    assert exercise.mistakes[1].answer(-3) == 6
+    assert judge(exercise, lambda x: [][1], half).state == "error"
+    with pytest.raises(AssertionError, match="half has no"):
+        Exercise(half, half, half, "errors", ("", "", ""), "Words.\n- x / 3\n+ x")
     with pytest.raises(KeyError):
         definition("autograd.ops.softmax.Softmax.sideways")
 
