@@ -1,4 +1,4 @@
-"""The course: a Transformer built in fourteen chapters, every step checked: `python -m handloom.course`.
+"""The course: a Transformer built in sixteen chapters, every step checked: `python -m handloom.course`.
 
 course/README.md explains how to write a chapter.
 """

@@ -1,4 +1,4 @@
-"""Build a Transformer in fourteen chapters, every step checked.
+"""Build a Transformer in sixteen chapters, every step checked.
 
 python -m handloom.course start DIR       a folder with the texts and the files to write in
 python -m handloom.course check           what is done, and where to go on

@@ -120,7 +120,7 @@ def _imports_the_course(path: Path) -> bool:
             names += [one.name for one in node.names]
         elif isinstance(node, ast.ImportFrom):
             names += [f"{node.module}.{one.name}" for one in node.names]
-    return any(f"{name}.".startswith("handloom.course.") for name in names)
+    return any(f"{name}.".startswith("handloom.course.") and name != "handloom.course.parts.own" for name in names)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

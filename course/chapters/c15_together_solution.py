@@ -1,0 +1,267 @@
+"""What chapter 15 builds: a translator from the parts of all chapters; the learner's file is cut from this one."""
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from ...course.parts import own
+from ...nn.positional import sinusoidal_table
+from ...train.data.grammar import build_corpus
+from ...train.tasks.metrics import bleu
+
+# Your own parts, where they pass; handloom's for the rest.
+Scalar, backward = own("c01_gradient", "Scalar", "backward")
+unbroadcast, matmul_rule = own("c02_shapes", "unbroadcast", "matmul_rule")
+learn_merges, encode = own("c04_tokens", "train", "encode")
+smoothed, gradient = own("c05_loss", "smoothed", "gradient")
+layer_norm, layer_norm_rule = own("c08_depth", "layer_norm", "layer_norm_rule")
+(shifted,) = own("c09_translate", "shifted")
+adam, noam = own("c10_learn", "adam", "noam")
+(beam_search,) = own("c11_beam", "beam_search")
+
+PAD, BOS, EOS, FIRST = 0, 1, 2, 3  # the token t of the byte-pair encoding has the id t + FIRST
+D, HEADS, LAYERS = 64, 4, 2
+
+# -- tokens --------------------------------------------------------------------------------------------------------
+
+
+class Tokens:
+    """Texts as ids and back; the merges are learned from `texts`."""
+
+    def __init__(self, texts, merges):
+        self.merges = learn_merges(Counter(word for text in texts for word in self.words(text)), merges)
+        self.known = {}
+        self.bytes = {FIRST + byte: bytes([byte]) for byte in range(256)}
+        for number, (left, right) in enumerate(self.merges, FIRST + 256):
+            self.bytes[number] = self.bytes[left + FIRST] + self.bytes[right + FIRST]
+
+    def words(self, text):
+        return [tuple(word.encode()) for word in re.findall(r" ?\w+| ?[^\w\s]", text)]
+
+    def encode(self, text):
+        for word in self.words(text):
+            if word not in self.known:
+                self.known[word] = [token + FIRST for token in encode(word, self.merges)]
+        return [token for word in self.words(text) for token in self.known[word]]
+
+    def decode(self, ids):
+        return b"".join(self.bytes.get(token, b"") for token in ids).decode(errors="replace")
+
+
+# -- your engine, with arrays in its Scalars -----------------------------------------------------------------------
+
+
+def add(x, y):
+    """x + y for two arrays of one shape."""
+    return Scalar(x.data + y.data, (x, y), lambda g: (g, g))
+
+
+def relu(x):
+    return Scalar(np.maximum(x.data, 0), (x,), lambda g: (g * (x.data > 0),))
+
+
+def norm(x, weight, bias):
+    """Chapter 8's norm for each word of a batch (batch, length, d)."""
+    rows, shape = x.data.reshape(-1, x.data.shape[-1]), x.data.shape
+
+    def rule(g):
+        dx, dweight, dbias = layer_norm_rule(rows, weight.data, g.reshape(rows.shape))
+        return dx.reshape(shape), dweight, dbias
+
+    return Scalar(layer_norm(rows, weight.data, bias.data).reshape(shape), (x, weight, bias), rule)
+
+
+def loss_node(logits, target):
+    """Chapter 5's loss of logits (batch, length, tokens), for target ids (batch, length)."""
+    rows, labels = logits.data.reshape(target.size, -1), np.where(target == PAD, -100, target).ravel()
+
+    def rule(g):
+        return ((g * gradient(rows, labels, 0.1)).reshape(logits.data.shape).astype(rows.dtype),)
+
+    return Scalar(smoothed(rows, labels, 0.1), (logits,), rule)
+
+
+def matmul(x, y):
+    """x @ y as a Scalar that holds an array: x (..., m, k), y (k, n)."""
+    # your turn: The shape is that of `add` above: the value, the two inputs, and a rule. Chapter 2's matmul_rule gives
+    # both gradients; it wants arrays.
+    return Scalar(x.data @ y.data, (x, y), lambda g: matmul_rule(x.data, y.data, g))
+
+
+def lookup(table, ids):
+    """The rows of a table (vocabulary, d) for ids (batch, length), times sqrt(d): (batch, length, d)."""
+    # your turn: The value is table.data[ids] times a number. In the rule an array like the table gets, in each row, the
+    # sum of all that came back to it: a word that occurs twice gets two shares. `np.add.at` adds them all up.
+    scale = table.data.shape[1] ** 0.5  # no NumPy number, which would make float64 of float32
+
+    def rule(g):
+        shares = np.zeros_like(table.data)
+        np.add.at(shares, ids, g * scale)
+        return (shares,)
+
+    return Scalar(table.data[ids] * scale, (table,), rule)
+
+
+def split(x):
+    """(batch, length, d) -> (batch, heads, length, d / heads)"""
+    return x.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
+
+
+def merge(x):
+    return x.swapaxes(1, 2).reshape(len(x), x.shape[2], -1)
+
+
+def attend(q, k, v, mask):
+    """q (batch, queries, d), k and v (batch, keys, d), mask (..., queries, keys), True = may look -> as q."""
+    qs, ks, vs = split(q.data), split(k.data), split(v.data)
+    scale = qs.shape[-1] ** -0.5
+    scores = np.where(mask, qs @ ks.swapaxes(2, 3) * scale, -np.inf)
+    e = np.exp(scores - scores.max(axis=3, keepdims=True))
+    p = e / e.sum(axis=3, keepdims=True)
+    out = p @ vs
+
+    def rule(g):
+        g = split(g)
+        # your turn: Chapter 13 has the formulas, here with all keys at once: dV = Pᵀ g, dP = g Vᵀ, dS = P (dP - D) with
+        # D = the sum of g · out along the features, and dQ and dK from dS. Transpose the last two axes only. Each of
+        # the three goes back through `merge`.
+        ds = p * (g @ vs.swapaxes(2, 3) - (g * out).sum(axis=3, keepdims=True)) * scale
+        return merge(ds @ ks), merge(ds.swapaxes(2, 3) @ qs), merge(p.swapaxes(2, 3) @ g)
+
+    return Scalar(merge(out), (q, k, v), rule)
+
+
+# -- the model -----------------------------------------------------------------------------------------------------
+
+
+def new_weights(vocabulary, seed=0):
+    """All weights by name, drawn at random."""
+    rng = np.random.default_rng(seed)
+    shapes = {"table": (vocabulary, D), "output": (D, vocabulary)}
+    for part, looks in (("encoder", ["self"]), ("decoder", ["self", "source"])):
+        for i in range(LAYERS):
+            shapes |= {f"{part}{i}.{look}.{kind}": (D, D) for look in looks for kind in "qkvo"}
+            shapes |= {f"{part}{i}.up": (D, 4 * D), f"{part}{i}.down": (4 * D, D)}
+    weights = {name: rng.standard_normal(shape) / np.sqrt(D) for name, shape in shapes.items()}
+    norms = [
+        f"{part}{i}.{step}"
+        for part in ("encoder", "decoder")
+        for i in range(LAYERS)
+        for step in ("self", "source", "up")
+    ]
+    for name in [*norms, "encoder", "decoder"]:
+        weights |= {f"{name}.weight": np.ones(D), f"{name}.bias": np.zeros(D)}
+    return {name: weight.astype(np.float32) for name, weight in weights.items()}
+
+
+def logits_of(w, source, target):
+    """Chapter 9's translator, of Scalars w by name: ids (batch, length) -> logits (batch, length, vocabulary)."""
+    seen, causal = (source != PAD)[:, None, None, :], np.tri(target.shape[1], dtype=bool)
+
+    def embed(ids):
+        positions = sinusoidal_table(ids.shape[1], D).astype(np.float32)
+        return add(lookup(w["table"], ids), Scalar(np.broadcast_to(positions, (*ids.shape, D))))
+
+    def normed(x, name):
+        return norm(x, w[f"{name}.weight"], w[f"{name}.bias"])
+
+    def look(x, at, name, mask):
+        q, k, v = (matmul(rows, w[f"{name}.{kind}"]) for rows, kind in ((x, "q"), (at, "k"), (at, "v")))
+        return matmul(attend(q, k, v, mask), w[f"{name}.o"])
+
+    def layer(x, name, mask, memory=None):
+        h = normed(x, f"{name}.self")
+        x = add(x, look(h, h, f"{name}.self", mask))
+        if memory is not None:
+            x = add(x, look(normed(x, f"{name}.source"), memory, f"{name}.source", seen))
+        inner = relu(matmul(normed(x, f"{name}.up"), w[f"{name}.up"]))
+        return add(x, matmul(inner, w[f"{name}.down"]))
+
+    memory = embed(source)
+    for i in range(LAYERS):
+        memory = layer(memory, f"encoder{i}", seen)
+    memory, x = normed(memory, "encoder"), embed(target)
+    for i in range(LAYERS):
+        x = layer(x, f"decoder{i}", causal, memory)
+    return matmul(normed(x, "decoder"), w["output"])
+
+
+# -- it learns, and translates -------------------------------------------------------------------------------------
+
+
+def learn(weights, loss_of, batches, rate):
+    """Train `weights`, arrays by name, in place. loss_of(nodes, batch): the loss, a Scalar made of Scalars by name.
+
+    rate: step (1, 2, ...) -> learning rate. Returns the list of the losses, as floats, each before its update.
+    """
+    means = {name: (np.zeros_like(w), np.zeros_like(w)) for name, w in weights.items()}
+    losses = []
+    for step, batch in enumerate(batches, 1):
+        # your turn: Put each weight into a new Scalar, so that no gradient is left of the step before. The loss, the
+        # walk back, then adam for each weight, with both of its means. A Scalar's gradient is in its `grad`.
+        nodes = {name: Scalar(w) for name, w in weights.items()}
+        loss = loss_of(nodes, batch)
+        backward(loss)
+        losses.append(float(loss.data))
+        for name, node in nodes.items():
+            weights[name], *means[name] = adam(weights[name], node.grad, *means[name], step, rate(step))
+        # given:
+    return losses
+
+
+def translate(next_logits, source, width=4):
+    """The ids of the translation that beam search finds, at most 40, for the ids `source`, a list.
+
+    next_logits(source, target): for arrays of ids (1, length), the logits (vocabulary,) of the word after `target`.
+    """
+    # your turn: beam_search asks for log-probabilities, next_log_p(ids), of a list that begins with BOS. What makes
+    # log-probabilities of logits (chapter 5)? An alpha of 1 divides by the length.
+
+    def next_log_p(ids):
+        logits = next_logits(np.array([source]), np.array([ids]))
+        shifted = logits - logits.max()
+        return shifted - np.log(np.exp(shifted).sum())
+
+    return beam_search(next_log_p, BOS, EOS, width, 40, 1.0)[0]
+
+
+def run(steps=1200, pairs=10_000, merges=400, tests=40):
+    """Train on the embedded sentences, German to English, and print the BLEU of held-out ones."""
+    corpus = build_corpus(train_size=pairs, valid_size=tests, test_size=tests)
+    tokens = Tokens([text for pair in corpus.train for text in pair], merges)
+    rows = sorted(([tokens.encode(text) for text in pair] for pair in corpus.train), key=lambda pair: len(pair[0]))
+    rng = np.random.default_rng(0)
+
+    def batches():
+        for step in range(1, steps + 1):
+            first = rng.integers(max(1, len(rows) - 48))  # neighbours have like lengths: little padding
+            german, english = zip(*rows[first : first + 48], strict=True)
+            yield shifted(german, PAD, BOS, EOS)[1], *shifted(english, PAD, BOS, EOS)
+            if step % 100 == 0 or step == steps:
+                print(f"step {step} of {steps}", flush=True)
+
+    def loss_of(nodes, batch):
+        source, read, say = batch
+        return loss_node(logits_of(nodes, source, read), say)
+
+    weights = new_weights(FIRST + 256 + len(tokens.merges))
+    losses = learn(weights, loss_of, batches(), lambda step: 2 * noam(step, D, steps // 5 + 1))
+    print(f"loss: {losses[0]:.2f} at first, {np.mean(losses[-50:]):.2f} at last (1.0 would be good)")
+
+    nodes = {name: Scalar(weight) for name, weight in weights.items()}
+    said = []
+    for german, english in corpus.test:
+        ids = translate(
+            lambda source, target: logits_of(nodes, source, target).data[0, -1], [*tokens.encode(german), EOS]
+        )
+        said.append(tokens.decode(ids))
+        if len(said) <= 5:
+            print(f"{german}\n  yours:     {said[-1]}\n  reference: {english}")
+    score = bleu(said, [english for _, english in corpus.test])
+    print(score)
+    return losses, score
+
+
+if __name__ == "__main__":
+    run()
