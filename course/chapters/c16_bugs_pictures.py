@@ -13,7 +13,7 @@ from .c16_bugs_solution import mixes_the_batch, new_weights, sees_the_future, un
 
 def draw_tools() -> Any:
     w, ids = new_weights(), tokens()
-    tools = {"sees_the_future": sees_the_future, "mixes_the_batch": mixes_the_batch, "unused": unused}
+    tools = {"future": sees_the_future, "batch": mixes_the_batch, "unused": unused}
     found = [[float(bool(tool(model, w, ids))) for tool in tools.values()] for model in models().values()]
     figure = new_figure(3.0)
     heat(figure.subplots(), np.array(found), rows=list(models()), columns=list(tools), numbers="{:.0f}", top=2)
