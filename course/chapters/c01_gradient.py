@@ -56,7 +56,7 @@ MULTIPLY = Exercise(
     hints=(
         "Put in numbers: x = 2, y = 5. The product is 10. With x = 2.01 it is 10.05. By how many times 0.01 did it "
         "grow?",
-        "It grew by y times as much: the derivative by x is y, and the derivative by y is x.",
+        "It grew by 5 times 0.01, and 5 is y: the derivative by x is y, and the derivative by y is x.",
         "The shape is that of `add`: Scalar(the value, (x, y), lambda g: (g * ..., g * ...)), with y.data in the "
         "first place and x.data in the second.",
     ),
@@ -118,8 +118,8 @@ TANH = Exercise(
     hints=(
         "Look at the right half of the picture: the slope is 1 where tanh is 0 and falls to 0 where tanh is near 1 "
         "or -1. Which simple function of y does that?",
-        "The slope is 1 - y². So first keep y = math.tanh(x.data) in a variable: value and rule both need it.",
-        "return Scalar(y, (x,), lambda g: (g * ...,)): the dots stand for the slope, 1 - y * y in brackets.",
+        "At y = 0 the slope is 1, at y = 0.5 it is 0.75, at y = 1 it is 0: the slope is 1 - y².",
+        "y = math.tanh(x.data); return Scalar(y, (x,), lambda g: (g * (1 - y * y),)). Value and rule both need y.",
     ),
     changes="""
         The rule has x squared in it where the square of the result belongs: 1 - y², with y = tanh(x). At x = 2.5 yours
@@ -219,13 +219,14 @@ BACKWARD = Exercise(
     real_backward,
     source="autograd.engine_to_study.Value.backward",
     hints=(
-        "Two steps: first find everything that y was made from (inputs of inputs of inputs), each once; then go "
-        "through it in the right order.",
-        "The right order is by falling `number`: a Scalar is always older than what is made of it, so by then all "
-        "of its shares have arrived. y itself is first, with the gradient 1.",
+        "When may a Scalar call its rule: when its first share has arrived, or when all have? And which Scalar is "
+        "it that nothing else can still reach?",
+        "In the picture the numbers of the Scalars grow from the inputs to y. A Scalar is older than all that is "
+        "made of it, so going from the largest `number` to the smallest, each has all of its shares. y has the "
+        "gradient 1.",
         "for scalar in sorted(found, key=lambda s: -s.number): for x, share in zip(scalar.inputs, "
-        "scalar.rule(scalar.grad)): x.grad += share. Before it, `found` is a set that you fill from a list of "
-        "those that wait to be looked at.",
+        "scalar.rule(scalar.grad)): x.grad += share. Before it, `found` is a set that you fill from a list of those "
+        "that wait to be looked at.",
     ),
     changes="""
         A Scalar that is used twice gets two shares, and the second one overwrites the first: add to x.grad (+=), don't

@@ -60,11 +60,11 @@ UNBROADCAST = Exercise(
     source="autograd.function.unbroadcast",
     hints=(
         "The shape (5, 1) was broadcast to (2, 5, 3). Write them below each other, lined up at the right. Which "
-        "axes of g are the copies, and which of them has the operand itself?",
-        "Two sums. First over the axes at the front, of which there are g.ndim - len(shape); then over the axes "
-        "where `shape` has 1, with keepdims=True.",
-        "g = g.sum(axis=tuple(range(g.ndim - len(shape)))) makes the number of axes equal (an empty tuple sums "
-        "over nothing). Then the axes are tuple(i for i, size in enumerate(shape) if size == 1).",
+        "axes of g are copies, and which of these does the operand itself have?",
+        "Axis 0, of size 2, is missing in the operand: it is summed and disappears. Axis 2 has size 1 there: it is "
+        "summed and stays, with size 1.",
+        "g = g.sum(axis=tuple(range(g.ndim - len(shape)))) makes the number of axes equal (an empty tuple sums over "
+        "nothing). Then g.sum(axis=tuple(i for i, size in enumerate(shape) if size == 1), keepdims=True).",
     ),
     changes="""
         The axes that the operand did not have are summed, and that is right. But an axis of size 1 was copied as well:
@@ -132,11 +132,10 @@ MULTIPLY_RULE = Exercise(
     by_the_engine(ops.multiply),
     source="autograd.ops.elementwise.Multiply.backward",
     hints=(
-        "Without copies it is chapter 1: g * y for x, and g * x for y. NumPy copies y by itself in g * y.",
-        "Both products have the shape of g. Each operand needs its own shape back: unbroadcast, with x.shape for "
-        "one and y.shape for the other.",
-        "unbroadcast(g * y, x.shape) is the gradient of x. That of y looks the same with x and y exchanged; return "
-        "both.",
+        "What is the rule of chapter 1 for a product, and which shape does each of its two results have here?",
+        "With x of shape (3,) and y of shape (2, 3) both products have 6 numbers. x has 3: each is the sum of 2 of "
+        "them.",
+        "return unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
     ),
     changes="""
         The factors are exchanged: x * y grows y times as fast as x does, so the gradient of x has y in it.
@@ -199,9 +198,10 @@ MATMUL_RULE = Exercise(
     hints=(
         "Take x of the shape (2, 3) and y of the shape (3, 4), so g has (2, 4). Which product of g and y, one of "
         "them transposed, has the shape (2, 3)?",
-        "The gradient of x is g yᵀ, that of y is xᵀ g. For stacks transposed is np.swapaxes(y, -1, -2).",
+        "(2, 4) times (4, 3) is (2, 3): the gradient of x is g yᵀ. And (3, 2) times (2, 4) is (3, 4): that of y is "
+        "xᵀ g.",
         "unbroadcast(g @ np.swapaxes(y, -1, -2), x.shape) is the gradient of x; unbroadcast does nothing where the "
-        "shapes are equal already. In that of y, x stands transposed on the left of g.",
+        "shapes are equal already. In that of y, x comes first and is transposed.",
     ),
     changes="""
         Nothing is transposed here. With 3 x 3 matrices the shapes fit all the same, but the sum runs over the wrong

@@ -53,10 +53,11 @@ CENTRAL = Exercise(
     real_central,
     source="autograd.gradcheck.differences.central_difference",
     hints=(
-        "np.ndindex(x.shape) gives the places of all elements, (0, 0), (0, 1), ...; x[index] is the element, for "
-        "any number of axes. The result has the shape of x.",
-        "In the loop: up = x.copy(); up[index] += h; the same for down with -=. Then two calls of f.",
-        "out[index] = (f(up) - f(down)) / (2 * h), with out = np.zeros(x.shape) before the loop.",
+        "How many numbers are there to find, and how many values of f does each of them need?",
+        "For x of shape (2, 3) there are 6 derivatives. For the first, x[0, 0] is moved up and down by h; the other "
+        "5 numbers stay. The two points are 2 h apart.",
+        "for index in np.ndindex(x.shape): up = x.copy(); up[index] += h; the same for down with -=; out[index] = "
+        "(f(up) - f(down)) / (2 * h), with out = np.zeros(x.shape) before the loop.",
     ),
     changes="""
         This is the forward difference, f(x + h) - f(x). For 3 x² at 2 with h = 0.01 it gives 12.03. Take a step to the
@@ -150,9 +151,10 @@ COMPLEX_STEP = Exercise(
     source="autograd.gradcheck.differences.complex_step",
     rtol=1e-13,
     hints=(
-        "The same loop as in `central`, with one value in place of two, and a copy that can hold complex numbers.",
-        "moved = x.astype(complex); moved[index] += 1e-20j. In Python 1j is i.",
-        "out[index] = f(moved).imag / 1e-20, with an array out of zeros of the shape of x before the loop.",
+        "What do real arrays do with an imaginary number, and so what must the copy of x be?",
+        "For f(x) = x² at 3: (3 + 1e-20 i)² = 9 + 6e-20 i. The imaginary part over 1e-20 is 6, the derivative.",
+        "moved = x.astype(complex); moved[index] += 1e-20j; out[index] = f(moved).imag / 1e-20, in the loop of "
+        "`central`. In Python 1j is i.",
     ),
     changes="""
         The way is right, the step is too long: the error is h²/6 f"', and nothing stops you from taking 1e-20. That is
@@ -211,10 +213,12 @@ ACCEPTS = Exercise(
     real_accepts,
     source="autograd.gradcheck.check.gradcheck",
     hints=(
-        "Three lines: g at random, of the shape of f(x); the rule's gradient for it; and the numeric one, by "
-        "`central`, of a function that gives one number. Then compare.",
-        "numeric = central(lambda x: (f(x) * g).sum(), x, 1e-4). The same g goes to rule(x, g).",
-        "return bool(np.abs(rule(x, g) - numeric).max() <= 1e-6 * np.abs(numeric).max())",
+        "`central` takes a function that gives one number, and f gives an array. Which one number did the text make "
+        "of it?",
+        "With outputs 2 and 3 and a random g of 0.5 and -1 the number is 2 · 0.5 - 3 · 1 = -2. The rule gets the "
+        "same g.",
+        "numeric = central(lambda x: (f(x) * g).sum(), x, 1e-4); return bool(np.abs(rule(x, g) - numeric).max() <= "
+        "1e-6 * np.abs(numeric).max())",
     ),
     changes="""
         Four of the five are convicted, and softmax's mutant goes free. With g = 1 everywhere you check y.sum(), which

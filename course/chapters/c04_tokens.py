@@ -50,9 +50,10 @@ COUNT_PAIRS = Exercise(
     real_count_pairs,
     source="tokenizer.bpe_reference.train_reference",
     hints=(
-        "Two loops: for tokens, often in words.items(), and inside over the neighbours in `tokens`.",
-        "pairwise((1, 2, 3)) gives (1, 2) and (2, 3). A Counter is a dictionary that begins with 0 everywhere.",
-        "counts = Counter(), and in the inner loop counts[pair] += often. Return counts.",
+        "A word of four tokens has how many pairs of neighbours? And if the word occurs 5 times in the text?",
+        "{(1, 2, 3): 5} has the pairs (1, 2) and (2, 3), each 5 times.",
+        "counts = Counter(); for tokens, often in words.items(): for pair in pairwise(tokens): counts[pair] += "
+        "often. Return counts.",
     ),
     changes="""
         Each word counts once here. `words` says how often it occurs, and its pairs occur as often.
@@ -130,11 +131,10 @@ MERGE = Exercise(
     real_merge,
     source="tokenizer.bpe_reference.merge_pair",
     hints=(
-        "A `for` can't skip a token. A `while` with a counter i can: i += 2 behind a pair, else i += 1.",
-        "tokens[i : i + 2] is the next two as a tuple, and at the end, where there is only one, a tuple of one, "
-        "which is no pair: no test for the end is needed.",
-        "if tokens[i : i + 2] == pair: append new, i += 2; else append tokens[i], i += 1. As long as "
-        "i < len(tokens). Return a tuple.",
+        "Where do you go on after a pair, and where after a token that begins none? Can a `for` loop do that?",
+        "(1, 1, 1) becomes (new, 1): after the pair the walk goes on 2 places further, else 1.",
+        "while i < len(tokens): if tokens[i : i + 2] == pair: append new, i += 2; else append tokens[i], i += 1. At "
+        "the end the slice has one token, which is no pair. Return a tuple.",
     ),
     changes="""
         The first one is merged and the others are not: go on behind it, to the end.
@@ -204,12 +204,12 @@ TRAIN = Exercise(
     real_train,
     source="tokenizer.bpe_reference.train_reference",
     hints=(
-        "A loop of four steps: count_pairs; stop if there are none; choose; merge in all words. The words are a "
-        "dictionary again: {merge(tokens, pair, new): often for tokens, often in words.items()}.",
-        "To choose by two things at once, compare tuples: the smallest (-count, pair) is the most frequent pair, "
-        "and among those the one with the smallest numbers.",
-        "pair = min(counts, key=lambda pair: (-counts[pair], pair)). The new token is 256 + the number of merges "
-        "so far.",
+        "Which pairs are there after the first merge that were not there before? So what must be done again in each "
+        "round?",
+        "With the counts {(1, 2): 3, (0, 7): 3, (5, 5): 2} the pair is (0, 7): 3 is the most, and of two with 3 it "
+        "is the one with the smaller numbers. The smallest tuple (-count, pair) is that one.",
+        "pair = min(counts, key=lambda pair: (-counts[pair], pair)); words = {merge(tokens, pair, 256 + "
+        "len(found)): often for tokens, often in words.items()}; found.append(pair)",
     ),
     changes="""
         Ties go to the pair that was counted first, which depends on the order of the text. The rule: of equally
@@ -307,8 +307,8 @@ ENCODE = Exercise(
     real_encode,
     source="tokenizer.bpe_encoder.BPEEncoder.encode",
     hints=(
-        "You need nothing but `merge`, in a loop over the merges.",
-        "enumerate(merges) gives each pair with its number, from 0: the token that it makes is 256 + number.",
+        "Merge 256 may be a part of merge 300. In which order must they be applied?",
+        "The first merge of the list makes 256, the second 257, and so on: 3 merges are 3 passes over the word.",
         "for number, pair in enumerate(merges): tokens = merge(tokens, pair, 256 + number). Return tokens.",
     ),
     changes="""

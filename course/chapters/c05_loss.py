@@ -41,8 +41,9 @@ SOFTMAX = Exercise(
     real_softmax,
     source="autograd.ops.softmax.Softmax.forward",
     hints=(
-        "Three steps: take the row's maximum off, exp, divide by the row's sum.",
-        "x.max(axis=1, keepdims=True) has the shape (rows, 1), so that it is subtracted row by row.",
+        "If you take the same number off every score of a row, what happens to exp of each, and to their ratio?",
+        "exp(1001) and exp(1000) are infinite; exp(0) = 1 and exp(-1) = 0.37 are not, and their shares are the "
+        "same: 0.73 and 0.27.",
         "e = np.exp(x - x.max(axis=1, keepdims=True)); the result is e / e.sum(axis=1, keepdims=True).",
     ),
     changes="""
@@ -99,9 +100,10 @@ CROSS_ENTROPY = Exercise(
     real_cross_entropy,
     source="autograd.ops.loss.cross_entropy",
     hints=(
-        "-log p_t = log(sum of exp(x)) - x_t, for each row. First take the row's maximum off x: it cancels.",
-        "log_p = x - np.log(np.exp(x).sum(axis=1, keepdims=True)) holds log p of all tokens.",
-        "log_p[np.arange(len(target)), target] picks one number from each row; the loss is minus its mean.",
+        "What is the logarithm of a quotient? So what is log p of a token, without computing p?",
+        "For the scores 2, 0 and the target 0: log(e² + 1) - 2 = 0.127. That is -log p of the target, as p = 0.88.",
+        "log_p = x - np.log(np.exp(x).sum(axis=1, keepdims=True)), with the maximum taken off x before; then "
+        "-log_p[np.arange(len(target)), target].mean().",
     ),
     changes="""
         This is the sum over the positions; the loss is their mean.
@@ -171,11 +173,11 @@ SMOOTHED = Exercise(
     real_smoothed,
     source="autograd.ops.loss.cross_entropy",
     hints=(
-        "counts = target != -100 is True where something counts. logits[counts] and target[counts] are what is "
-        "left; go on with these alone.",
-        "The first part is (1 - smoothing) times cross_entropy(...) of what is left. The second is smoothing times "
-        "the mean of -log p over all tokens and positions.",
-        "With log_p as in cross_entropy, the second part is -smoothing * log_p.mean().",
+        "Which positions count? And of those, which two means is the loss made of?",
+        "With the targets 3, -100, 0 two of the 3 positions count. With smoothing 0.1 the loss is 0.9 of the "
+        "cross-entropy and 0.1 of the mean of -log p over all tokens of both.",
+        "counts = target != -100; (1 - smoothing) * cross_entropy(logits[counts], target[counts]) - smoothing * "
+        "log_p.mean(), with log_p of logits[counts] as in cross_entropy.",
     ),
     changes="""
         You give the share s to the other tokens only, s / (V - 1) each. Here all V tokens get s / V, that which came
@@ -244,11 +246,12 @@ GRADIENT = Exercise(
     real_gradient,
     source="autograd.ops.loss.cross_entropy_plain",
     hints=(
-        "First without padding and smoothing: softmax(logits), minus 1 at the target of each row, divided by the "
-        "number of rows.",
-        "With smoothing: q = np.full(logits.shape, smoothing / V), and 1 - smoothing more at each row's target.",
-        "Multiply by (target != -100)[:, None] and divide by how many of these are True. So that -100 is no index, "
-        "put 0 in its place before: np.where(counts, target, 0).",
+        "First without padding and smoothing: which number of each row of the softmax is different in the gradient, "
+        "and by how much?",
+        "With 4 tokens and smoothing 0.1 the wanted distribution is 0.025 everywhere and 0.925 at the target. A row "
+        "of padding gets 0 everywhere.",
+        "q = np.full(logits.shape, smoothing / V); q[np.arange(len(target)), np.where(counts, target, 0)] += 1 - "
+        "smoothing; then (softmax(logits) - q) * counts[:, None] / counts.sum(), with counts = target != -100.",
     ),
     changes="""
         The sign is turned: the gradient is p - q. The score of the token that came gets a negative one, since raising

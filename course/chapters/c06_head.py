@@ -43,9 +43,10 @@ ATTEND = Exercise(
     hints=(
         "All scores at once are one product of matrices: row i of q with row j of k, for all i and j. Which of the "
         "two must be transposed?",
-        "scores = q @ k.T / np.sqrt(q.shape[1]), of the shape (queries, keys). For the softmax take the maximum "
-        "off each row, then exp, then divide by the sum of each row, both with axis=1, keepdims=True.",
-        "The weights have the shape (queries, keys), the values (keys, e): weights @ v is the output.",
+        "3 queries and 5 keys have 15 scores, a table (3, 5), in which each of the 3 rows sums to 1 after the "
+        "softmax. In the picture it is the right half.",
+        "scores = q @ k.T / np.sqrt(q.shape[1]); e = np.exp(scores - scores.max(axis=1, keepdims=True)); e / "
+        "e.sum(axis=1, keepdims=True) @ v.",
     ),
     changes="""
         The scores are not divided by sqrt(d), so the weights are too sharp.
@@ -103,10 +104,12 @@ CAUSAL_MASK = Exercise(
     real_causal_mask,
     source="autograd.ops.attention.MaskSpec.as_mask",
     hints=(
-        "Draw the mask for 2 queries and 5 keys on paper: the last row is all True.",
-        "Query i stands at the position i + keys - queries. It may look at the key j if j <= that.",
-        "Positions of queries as a column, np.arange(queries)[:, None] + keys - queries, those of keys as a row, "
-        "np.arange(keys): comparing the two makes the whole table.",
+        "Draw the mask for 2 queries and 5 keys on paper. The last query is the last word: what may it see, and "
+        "what may the one before it see?",
+        "Of 5 keys the last query, number 1, sees 5, and query 0 sees 4: it is at position 0 + 5 - 2 = 3 and sees "
+        "the keys 0 to 3.",
+        "position = np.arange(queries)[:, None] + keys - queries is a column, np.arange(keys) is a row: "
+        "np.arange(keys) <= position makes the whole table.",
     ),
     changes="""
         Each query sees what came before it and not itself: the first one then sees nothing at all. Its own position
@@ -149,10 +152,9 @@ PADDING_MASK = Exercise(
     real_padding_mask,
     source="autograd.ops.attention.MaskSpec.as_mask",
     hints=(
-        "The row for the length 3 and 5 keys is True, True, True, False, False. Which comparison of 0, 1, 2, 3, 4 "
-        "with 3 gives it?",
-        "np.arange(keys) < 3 is one row. For all lengths at once they must stand in a column.",
-        "A column is lengths[:, None]; comparing a row (keys,) with a column (batch, 1) gives (batch, keys).",
+        "Which positions are words in a sentence of length 3, if positions count from 0?",
+        "The row for the length 3 and 5 keys is True, True, True, False, False: which of 0, 1, 2, 3, 4 is below 3.",
+        "np.arange(keys) < lengths[:, None]: comparing a row (keys,) with a column (batch, 1) gives (batch, keys).",
     ),
     changes="""
         One key too many in each row: positions count from 0, so length 3 means 0, 1, 2.
@@ -203,9 +205,12 @@ MASKED_ATTEND = Exercise(
     real_masked_attend,
     source="autograd.ops.attention.attention_plain",
     hints=(
-        "np.where(mask, scores, -np.inf) leaves the allowed scores and forbids the rest: exp(-inf) is 0.",
-        "Then only a row that has nothing left needs care, in two places: its maximum is -inf, and its sum is 0.",
-        "top = np.where(np.isfinite(top), top, 0.0) for the maximum; divide by np.where(total == 0, 1.0, total).",
+        "Which score has the weight 0 after the softmax, however small the others are? And what is the largest "
+        "score of a row that has only such scores?",
+        "exp(-infinity) is 0. In a row with no key left the maximum is -infinity and the sum is 0: 2 places that "
+        "need care.",
+        "scores = np.where(mask, scores, -np.inf); top = np.where(np.isfinite(top), top, 0.0) for the maximum; "
+        "divide by np.where(total == 0, 1.0, total).",
     ),
     changes="""
         The weights are masked after the softmax, so those that are left no longer sum to 1: forbidden keys took their

@@ -51,8 +51,9 @@ SPLIT_HEADS = Exercise(
     real_split_heads,
     source="autograd.ops.heads.SplitHeads.forward",
     hints=(
-        "What does x.reshape(length, heads, -1)[5, 1] hold? The features of word 5 that belong to head 1.",
-        "Then it is in the wrong order only: [word, head] should be [head, word].",
+        "If a row of 6 features is cut into 2 pieces of 3, which axis does the number of the piece get, and which "
+        "axis should it have?",
+        "x of shape (5, 6) becomes (5, 2, 3): [word, head, feature]. It should be (2, 5, 3): [head, word, feature].",
         "x.reshape(len(x), heads, -1).swapaxes(0, 1); -1 is what is left, d / heads.",
     ),
     changes="""
@@ -101,8 +102,8 @@ MERGE_HEADS = Exercise(
     real_merge_heads,
     source="autograd.ops.heads.MergeHeads.forward",
     hints=(
-        "It undoes `split_heads`: merge_heads(split_heads(x, 2)) is x again. Try that.",
-        "First swap the first two axes back, (length, heads, n), then one reshape to (length, heads * n).",
+        "`split_heads` cuts and then swaps. Which of the two must be undone first?",
+        "(2, 5, 3) becomes (5, 2, 3) again, and then (5, 6). merge_heads(split_heads of x, 2) is x: try that.",
         "x.swapaxes(0, 1).reshape(x.shape[1], -1): the length is the second number of x.shape.",
     ),
     changes="""
@@ -155,12 +156,11 @@ ROTATE = Exercise(
     real_rotate,
     source="nn.positional.RotaryPositions.rotate",
     hints=(
-        "Begin with one arrow: d = 2, so p = 0 and the speed is 1; at position t it turns by t. Then more arrows: "
-        "speeds = 10000.0 ** (-2 * np.arange(d // 2) / d).",
-        "The angles are a table: np.arange(first, first + length)[:, None] * speeds. It is lined up with the last "
-        "two axes of x, for a stack too.",
-        "a = x[..., : d // 2], b = x[..., d // 2 :]; then np.concatenate of a cos - b sin and a sin + b cos, with "
-        "axis=-1.",
+        "With d = 2 there is one arrow: by which angle is it turned in row t, if row 0 is at position `first`?",
+        "For d = 4 the speeds are 1 and 0.01. At position 3 the first arrow turns by 3 and the second by 0.03: row "
+        "3 of a table of angles.",
+        "angles = np.arange(first, first + length)[:, None] * 10000.0 ** (-2 * np.arange(d // 2) / d); a = x[..., : "
+        "d // 2], b = x[..., d // 2 :]; np.concatenate of a cos - b sin and a sin + b cos, axis=-1.",
     ),
     changes="""
         Every arrow turns the other way: the minus belongs to a' = a cos t - b sin t. (Scores would still be right,
@@ -239,9 +239,9 @@ MULTI_HEAD = Exercise(
     real_multi_head,
     source="nn.attention.MultiHeadAttention.forward",
     hints=(
-        "np.split(x @ w_in.T, 3, axis=1) gives three arrays (length, d): those of q, k and v.",
-        "Each of the three goes through split_heads; q and k through rotate; then attend(q, k, v) does all heads "
-        "at once.",
+        "Which of q, k and v are compared with each other, and so need positions?",
+        "x (5, 6) times w_in transposed (6, 18) is (5, 18): 6 columns each for q, k and v.",
+        "q, k, v = (split_heads(part, heads) for part in np.split(x @ w_in.T, 3, axis=1)); "
         "merge_heads(attend(rotate(q), rotate(k), v)) @ w_out.T",
     ),
     changes="""

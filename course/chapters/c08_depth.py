@@ -44,8 +44,9 @@ LAYER_NORM = Exercise(
     real_layer_norm,
     source="autograd.ops.normalization.LayerNorm.forward",
     hints=(
-        "mean = x.mean(axis=1, keepdims=True) is a column, one number for each row.",
-        "centred = x - mean; variance = (centred * centred).mean(axis=1, keepdims=True).",
+        "Whose mean is it: that of all features of a word, or that of one feature over all words?",
+        "The row 1, 2, 3, 4 has the mean 2.5 and the variance 1.25. It becomes -1.34, -0.45, 0.45, 1.34.",
+        "centred = x - x.mean(axis=1, keepdims=True); variance = (centred * centred).mean(axis=1, keepdims=True); "
         "centred / np.sqrt(variance + eps) * weight + bias",
     ),
     changes="""
@@ -121,12 +122,12 @@ LAYER_NORM_RULE = Exercise(
     real_layer_norm_rule,
     source="autograd.ops.normalization.LayerNorm.backward",
     hints=(
-        "Compute x_hat and r as in layer_norm (r is one over the root, a column), and h = g * weight. The bias is "
-        "the easiest: it was copied to each row.",
-        "dx = r * (h - ... - ...), with the two terms of the text: both hold a mean over the row, axis=1, "
-        "keepdims=True.",
-        "r * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)); then "
-        "(g * x_hat).sum(axis=0) and g.sum(axis=0).",
+        "If all numbers of a row grow by 1, how does the normed row change? And if all are doubled? So which two "
+        "directions can no gradient have?",
+        "The text's row of 3: from h it takes off the mean of h, and x_hat times the mean of h · x_hat. What is "
+        "left sums to 0.",
+        "r * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)), with h = g * "
+        "weight; then (g * x_hat).sum(axis=0) and g.sum(axis=0).",
     ),
     changes="""
         You treat mean and variance as constants. But each x of a row is in both, and changes all of the row: two terms
@@ -204,8 +205,8 @@ FEED_FORWARD = Exercise(
     real_feed_forward,
     source="nn.feed_forward.feed_forward",
     hints=(
-        "Inside there are n features for each word: x @ w1.T has the shape (length, n).",
-        "np.maximum(z, 0) is relu: it compares each number with 0.",
+        "Does a word see another one here? So which axis stays what it is in both products?",
+        "With d = 4 and n = 16 a word has 4 features, then 16, then 4. Of the 16 about half are below 0 and become 0.",
         "return np.maximum(x @ w1.T + b1, 0) @ w2.T + b2",
     ),
     changes="""
@@ -272,12 +273,12 @@ BLOCK = Exercise(
     real_block,
     source="nn.transformer.TransformerEncoderLayer.forward",
     hints=(
-        "Two lines of the text, x = x + attention(norm1(x)) and x = x + feed_forward(norm2(x)), with the weights "
-        "put in.",
-        'norm1 is layer_norm(x, weights["norm1.weight"], weights["norm1.bias"]); attention is self_attention(..., '
-        'weights["self_attn.in_proj_weight"], weights["self_attn.out_proj.weight"], heads).',
-        "The second line has the same form, with norm2 and feed_forward, which takes the weight and the bias of "
-        "linear1 and then those of linear2. Return x.",
+        "In a pre-norm layer, what is normed: the road itself, or the copy that leaves it?",
+        "2 times the same form: x = x + something of a normed x. The second time `something` is feed_forward, and x "
+        "is the new one.",
+        "x = x + self_attention(layer_norm(x, weights['norm1.weight'], weights['norm1.bias']), "
+        "weights['self_attn.in_proj_weight'], weights['self_attn.out_proj.weight'], heads); the second line has "
+        "norm2 and feed_forward with weight and bias of linear1, then of linear2.",
     ),
     changes="""
         This is post-norm, norm(x + f(x)), as in the first Transformer. Here the norm stands before the work: x +

@@ -77,11 +77,10 @@ SHIFTED = Exercise(
     real_shifted,
     source="train.data.batches.TokenBatches.batch",
     hints=(
-        "For [5, 6, 7] the decoder reads bos and should say 5; has read bos, 5 and should say 6; and so on, up to "
-        "the end, where it should say eos.",
-        "So it reads [bos, 5, 6, 7] and says [5, 6, 7, eos]. Padding comes behind that, in both rows.",
-        "fill = [pad] * (longest - len(ids)) for each sentence; the rows are [bos, *ids, *fill] and "
-        "[*ids, eos, *fill]. np.array makes one array of the list of rows.",
+        "The decoder has read <bos> and the first word. What should it say? And what after the last word?",
+        "For [5, 6, 7] it reads [bos, 5, 6, 7] and says [5, 6, 7, eos]. Padding comes after that, in both rows.",
+        "fill = [pad] * (longest - len(ids)) for each sentence; the rows are [bos, *ids, *fill] and [*ids, eos, "
+        "*fill]. np.array makes one array of the list of rows.",
     ),
     changes="""
         The rows are filled with 0, whatever `pad` is: fill them with `pad`.
@@ -150,8 +149,9 @@ EMBED = Exercise(
     real_embed,
     source="nn.embedding.Embedding.forward",
     hints=(
-        "NumPy takes whole arrays as an index: table[ids] has the shape (batch, length, d).",
-        "sinusoidal_table(length, d) has the shape (length, d): added to (batch, length, d) it serves each sentence.",
+        "What does NumPy give for a table that is indexed with a whole array of ids?",
+        "ids (2, 3) and a table (7, 4) give (2, 3, 4). The positions are (3, 4): they are added to each of the 2 "
+        "sentences. sqrt(4) is 2.",
         "table[ids] * np.sqrt(d) + sinusoidal_table(ids.shape[1], d), with d = table.shape[1].",
     ),
     changes="""
@@ -207,9 +207,11 @@ ENCODER_LAYER = Exercise(
     real_encoder_layer,
     source="nn.transformer.TransformerEncoderLayer.forward",
     hints=(
-        "In self-attention x is asked and answers: attention(x, x, w, f'{name}.self_attn', heads, mask).",
-        "First step: x = norm(x + attention(...), w, f'{name}.norm1').",
-        "Second step: norm(x + feed_forward(x, w, name), w, f'{name}.norm2'), with the x of the first.",
+        "In self-attention, who asks and who answers?",
+        "In the picture the left stack has 2 boxes a layer: look at each other, feed-forward. Each is norm of what "
+        "there was plus what is new.",
+        "x = norm(x + attention(x, x, w, f'{name}.self_attn', heads, mask), w, f'{name}.norm1'); then norm(x + "
+        "feed_forward(x, w, name), w, f'{name}.norm2').",
     ),
     changes="""
         What there was before is lost: each step should be norm(x + new), not norm(new). Chapter 8 has the reason:
@@ -281,9 +283,11 @@ DECODER_LAYER = Exercise(
     real_decoder_layer,
     source="nn.transformer.TransformerDecoderLayer.forward",
     hints=(
-        "The first step is the encoder layer's, with own_mask. The last one is the encoder layer's too, with norm3.",
-        "Between them: x asks, memory answers. attention(x, memory, w, f'{name}.multihead_attn', ...).",
-        "x = norm(x + attention(x, memory, w, f'{name}.multihead_attn', heads, memory_mask), w, f'{name}.norm2').",
+        "The encoder's layer has two steps, and this one has three. Which one is new, and who asks whom in it?",
+        "In the picture the right stack has 3 boxes a layer. In the second the decoder's words ask (2 sentences, 3 "
+        "words), and the source answers (2 sentences, 5 words).",
+        "x = norm(x + attention(x, memory, w, f'{name}.multihead_attn', heads, memory_mask), w, f'{name}.norm2'), "
+        "between the encoder's two steps; the last norm is norm3.",
     ),
     changes="""
         In the second step the source asks and the target answers. Whose vectors should change? Those of the target: x
@@ -361,13 +365,12 @@ TRANSFORMER = Exercise(
     real_transformer,
     source="models.seq2seq.Seq2SeqTransformer.forward",
     hints=(
-        "Masks broadcast to (batch, heads, queries, keys): which axes has a mask that depends on the sentence "
-        "and on "
-        "the key alone? (source != pad)[:, None, None, :]. The causal one is np.tri(length, dtype=bool).",
-        "memory = embed(source, ...), then for i in range(layers): memory = encoder_layer(memory, w, "
-        "f'encoder.layers.{i}', heads, mask). The same for x with the target and the decoder's layers.",
-        "decoder_layer(x, memory, w, f'decoder.layers.{i}', heads, causal, mask), and at the end "
-        "linear(x, w, 'output').",
+        "Which of the two masks depends on the sentence, and which is the same for all?",
+        "Masks broadcast to 4 axes: batch, heads, queries, keys. The padding's mask has the shape (batch, 1, 1, "
+        "keys), the other (length, length).",
+        "seen = (source != pad)[:, None, None, :]; causal = np.tri(target.shape[1], dtype=bool); memory = "
+        "encoder_layer(memory, w, f'encoder.layers.{i}', heads, seen) in a loop; decoder_layer(x, memory, w, "
+        "f'decoder.layers.{i}', heads, causal, seen) in another; linear(x, w, 'output').",
     ),
     changes="""
         Right for one word. With more of them each target word sees those after it, which in a translation don't exist

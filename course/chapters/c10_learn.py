@@ -53,11 +53,11 @@ ADAM = Exercise(
     real_adam,
     source="train.optim.optimizers.Adam",
     hints=(
-        "A running mean: new = b * old + (1 - b) * what comes in. For m that is g, for v it is g**2.",
-        "In m all gradients so far have shares that sum to 1 - b1**t (the text adds them up). Dividing by that "
-        "makes "
-        "it a mean. The same for v with b2.",
-        "mean = m / (1 - b1**t) and square = v / (1 - b2**t); return w - lr * mean / (np.sqrt(square) + eps), m, v.",
+        "m and v began at 0. After the first step, which share of the first gradient is in m?",
+        "With b1 = 0.9 it is 0.1 after 1 step and 0.19 after 2: 1 - 0.9². Dividing by that makes m a mean. The same "
+        "for v with b2.",
+        "m = b1 * m + (1 - b1) * g; v the same with b2 and g**2; mean = m / (1 - b1**t) and square = v / (1 - "
+        "b2**t); return w - lr * mean / (np.sqrt(square) + eps), m, v.",
     ),
     changes="""
         m and v are right, but they began at 0, and after a few steps they are still too small: divide m by 1 - b1**t
@@ -134,9 +134,10 @@ NOAM = Exercise(
     real_noam,
     source="train.optim.schedules.noam",
     hints=(
-        "The falling curve is step**-0.5; at the step `warmup` it has come down to warmup**-0.5.",
-        "The rising line is step * c, with warmup * c = warmup**-0.5. So c = warmup**-1.5.",
-        "d**-0.5 * min(...) of the two: step**-0.5, and step times that c.",
+        "Both curves meet at the step `warmup`. How high is the falling one there, and so how steep is the line?",
+        "With a warm-up of 100 the falling curve is 0.1 at step 100, so the line rises by 0.001 a step: that is "
+        "warmup to the power -1.5.",
+        "d**-0.5 * min(step**-0.5, step * warmup**-1.5)",
     ),
     changes="""
         This is the higher one of the two curves: it begins high and never stops rising. The rate is the lower one.
@@ -265,10 +266,9 @@ TRAIN = Exercise(
     real_train,
     source="train.trainer.Trainer.fit",
     hints=(
-        "Two of the four are in loss_of. One thing is missing in the loop, and one between the loop and the held-out "
-        "loss. Mend one at a time and check: you are told which are done.",
-        "Chapter 9 has what the decoder reads and says. And count the words that the loss is a mean over: in a batch "
-        "with padding there are too many.",
+        "What does the decoder read, and what should it say: are these the same words?",
+        "2 of the 4 are in loss_of. 1 is missing at the beginning of each round of the loop, and 1 between the loop "
+        "and the held-out loss. Mend one at a time and check: you are told which are done.",
         "model(source, target[:, :-1]); ops.cross_entropy(..., ignore_index=PAD); optimizer.zero_grad() before "
         "backward(); model.eval() after the loop.",
     ),

@@ -63,12 +63,11 @@ GREEDY = Exercise(
     real_greedy,
     source="models.generation.greedy.decode",
     hints=(
-        "A loop of at most `limit` rounds. In each: log_p = next_log_p([bos, *ids]), and the best word is "
-        "log_p.argmax().",
-        "Add log_p[word] to the total first, then look whether the word is eos: the end counts in the sum, but "
-        "it is "
-        "no word of the sentence.",
-        "total += log_p[word]; if word == eos: break; ids.append(word). Return ids, total.",
+        "Is the end of a sentence a choice like any other? So does it count in the sum, and is it one of the words?",
+        "For the words 2, then eos, with probabilities 0.5 and 0.4: the ids are [2], and the sum is log 0.5 + log "
+        "0.4 = -1.61.",
+        "log_p = next_log_p([bos, *ids]); word = int(log_p.argmax()); total += log_p[word]; if word == eos: break; "
+        "ids.append(word). Return ids, total.",
     ),
     changes="""
         The words are right. The log-probability of eos is missing: to end there is a choice as well.
@@ -139,11 +138,11 @@ TRAP = Exercise(
     real_trap,
     source="models.generation.greedy.likeliest",
     hints=(
-        "Row 0 is the first word. Let 2 be a little likelier than 3, so that greedy takes it.",
-        "After 3 the end is almost certain, so the sentence '3' is about as likely as its first word. After 2 "
-        "three "
-        "words are about equally likely, so whatever greedy takes there costs a factor of 3.",
-        "Row 0: 0, 0, 0.55, 0.45. Row 3: 0, 0.98, 0.01, 0.01. What is row 2, so that eos is the likeliest by a hair?",
+        "After which first word should the best way to go on be as bad as it can be: after the likelier one or the "
+        "other?",
+        "In the picture 0.55 leads to three ways of about 0.33, and 0.45 to an end with 0.98: 0.187 and 0.441.",
+        "Row 0 = [0, 0, 0.55, 0.45]; row 3 = [0, 0.98, 0.01, 0.01]. In row 2 eos is the likeliest by a hair, and "
+        "the row sums to 1.",
     ),
     changes="""
         Here the likeliest first word leads to the likeliest sentence, so greedy is right. Make the second word that
@@ -202,8 +201,8 @@ SCORE = Exercise(
     source="models.generation.penalties.length_penalty",
     hints=(
         "With alpha 0 the penalty must be 1, whatever the length. Which power of a number is always 1?",
-        "The penalty is ((5 + length) / 6) ** alpha; for a single word it is 1.",
-        "Divide log_p by it: -4 / 1.5 is better than -4.",
+        "-4 with the penalty 1.5 should become -2.67, which is better than -4, not -6.",
+        "log_p / ((5 + length) / 6) ** alpha",
     ),
     changes="""
         A log-probability is negative: multiplied with a number above 1 it gets worse, so long sentences would be
@@ -263,9 +262,10 @@ EXTENDED = Exercise(
     in_one_array,
     source="models.generation.beam.beam_search",
     hints=(
-        "Two loops: over the sentences, and over the words with their log-probabilities (enumerate).",
-        "Each new one is (total + log_p, [*ids, word]). Make one list of all of them, then sort it.",
-        "sorted(longer, key=lambda sentence: -sentence[0]) puts the largest first.",
+        "Two sentences and four words: how many longer sentences are there, and do the two families compete?",
+        "8 of them, in 1 list. If a sentence has -1.0 and the word -0.5, the new one has -1.5.",
+        "(total + log_p, [*ids, word]) in two loops, over the sentences and over enumerate(next_log_p([bos, "
+        "*ids])); sorted(longer, key=lambda sentence: -sentence[0]).",
     ),
     changes="""
         All sentences are there; they are not sorted yet. The best comes first.
@@ -339,15 +339,13 @@ BEAM_SEARCH = Exercise(
     real_beam_search,
     source="models.generation.beam.beam_search",
     hints=(
-        "Keep two lists: sentences that go on, at first [(0.0, [])], and finished ones with their scores. One "
-        "round "
-        "for each length from 1 to limit.",
-        "In a round go through enumerate(extended(...)). If ids[-1] is not eos, append it to those that go on. "
-        "Else, "
-        "if its rank is below width, append (score(log_p, length, alpha), ids[:-1]) to the finished.",
-        "After the round: sentences = going_on[:width]. After the last one those that are still open are added "
-        "with "
-        "score(log_p, limit, alpha), and max(finished) is the best.",
+        "Which sentences go on after a round, and which are set aside? Does one that is set aside take the place of "
+        "another?",
+        "With a width of 2: from the sorted list the first 2 that do not end go on, and those that end count if "
+        "they are among the first 2 of the whole list.",
+        "for rank, (log_p, ids) in enumerate(extended(...)): if ids[-1] != eos: going_on.append((log_p, ids)), elif "
+        "rank < width: finished.append((score(log_p, length, alpha), ids[:-1])). Then sentences = going_on[:width]; "
+        "at the end the open ones with score(log_p, limit, alpha), and max(finished).",
     ),
     changes="""
         Only one sentence goes on after each step: keep the `width` best of those that have not ended.

@@ -67,9 +67,11 @@ ATTEND_NEW = Exercise(
     real_attend_new,
     source="models.generation.cache.TreeCache.append",
     hints=(
-        "np.concatenate([keys, k], axis=...) with the axis on which the words stand, of (batch, heads, words, e).",
-        "The same for the values; then attend(q, keys, values) with all of them.",
-        "Return three things: attend(q, keys, values), keys, values.",
+        "Of (batch, heads, words, e), which axis grows by one with each word?",
+        "With 3 words in the past the keys are (2, 2, 3, 4), and afterwards (2, 2, 4, 4). The new word's query sees "
+        "all 4.",
+        "keys, values = np.concatenate([keys, k], axis=2), np.concatenate([values, v], axis=2); return attend(q, "
+        "keys, values), keys, values.",
     ),
     changes="""
         The new word looks at those before it and not at itself: put its key and value there first, then attend. (The
@@ -138,10 +140,10 @@ START = Exercise(
     real_start,
     source="models.generation.raw_layers.RawAttention.keys_values",
     hints=(
-        "The decoder's layers are 'decoder.layers.0', 'decoder.layers.1' and so on; behind that comes "
-        "'.multihead_attn'.",
-        "[project(memory, w, f'decoder.layers.{i}.multihead_attn', 1, heads) for i in range(layers)] are the keys.",
-        "The same with 2 for the values; the mask is (source != pad)[:, None, None, :]. State takes all three.",
+        "What of the look at the source changes from word to word: its queries, its keys or its values?",
+        "For 2 layers there are 2 arrays of keys and 2 of values. which = 1 gives keys, which = 2 values.",
+        "[project(memory, w, f'decoder.layers.{i}.multihead_attn', 1, heads) for i in range(layers)] are the keys, "
+        "with 2 the values; State(keys, values, (source != pad)[:, None, None, :]).",
     ),
     changes="""
         These are queries and keys (which = 0 and 1). Kept are keys and values: 1 and 2.
@@ -208,12 +210,13 @@ STEP = Exercise(
     real_step,
     source="models.generation.cached.CachedState.step",
     hints=(
-        "The new word stands at the position state.length (0 for the first): sinusoidal_table(state.length + 1, "
-        "d)[-1]. With [:, None] the ids' rows of the table become (batch, 1, d).",
-        "A layer: project three times, attend_new with state.keys[i] and state.values[i], put both back into the "
-        "state, norm(x + merge(...)). Then the source, then feed_forward, as in chapter 9.",
-        "The source: attend(project(x, w, f'{name}.multihead_attn', 0, heads), state.memory_keys[i], "
-        "state.memory_values[i], state.memory_mask). At the end linear(x, w, 'output')[:, 0].",
+        "At which position is the new word, if state.length words have been said?",
+        "After 3 words it is position 3: the last row of a table of 4 positions. x has the shape (batch, 1, d), and "
+        "3 things happen in a layer, as in chapter 9.",
+        "mixed, state.keys[i], state.values[i] = attend_new(q, k, v, state.keys[i], state.values[i]); for the "
+        "source attend(project(x, w, f'{name}.multihead_attn', 0, heads), state.memory_keys[i], "
+        "state.memory_values[i], state.memory_mask); x begins as table[ids][:, None] * np.sqrt(d) + "
+        "sinusoidal_table(state.length + 1, d)[-1].",
     ),
     changes="""
         Right for the first word. All later ones stand at position 0 in yours; the new word stands behind the
@@ -320,9 +323,11 @@ SELECT = Exercise(
     real_select,
     source="models.generation.cache.TreeCache.select",
     hints=(
-        "array[rows] takes the rows in this order, and one that is named twice comes twice.",
-        "Five things: keys, values, memory_keys and memory_values, which are lists of arrays, and memory_mask.",
-        "For a list of arrays: arrays[:] = [array[rows] for array in arrays].",
+        "Which things in the state have a row for each sentence of the batch?",
+        "There are 5: keys, values, memory_keys and memory_values, which are lists of arrays, and memory_mask. Rows "
+        "[1, 1, 0] of 2 sentences make 3.",
+        "state.memory_mask = state.memory_mask[rows]; for each list of arrays: arrays[:] = [array[rows] for array "
+        "in arrays].",
     ),
     changes="""
         Nothing moves yet: the state stays as it was.

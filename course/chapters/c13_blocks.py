@@ -69,9 +69,10 @@ RUNNING_SUM = Exercise(
     real_running_sum,
     source="autograd.ops.attention_blocked.BlockedAttention.forward",
     hints=(
-        "exp(a - m') = exp(a - m) exp(m - m'). So each term of the old sum is multiplied by the same factor.",
-        "new = max(m, numbers.max()). Then total = total * factor + the sum over the block of exp(number - new).",
-        "The factor is np.exp(m - new), which is exp(-inf) = 0 for the first block. Don't forget m = new.",
+        "The largest number grows from 3 to 5. All terms of the old sum were relative to 3: by which one factor do "
+        "they become relative to 5?",
+        "By exp(3 - 5) = 0.135. For the first block it is exp(-infinity) = 0.",
+        "new = max(m, numbers.max()); total = total * np.exp(m - new) + np.exp(numbers - new).sum(); m = new.",
     ),
     changes="""
         Right as long as the largest number comes first. When a larger one comes, what was summed before was relative to
@@ -149,10 +150,11 @@ TAKE_BLOCK = Exercise(
     real_take_block,
     source="autograd.ops.attention_blocked.BlockedAttention.forward",
     hints=(
-        "new = np.maximum(m, scores.max(axis=1)), one number for each query. As a column: new[:, None].",
-        "p = np.exp(scores - new[:, None]) are the block's weights. total gets their sum along the row, o gets p @ "
-        "values.",
-        "shrink = np.exp(m - new); then total * shrink + ..., and o * shrink[:, None] + ...",
+        "o is a sum with the same weights as total. By what must it be multiplied if the maximum grows?",
+        "For 2 queries there are 2 maxima and 2 factors: one for each row of o. As a column the factors have the "
+        "shape (2, 1).",
+        "new = np.maximum(m, scores.max(axis=1)); shrink = np.exp(m - new); p = np.exp(scores - new[:, None]); then "
+        "total * shrink + p.sum(axis=1) and o * shrink[:, None] + p @ values.",
     ),
     changes="""
         m and total are right. o is a sum with the same weights: it has to shrink by the same factor.
@@ -244,11 +246,11 @@ FORWARD = Exercise(
     real_forward,
     source="autograd.ops.attention_blocked.BlockedAttention.forward",
     hints=(
-        "for block in slices(len(k), size): k[block] are its keys, v[block] its values, and nothing else is "
-        "needed of them.",
-        "The scores of the block are q @ k[block].T / np.sqrt(q.shape[1]). Give them to take_block and keep what "
-        "it returns.",
-        "At the end, after the loop: return o / total[:, None], m + np.log(total).",
+        "What does take_block need to know of a block, and what has to be done once, after the last one?",
+        "7 keys with a size of 3 make blocks of 3, 3 and 1. If the sum of exp(score - m) is 2 and m is 5, log_sum "
+        "is 5 + log 2 = 5.69.",
+        "m, total, o = take_block(m, total, o, q @ k[block].T / np.sqrt(q.shape[1]), v[block]) in the loop; return "
+        "o / total[:, None], m + np.log(total).",
     ),
     changes="""
         The output is not yet divided by total, the sum of its weights.
@@ -346,11 +348,12 @@ BACKWARD = Exercise(
     real_backward,
     source="autograd.ops.attention_blocked.BlockedAttention.backward",
     hints=(
-        "p = np.exp(q @ k[block].T * scale - log_sum[:, None]) are the weights, (queries, block), as shares of "
-        "the whole "
-        "row. dv[block] = p.T @ g.",
-        "D = (g * out).sum(axis=1, keepdims=True), once, before the loop. ds = p * (g @ v[block].T - D).",
-        "dq += ds @ k[block] * scale; dk[block] = ds.T @ q * scale.",
+        "log_sum is kept from the forward pass. How do you get the weights of a block from it, without the other "
+        "blocks?",
+        "A score of 3 in a row with log_sum 5 has the weight exp(3 - 5) = 0.135. D is 1 number for each query, "
+        "computed once, before the loop.",
+        "p = np.exp(q @ k[block].T * scale - log_sum[:, None]); dv[block] = p.T @ g; ds = p * (g @ v[block].T - D) "
+        "with D = (g * out).sum(axis=1, keepdims=True); dq += ds @ k[block] * scale; dk[block] = ds.T @ q * scale.",
     ),
     changes="""
         The gradient of v is right. In the softmax's rule D is missing: raising one weight lowers the others.

@@ -45,10 +45,10 @@ LOST = Exercise(
     real_lost,
     source="train.optim.loss_scaling",
     hints=(
-        "gradients[gradients != 0] are those that can be lost.",
-        "Multiply them with np.float32(scale), then .astype(np.float16): what is too small is 0, what is too large "
-        "is infinite.",
-        "The mean of a boolean array is the share of True: (halves == 0).mean() and np.isinf(halves).mean().",
+        "A gradient that is 0 already: can it get lost? So of which ones is the share taken?",
+        "In 16 bits 1e-8 becomes 0, and 70000 becomes infinite. Times 1024, 1e-8 becomes 1e-5 and stays.",
+        "halves = (gradients[gradients != 0] * np.float32(scale)).astype(np.float16); (halves == 0).mean() and "
+        "np.isinf(halves).mean() are the shares.",
     ),
     changes="""
         Gradients that are 0 anyway are among the lost. Leave them out first: gradients[gradients != 0].
@@ -108,9 +108,11 @@ SCALER = Exercise(
     LossScaler,
     source="train.optim.loss_scaling.LossScaler.update",
     hints=(
-        "Two cases. Not finite: three things change. Finite: one thing changes, and two more at the interval.",
-        "Not finite: scale = max(scale / 2, least), good = 0, skipped + 1.",
-        "Finite: good + 1, and if good is the interval then: scale * 2, good = 0.",
+        "There are two cases. What changes after an overflow, and what after a good step?",
+        "With an interval of 3: good, good, bad, good, good, good: the scale halves at the third step and doubles "
+        "at the sixth, not before.",
+        "if not finite: self.scale = max(self.scale / 2, self.least); self.good = 0; self.skipped += 1; return. "
+        "Then self.good += 1; if self.good == self.interval: self.scale *= 2; self.good = 0.",
     ),
     changes="""
         After the first `interval` good steps it grows at every step. When it has grown, counting begins anew.
@@ -248,12 +250,12 @@ HALF_STEP = Exercise(
     source="train.optim.loss_scaling.HalfPrecision",
     rtol=1e-5,
     hints=(
-        "halves = [w.astype(np.float16) for w in weights]; gradients_of(halves, scaler.scale) gives their "
-        "gradients, "
-        "which are too large by the factor scaler.scale.",
-        "g.astype(np.float32) / scaler.scale for each of them, before scaler.update. All finite? "
-        "all(np.isfinite(g).all() for g in gradients).",
-        "scaler.update(finite); then return [w - lr * g for w, g in zip(weights, gradients)] if finite, else weights.",
+        "The gradients are too large by the factor of the scale. Is it safe to divide while they are in 16 bits?",
+        "0.0001 in 16 bits over 32768 is 3e-9, which becomes 0. So first to 32 bits, then divide; the weights "
+        "themselves stay in 32 bits.",
+        "halves = [w.astype(np.float16) for w in weights]; g.astype(np.float32) / np.float32(scaler.scale) for each "
+        "g of gradients_of(halves, scaler.scale); finite = all(np.isfinite(g).all() for g in gradients); "
+        "scaler.update(finite); return [w - lr * g ...] if finite else weights.",
     ),
     changes="""
         The weights come back in 16 bits. They have to stay in 32, or small steps are rounded away: the copies are for

@@ -252,7 +252,7 @@ MENDED = Exercise(
     source="models.language_model",
     hints=(
         "Which of your tools says that something is wrong with `suspect`, and which line can cause just that?",
-        "Two mistakes let the future in, one mixes the batch, and `unused` names two weights: five in all.",
+        "2 mistakes let the future in, 1 mixes the batch, and `unused` names 2 weights: 5 in all.",
         "np.tri(length, dtype=bool); ops.softmax(scores, axis=2); axis=2 in mean and variance; w[f'down{i}']; "
         "w['positions'][:length].",
     ),

@@ -154,6 +154,14 @@ def test_a_mistake_is_answered_by_its_own_hint_and_no_other(chapter, exercise) -
 def test_probes_are_the_same_each_time(chapter, exercise) -> None:
     first, second = (results(exercise, exercise.real) for _ in range(2))
     assert same(first, second, 0.0)
-    assert len(exercise.hints) == 3
-    assert all(len(hint) > 40 for hint in exercise.hints)
     assert Path(definition(exercise.source)[0]).is_file()
+
+
+@of_each_exercise
+def test_hints_ask_then_show_a_number_then_give_code(chapter, exercise) -> None:
+    question, number, code = exercise.hints
+    assert "?" in question
+    assert not re.search(r"np\.|\w\(|\w\[|@|\*\*", question)
+    assert re.search(r"\d|picture", number)
+    assert "np." not in number
+    assert re.search(r"\w\(|\w\[|\*\*| = |@", code)
