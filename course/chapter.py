@@ -62,6 +62,11 @@ class Chapter:
         """To read it."""
         return max(1, round(len(self.text.split()) / WORDS_A_MINUTE))
 
+    @property
+    def hours(self) -> float:
+        """To read it and to solve it, an estimate."""
+        return (2 * self.minutes + 10 * len(self.exercises) + self.lines / 2) / 60
+
     @cached_property
     def solution_source(self) -> str:
         return (FOLDER / f"{self.stem}_solution.py").read_text(encoding="utf-8")

@@ -126,7 +126,7 @@ def _read(told: Mapping[str, Any]) -> Results:
 
 
 @cache
-def _known(probe: Any, answer: Any) -> Results:
+def known(probe: Any, answer: Any) -> Results:
     """What is found of `real` or of a mistake, which is always the same."""
     return _read(_told(probe, answer))
 
@@ -149,7 +149,7 @@ def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
     if "state" in told:
         return failed(told)
     found = _read(told)
-    right = _known(exercise.probe, exercise.real)
+    right = known(exercise.probe, exercise.real)
     assert not isinstance(right, Raised), right
     differs = None
     if isinstance(found, Raised):
@@ -158,7 +158,7 @@ def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
     elif (differs := differing(found, right, exercise.rtol)) is None:
         return Verdict("passed")
     for mistake in exercise.mistakes:
-        if same(found, _known(exercise.probe, mistake.answer), exercise.rtol):
+        if same(found, known(exercise.probe, mistake.answer), exercise.rtol):
             return Verdict("mistake", mistake.message)
     if isinstance(found, Raised):
         return Verdict("wrong", found.text) if found.kind == "Wrong" else Verdict("error", found.said)
@@ -190,14 +190,14 @@ def _begins_as(
 ) -> bool:
     """Whether a mistake's first wrong result is the same one with the same numbers: at least two, so that it is no
     chance."""
-    known = _known(exercise.probe, mistake.answer)
-    if isinstance(known, Raised) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
+    its = known(exercise.probe, mistake.answer)
+    if isinstance(its, Raised) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
         return False
     return (
         right[first].dtype.kind == "f"
-        and not np.isnan(known[first]).any()
-        and _first_wrong(known, right, exercise.rtol) == first
-        and difference(found[first], np.asarray(known[first]), exercise.rtol) is None
+        and not np.isnan(its[first]).any()
+        and _first_wrong(its, right, exercise.rtol) == first
+        and difference(found[first], np.asarray(its[first]), exercise.rtol) is None
     )
 
 

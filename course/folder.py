@@ -117,10 +117,11 @@ def introduction() -> str:
     """The first page of the folder, with the table of the chapters."""
     rows = [
         f"| [{chapter.number}. {chapter.title}]({chapter.stem}.md) | {len(chapter.exercises)} | {chapter.minutes} | "
-        f"{chapter.lines} |"
+        f"{chapter.lines} | {chapter.hours:.1f} |"
         for chapter in chapters()
     ]
     minutes, lines = (sum(getattr(chapter, name) for chapter in chapters()) for name in ("minutes", "lines"))
     text = (FOLDER.parent / "introduction.md").read_text(encoding="utf-8")
     text = text.replace("{time}", f"about {round(minutes / 60, 1):g} hours" if minutes > 90 else f"{minutes} minutes")
-    return text.replace("{table}", "\n".join(rows)).replace("{lines}", str(lines))
+    hours = round(sum(chapter.hours for chapter in chapters()))
+    return text.replace("{table}", "\n".join(rows)).replace("{lines}", str(lines)).replace("{hours}", str(hours))

@@ -15,7 +15,7 @@ from handloom.autograd import manual_seed
 from handloom.course.chapter import FOLDER, IMAGES, ROOT, VIEWS, Chapter, chapters, definition, with_links
 from handloom.course.checking import judged
 from handloom.course.drawing import DPI, WIDTH, save
-from handloom.course.exercise import Exercise, judge, results, same
+from handloom.course.exercise import Exercise, judge, known, results, same
 from handloom.course.trial import load, run
 
 CHAPTERS = chapters()
@@ -42,6 +42,8 @@ def test_the_text_has_its_parts(chapter) -> None:
     assert chapter.title.endswith("?")
     assert headings[0] == "The question"
     assert headings[-3:] == ["Build it", "Compare", "Exercises"]
+    questions, answers = chapter.text.partition("## Exercises")[2].split("<details><summary>Answers</summary>\n")
+    assert len(re.findall("^- ", questions, re.MULTILINE)) == len(re.findall("^- ", answers, re.MULTILINE)) >= 3
     assert len(headings) > 4, "where is the derivation?"
     assert "$" not in chapter.text, "formulas are plain text"
     for exercise in chapter.exercises:
@@ -143,7 +145,7 @@ def test_a_right_answer_passes(chapter, exercise) -> None:
 @of_each_exercise
 def test_a_mistake_is_answered_by_its_own_hint_and_no_other(chapter, exercise) -> None:
     assert len(exercise.mistakes) >= 3
-    found = [results(exercise, mistake.answer) for mistake in exercise.mistakes]
+    found = [known(exercise.probe, mistake.answer) for mistake in exercise.mistakes]
     for mistake, outcome_of_it in zip(exercise.mistakes, found, strict=True):
         assert outcome(chapter, exercise, mistake.answer) == ("mistake", mistake.message), mistake.answer.__name__
         assert sum(same(outcome_of_it, other, exercise.rtol) for other in found) == 1, mistake.answer.__name__
