@@ -15,7 +15,7 @@ from .c01_gradient_solution import Scalar, add, backward, multiply, tanh
 POINTS = [-1.3, -0.2, 0.0, 0.7, 2.5]
 
 
-def rule_of(result: Any, inputs: tuple[Any, ...], g: float, what: str) -> tuple[float, ...]:
+def rule_of(result: Any, inputs: tuple[Any, ...], g: Any, what: str) -> tuple[Any, ...]:
     """What the rule of a learner's Scalar gives, if that is a tuple of as many numbers as there are inputs."""
     if not all(hasattr(result, name) for name in ("data", "inputs", "rule")):
         need(result, Scalar, what)  # the learner's Scalar is a class of its own

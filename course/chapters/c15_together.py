@@ -98,7 +98,7 @@ def with_sums_written_out(x, y):
 
 def probe_lookup(lookup: Any) -> dict[str, Any]:
     rows, g = drawn((6, 9), (2, 3, 9))
-    found = {}
+    found: dict[str, Any] = {}
     for what, ids in (("three different words", [[3, 1, 4]]), ("words that occur twice", [[3, 1, 3], [1, 5, 0]])):
         table = Scalar(rows)
         made = lookup(table, np.array(ids))
