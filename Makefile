@@ -39,10 +39,11 @@ lint: $(STAMPS)/dev
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
 	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd course doctor errors explorer files gpu_check models nn tensor_files tokenizer train)
 
-# The documentation as a site, build/docs/index.html; warnings are errors. Once the extra is installed, without a network.
+# The documentation as a site, build/docs/index.html, with the explorer live in it; warnings are errors. Once the extra is installed, without a network.
 docs: $(STAMPS)/docs
 	rm -rf build/docs build/doctrees
 	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -d build/doctrees docs build/docs
+	$(BIN)/python -m handloom.explorer --export build/docs/explorer_live
 	@echo "the site: build/docs/index.html"
 
 # dist/ gets the sdist, and the wheel that is built from it; both are checked in environments of their own.

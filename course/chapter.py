@@ -162,8 +162,8 @@ def source_link(name: str) -> str:
 
 
 def explorer_link(view: str) -> str:
-    """How to get to a view of the explorer."""
-    return f"`python -m handloom.explorer`, view {VIEWS[view]} (its address ends in `#{view}`)"
+    """The command that opens a view of the explorer."""
+    return f"`python -m handloom.explorer --view {view}`, the view {VIEWS[view]}"
 
 
 def with_links(text: str, up: str | None = None) -> str:

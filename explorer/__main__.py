@@ -14,7 +14,7 @@ from ..arguments import Whole
 from ..models.shipped import MODELS, model_path
 from ..train.cli.command_line import run_main
 from ..train.cli.options import OptionParser
-from .exporting import export
+from .exporting import ALL_VIEWS, export
 from .serving import explore
 
 
@@ -30,10 +30,18 @@ def main() -> None:
     parser.add_argument("--train", action="store_true", help="train a small translator and show its training")
     parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address, don't open a browser")
+    parser.add_argument(
+        "--view",
+        default="",
+        metavar="STATE",
+        help="open the page at this view, or at a state of it as the address shows it: head, 'head?head=2&row=4'",
+    )
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the page and the model to FOLDER and exit")
     arguments = parser.parse_args()
-    if arguments.export and (arguments.train or arguments.port or arguments.no_browser):
-        parser.error("--export starts no server: leave out --train, --port and --no-browser")
+    if arguments.export and (arguments.train or arguments.port or arguments.no_browser or arguments.view):
+        parser.error("--export starts no server: leave out --train, --port, --no-browser and --view")
+    if arguments.view and arguments.view.partition("?")[0] not in ALL_VIEWS:
+        parser.error(f"--view: {arguments.view!r} names no view; the views are {', '.join(ALL_VIEWS)}")
     if arguments.train and arguments.run is not None:
         parser.error("--train trains a model of its own: leave out RUN, or --train")
     run = None if arguments.train else arguments.run or MODELS["tatoeba-de-en"]
@@ -42,7 +50,7 @@ def main() -> None:
         export(run, arguments.export)
         print(f"{arguments.export}: serve it with any web server, such as python -m http.server -d {arguments.export}")
         return
-    explore(run, port=arguments.port, browser=not arguments.no_browser)
+    explore(run, port=arguments.port, browser=not arguments.no_browser, view=arguments.view)
 
 
 if __name__ == "__main__":

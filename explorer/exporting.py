@@ -28,6 +28,7 @@ KNOWN = {
     "decoder_max_length": None,
 }
 VIEWS = ("model", "translate", "head", "next", "beam", "bpe")  # those that static/local/answers.js computes
+ALL_VIEWS = (*VIEWS, "graph", "check", "tiles", "training")
 
 
 def export(run: Path, folder: Path) -> None:

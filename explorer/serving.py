@@ -16,19 +16,21 @@ from ..train.tasks.loading import is_foreign
 HOST = "127.0.0.1"
 
 
-def explore(run: Path | None, *, port: int = 0, browser: bool = True) -> None:
+def explore(run: Path | None, *, port: int = 0, browser: bool = True, view: str = "") -> None:
     """Show a run in the browser until the process is interrupted.
 
     Args:
         run: folder of a run; None to train one and show its training.
         port: of the server; 0 for a free one.
         browser: open the page.
+        view: the view to begin with, or a state of the page, as its address shows it behind the #.
 
     Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.
     """
     if run is not None and not is_foreign(run):
         RunFolder.open(run)
     with serving(run, port) as (address, server):
+        address += f"#{view}" if view else ""
         print(f"The explorer is at {address}\nDon't share this address. Ctrl-C ends the explorer.", flush=True)
         if run is None:
             print("It trains a small translator first, in a new folder under runs/.", flush=True)

@@ -79,6 +79,12 @@ function bestPath(nodes) {
   return path;
 }
 
+// A tree that is a little too wide is drawn smaller; the letters stay legible. A wider one scrolls.
+function fit(width, height) {
+  const scale = Math.min(1, Math.max(0.8, parts.tree.clientWidth / width));
+  return { class: "beam", width: width * scale, height: height * scale, viewBox: `-1 -1 ${width} ${height}`, "aria-hidden": true };
+}
+
 function draw() {
   const { nodes, width, height, held } = found, best = bestPath(nodes);
   parts.hypotheses.replaceChildren(h("p", { class: "soft small" }, "Best first: the log-probability of all its tokens, divided by the length penalty."), table(null, ["", "text", "tokens", "log-probability", "÷ penalty", "score"],
@@ -96,7 +102,7 @@ function draw() {
   s("text", { x: 6, y: 11.5 }, node.token.length > 10 ? node.token.slice(0, 9) + "…" : node.token),
   s("text", { x: 6, y: 23, class: "small" }, node.kind === "root" ? "" : node.kind === "finished" ? `→ ${brief(node.score)}` : brief(node.log_probability)),
   node.rank !== null ? s("text", { x: BOX - 6, y: 11.5, "text-anchor": "end", class: "rank" }, node.rank + 1) : null));
-  parts.tree.replaceChildren(s("svg", { class: "beam", width, height, viewBox: `-1 -1 ${width} ${height}`, "aria-hidden": true }, edges, boxes));
+  parts.tree.replaceChildren(s("svg", fit(width, height), edges, boxes));
   parts.step.max = held.length;
   parts.step.value = Math.min(Math.max(2, Math.ceil(held.length / 2)), held.length);
   parts.say();
@@ -122,7 +128,7 @@ function drawCache() {
     return s("g", { class: `slot ${living ? "living" : "dead"}`, transform: `translate(${x} ${y})` },
       s("rect", { width: BOX, height: 17, rx: 3 }), s("text", { x: 6, y: 12.5 }, node.token.length > 10 ? node.token.slice(0, 9) + "…" : node.token));
   });
-  parts.cache.replaceChildren(s("svg", { class: "beam", width, height: height * 0.62 + 8, viewBox: `-1 -1 ${width} ${height * 0.62 + 8}`, "aria-hidden": true }, edges, boxes));
+  parts.cache.replaceChildren(s("svg", fit(width, height * 0.62 + 8), edges, boxes));
   parts.note.replaceChildren(
     h("strong", { "data-value": now.living, id: "living" }, now.living), " tokens still belong to an open sequence; the cache holds ",
     h("strong", { "data-value": now.nodes, id: "held" }, now.nodes), ` nodes, ${count(now.nodes * found.bytes)} bytes. A separate cache for each sequence would hold `,

@@ -1,7 +1,7 @@
 // The likeliest next tokens at each position of the answer, with a temperature.
 
 import { latest } from "./api.js";
-import { brief, h, problemLine } from "./dom.js";
+import { h, problemLine } from "./dom.js";
 
 export const id = "next";
 export const name = "Next word";
@@ -38,5 +38,5 @@ function column({ read, written, candidates, entropy }) {
       bar.style.width = `${100 * share}%`;
       return h("li", { class: token === written ? "written" : null, "data-value": share },
         h("span", { class: "token" }, token), h("span", { class: "soft" }, share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`), bar);
-    })), h("p", { class: "soft small" }, `about ${brief(Number(Math.exp(entropy).toFixed(1)))} tokens to choose from`));
+    })), h("p", { class: "soft small" }, `about ${Math.exp(entropy).toFixed(1)} tokens to choose from`));
 }

@@ -211,7 +211,7 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
     assert "Go on with chapter 2" in out
     path, _, line = definition("autograd.ops.trigonometric.tanh")
     assert f"{path}:{line} (tanh)" in out
-    assert "view Graph (its address ends in `#graph`)" in out
+    assert "`python -m handloom.explorer --view graph`, the view Graph" in out
     assert "is done" in call(monkeypatch, capsys, "hint", "1", *at)[1]
 
     monkeypatch.setattr(

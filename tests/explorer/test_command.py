@@ -31,6 +31,14 @@ def test_a_folder_without_a_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("options", [("--view", "heads?head=1"), ("--export", "site", "--view", "head")])
+def test_a_view_that_is_none_or_has_no_effect_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = run(*options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--view" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_port_in_use_is_an_error_of_one_line(run_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
     with socket.socket() as taken:
