@@ -1,10 +1,13 @@
-"""Test and benchmark handloom on this GPU: python -m handloom.gpu_check
+"""Test and measure handloom on this GPU: python -m handloom.gpu_check
 
-Runs on a machine with a CUDA GPU, in a clone of the repository: every test that is marked `gpu`, what doctor says, and
-the benchmarks of attention and of the training step. Writes `report.txt` to read and `report.json` to send in.
+Runs on a machine with a CUDA GPU, in a clone of the repository: what the machine is, every test that is marked `gpu`,
+the checks and timings of benchmarks/gpu.py, the benchmarks of attention and of the training step. Each is a process of
+its own with a time limit, the most telling come first. What fails runs once more with CUDA_LAUNCH_BLOCKING=1 and, where
+it is installed, under compute-sanitizer. `report.json`, the file to send in, is written after every step; the same
+command goes on from there.
 
-    pip install -e '.[gpu,test]'        # or .[gpu-cuda12,test]; a PyTorch built for CUDA is measured too
-    python -m handloom.gpu_check        # half an hour; --quick: a few minutes
+    pip install -e '.[gpu,test]'            # or .[gpu-cuda12,test]; a PyTorch built for CUDA is measured too
+    python -m handloom.gpu_check            # an hour; --minutes 10: what fits into ten minutes
 
 Exit code 0: everything passed; 1: something did not, see the report; 2: nothing could be run here, one line says why.
 """
@@ -13,178 +16,190 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .arguments import Parser, path
-from .autograd.backend import DeviceError, check_device, import_cupy
+from .autograd.backend import DeviceError, check_device
 from .errors import InputError
+from .files import write_json, write_text
 from .train.cli.command_line import run_main
-from .train.runs.machine import machine as machine_of_runs
-from .train.runs.machine import versions
 
 ROOT = Path(__file__).resolve().parent
-FORMAT = 1
-_LINES = 40  # of a step's output that the report keeps, the last ones
+FORMAT = 2
+_LINES, _LETTERS = 120, 20_000  # of a step's output that the report keeps, the last ones
+_TEST = re.compile(r"^(\S+\.py::[\w:]+(?:\[.*\])?) (PASSED|FAILED|ERROR|SKIPPED)?", re.MULTILINE)  # in pytest's output
+_PERSONAL = re.compile(r"^.*(?:Serial|UUID|Board ID|GUID|Process ID|Name\s+: /).*\n", re.MULTILINE)  # of nvidia-smi
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to run: a name, the arguments of Python, and the file that it writes into the report's folder."""
+    """One thing to run: a name, the arguments of Python, its limit in seconds, the file of rows that it writes."""
 
     name: str
     arguments: tuple[str, ...]
-    writes: str | None = None
+    limit: float = 300.0
+    writes: str = ""
 
 
 @dataclass
 class Outcome:
-    """How a step went. `counts` are the tests' (passed, failed, skipped); `rows` are a benchmark's."""
+    """How a step went. `tests` are counted by result; `culprits` are tests that failed or did not end."""
 
     name: str
     command: str
-    code: int
+    code: int | str
     seconds: float
-    last_lines: list[str]
-    counts: dict[str, int] = field(default_factory=dict)
-    failures: list[dict[str, str]] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    output: str
+    tests: dict[str, int] = field(default_factory=dict)
+    culprits: list[str] = field(default_factory=list)
+    rows: Any = None
+    again: list[dict[str, Any]] = field(default_factory=list)
 
 
-def steps(folder: Path, quick: bool, alone: bool) -> list[Step]:
-    """What is run, in order. `quick` leaves long lengths and most models out, `alone` the peer."""
-    attention = ["-m", "benchmarks.attention", "--device", "cuda", "--json", str(folder / "attention.json")]
-    training = ["-m", "benchmarks.train_step", "--device", "cuda", "--json", str(folder / "train_step.json")]
-    if quick:
-        attention += ["--lengths", "1024", "4096", "--rounds", "3"]
-        training += ["--config", "classifier", "--steps", "20"]
-    if alone:
-        attention.append("--alone")
-    tests = "-m", "pytest", "-m", "gpu", "-q", "-n", "0", "--tb=short", f"--junit-xml={folder / 'tests.xml'}"
+def steps(folder: Path) -> list[Step]:
+    """What is run, the most telling first."""
+
+    def measured(name: str, limit: float) -> Step:
+        return Step(name, ("-m", "benchmarks.gpu", name, "--json", str(folder / f"{name}.json")), limit, f"{name}.json")
+
+    def benchmark(module: str, limit: float, *options: str) -> Step:
+        words = ("-m", f"benchmarks.{module}", "--device", "cuda", "--json", str(folder / f"{module}.json"), *options)
+        return Step(" ".join((module, *options)), words, limit, f"{module}.json")
+
+    quick = "--lengths", "1024", "4096", "--rounds", "3"
     return [
-        Step("doctor", ("-m", "handloom.doctor")),
-        Step("tests", tests, "tests.xml"),
-        Step("attention", tuple(attention), "attention.json"),
-        Step("training step", tuple(training), "train_step.json"),
+        measured("environment", 60),
+        Step("doctor", ("-m", "handloom.doctor"), 60),
+        *(measured(name, 120) for name in ("kernels", "large", "repeats", "graphs")),
+        *(tests(file) for file in files_with_gpu_tests()),
+        benchmark("attention", 300, *quick),
+        benchmark("train_step", 300, "--config", "classifier", "--steps", "20"),
+        *(measured(name, 300) for name in ("far", "devices")),
+        benchmark("train_step", 1800),
+        benchmark("attention", 1800),
     ]
 
 
-def run(step: Step, folder: Path) -> Outcome:
-    """Run a step in the repository and read what it wrote; its output is shown as it comes."""
-    begin, lines = time.monotonic(), []
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        [sys.executable, *step.arguments], cwd=ROOT, env=environment, text=True, errors="replace",
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        for line in process.stdout:
-            print("   ", line, end="", flush=True)
-            lines.append(line.rstrip())
-    outcome = Outcome(
-        step.name, " ".join(("python", *step.arguments)), process.returncode, time.monotonic() - begin, lines[-_LINES:]
-    )
-    written = folder / step.writes if step.writes else None
-    if written and written.exists():
-        if written.suffix == ".xml":
-            outcome.counts, outcome.failures = read_tests(written)
-        else:
-            outcome.rows = json.loads(written.read_text(encoding="utf-8"))["rows"]
+def tests(*which: str) -> Step:
+    """The tests of a file, or some of them."""
+    words = "-m", "pytest", "-m", "gpu", "-v", "-n", "0", "--tb=short", "-o", "faulthandler_timeout=120", *which
+    return Step(which[0], words, 900)
+
+
+def files_with_gpu_tests(folder: str = "tests") -> list[str]:
+    words = "-m", "pytest", "-m", "gpu", "--collect-only", "-q", "-n", "0", folder
+    found = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True).stdout
+    return list(dict.fromkeys(re.findall(r"^(\S+\.py)::", found, re.MULTILINE)))
+
+
+def run(step: Step, folder: Path, limit: float, before: Sequence[str] = (), **variables: str) -> Outcome:
+    """Run a step in the repository; its output is shown as it comes. After `limit` seconds all its processes end."""
+    begin, log = time.monotonic(), folder / "output.txt"
+    command = [*before, sys.executable, *step.arguments]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"} | variables
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        code: int | str
+        try:
+            code = process.wait(limit)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt) as ended:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(ended, KeyboardInterrupt):
+                raise
+            code = f"no end within {limit:.0f} s"
+    text = impersonal(log.read_text(encoding="utf-8", errors="replace"))
+    log.unlink()
+    last = "\n".join(text.splitlines()[-_LINES:])[-_LETTERS:]
+    outcome = Outcome(step.name, impersonal(" ".join(command)), code, time.monotonic() - begin, last)
+    results = _TEST.findall(text)
+    outcome.tests = dict(Counter(result.lower() or "not ended" for _, result in results))
+    outcome.culprits = [name for name, result in results if result in ("FAILED", "ERROR", "")][:20]
+    written = folder / step.writes
+    if step.writes and written.exists():
+        outcome.rows = json.loads(impersonal(written.read_text(encoding="utf-8")))
     return outcome
 
 
-def read_tests(path: Path) -> tuple[dict[str, int], list[dict[str, str]]]:
-    """How many tests passed, failed and were skipped, and of each that failed its name and why, from pytest's XML."""
-    counts, failures = {"passed": 0, "failed": 0, "skipped": 0}, []
-    for case in ElementTree.parse(path).iter("testcase"):
-        wrong = [child for child in case if child.tag in ("failure", "error")]
-        kind = "failed" if wrong else "skipped" if case.find("skipped") is not None else "passed"
-        counts[kind] += 1
-        for child in wrong[:1]:
-            text = (child.text or child.get("message") or "").strip()
-            failures.append({"test": f"{case.get('classname')}::{case.get('name')}", "text": text[-2000:]})
-    return counts, failures
+def impersonal(text: str) -> str:
+    """The text without the user's and the machine's name, serial numbers and other people's processes."""
+    return _PERSONAL.sub("", text.replace(str(ROOT), "handloom").replace(str(Path.home()), "~"))
 
 
-def torch_finds_a_gpu() -> bool:
-    """In a process of its own: PyTorch would hold memory on the device."""
-    code = "import torch, sys; sys.exit(not torch.cuda.is_available())"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+def again(step: Step, outcome: Outcome, folder: Path, limit: float) -> list[dict[str, Any]]:
+    """What a step that failed says where each launch is waited for, and what compute-sanitizer finds."""
+    culprit = tests(*outcome.culprits[:3]) if outcome.culprits and step.name.endswith(".py") else step
+    found = [run(culprit, folder, limit, CUDA_LAUNCH_BLOCKING="1")]
+    if tool := shutil.which("compute-sanitizer"):
+        found.append(run(culprit, folder, limit, [tool, "--print-limit", "10"]))
+    return [asdict(x) for x in found]
 
 
-def machine(cupy: Any) -> dict[str, Any]:
-    """The GPU, driver and versions: what a report must say to be of use."""
-    runtime = cupy.cuda.runtime
-    about = runtime.getDeviceProperties(0)
-    packages = "handloom", "numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "nvidia-cuda-nvrtc"
-    return {
-        "gpu": about["name"].decode(),
-        "compute_capability": f"{about['major']}.{about['minor']}",
-        "multiprocessors": about["multiProcessorCount"],
-        "memory_gb": round(about["totalGlobalMem"] / 1e9, 1),
-        "driver": runtime.driverGetVersion(),
-        "runtime": runtime.runtimeGetVersion(),
-        **machine_of_runs(),
-        "versions": versions(*packages),
-    }
+def check(planned: Sequence[Step], folder: Path, minutes: float) -> dict[str, Any]:
+    """Run the steps that the folder's report does not have yet, as far as the time goes, and write it after each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file, end = folder / "report.json", time.monotonic() + 60 * minutes
+    report: dict[str, Any] = {"format": FORMAT, "steps": []}
+    if file.exists():
+        report = json.loads(file.read_text(encoding="utf-8"))
+    done = {outcome["name"] for outcome in report["steps"]}
+    for number, step in enumerate(planned, 1):
+        left = end - time.monotonic()
+        if step.name in done or left < 1:
+            continue
+        print(f"[{number}/{len(planned)}] {step.name}", flush=True)
+        outcome = run(step, folder, min(step.limit, left))
+        if outcome.code != 0:
+            outcome.again = again(step, outcome, folder, max(min(step.limit, end - time.monotonic()), 1.0))
+        print(summary(asdict(outcome)), flush=True)
+        report["steps"].append(asdict(outcome))
+        report["left"] = [later.name for later in planned[number:] if later.name not in done]
+        write_json(file, report, indent=1)
+        write_text(folder / "report.txt", text(report))
+    return report
+
+
+def summary(outcome: dict[str, Any]) -> str:
+    """A step in a line, and what failed in more."""
+    counts = ", ".join(f"{number} {result}" for result, number in outcome["tests"].items())
+    verdict = "ok" if outcome["code"] == 0 else f"exit code {outcome['code']}"
+    lines = [f"{outcome['name']:45} {verdict:14} {outcome['seconds']:6.0f} s  {counts}"]
+    lines += [f"    FAILED {name}" for name in outcome["culprits"]]
+    if outcome["code"] != 0:
+        lines += [f"    {line}" for line in outcome["output"].splitlines()[-12:]]
+        lines += [f"    again: exit code {other['code']}: {other['command'][:100]}" for other in outcome["again"]]
+    return "\n".join(lines)
 
 
 def text(report: dict[str, Any]) -> str:
     """The report to read."""
-    about = report["machine"]
-    lines = [
-        f"handloom on {about['gpu']} (compute capability {about['compute_capability']}, {about['memory_gb']} GB)",
-        ", ".join(f"{name} {found}" for name, found in about["versions"].items()) + f", driver {about['driver']}",
-        "",
-    ]
-    for step in report["steps"]:
-        counts = ", ".join(f"{number} {kind}" for kind, number in step["counts"].items())
-        verdict = "ok" if step["code"] == 0 else f"exit code {step['code']}"
-        lines.append(f"{step['name']:14} {verdict:12} {step['seconds']:7.0f} s  {counts}")
-        lines += [f"    FAILED {failure['test']}" for failure in step["failures"]]
-        lines += [f"    {line}" for line in step["last_lines"][-8:] if step["code"] and not step["failures"]]
-    lines += ["", "attention, TFLOP/s (float16):", *_attention(report)]
-    lines += ["", "Please send report.json in: it is the first that says how handloom runs on this GPU."]
+    lines = [summary(outcome) for outcome in report["steps"]]
+    for outcome in report["steps"]:
+        for row in outcome["rows"].get("rows", []) if isinstance(outcome["rows"], dict) else []:
+            lines.append(f"{outcome['name']}: " + ", ".join(f"{name} {value}" for name, value in row.items()))
+    if report.get("left"):
+        lines.append(f"not run yet, the same command goes on: {', '.join(report['left'])}")
+    lines += ["", "Please attach report.json to an issue of the project: it says how handloom runs on this GPU."]
     return "\n".join(lines) + "\n"
-
-
-def _attention(report: dict[str, Any]) -> list[str]:
-    rows = [row for step in report["steps"] if step["name"] == "attention" for row in step["rows"]]
-    return [
-        f"    {'backward' if row['backward'] else 'forward':9}{'causal' if row['causal'] else 'full':7}"
-        f"length {row['shape'][2]:6} head_dim {row['shape'][3]:4}  {row['side']} {row['method']}: "
-        + (f"{row['tflops']:.1f}" if "tflops" in row else f"not measured, {row.get('failed', '')}")
-        for row in rows
-    ] or ["    none"]
-
-
-def check(folder: Path, quick: bool, cupy: Any, do: Callable[[Step, Path], Outcome] = run) -> dict[str, Any]:
-    """Run everything and write the reports. `do` runs a step."""
-    folder.mkdir(parents=True, exist_ok=True)
-    planned, outcomes = steps(folder, quick, alone=not torch_finds_a_gpu()), []
-    for number, step in enumerate(planned, 1):
-        print(f"[{number}/{len(planned)}] {step.name}", flush=True)
-        outcomes.append(do(step, folder))
-    report = {
-        "format": FORMAT,
-        "quick": quick,
-        "machine": machine(cupy),
-        "steps": [asdict(outcome) for outcome in outcomes],
-    }
-    (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    (folder / "report.txt").write_text(text(report), encoding="utf-8")
-    return report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m handloom.gpu_check", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="run shorter benchmarks: minutes instead of half an hour")
+    parser.add_argument("--minutes", type=float, default=240.0, help="time for all steps (default: 240)")
+    parser.add_argument("--quick", action="store_const", const=10.0, dest="minutes", help="the same as --minutes 10")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="run the steps whose name contains one of these")
     parser.add_argument(
         "--out",
         type=path,
@@ -193,17 +208,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="folder for report.txt and report.json (default: gpu_report)",
     )
     options = parser.parse_args(arguments)
+    folder = options.out.resolve()
     try:
         check_device("cuda")
         if not (ROOT / "tests").is_dir():
             raise InputError("the tests are not installed with handloom: run this in a clone of its repository")
+        planned = [x for x in steps(folder) if not options.only or any(part in x.name for part in options.only)]
+        if not planned:
+            raise InputError(f"--only {' '.join(options.only)}: no step is called so")
     except (DeviceError, InputError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    report = check(options.out.resolve(), options.quick, import_cupy())
+    report = check(planned, folder, options.minutes)
     print(text(report))
     print(f"written: {options.out / 'report.txt'}, {options.out / 'report.json'}")
-    return int(any(step["code"] for step in report["steps"]))
+    return int(any(step["code"] != 0 for step in report["steps"]))
 
 
 if __name__ == "__main__":

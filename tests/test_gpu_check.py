@@ -1,4 +1,4 @@
-"""gpu_check: without a GPU one line; with one, every step's outcome in a report to read and one to send in."""
+"""gpu_check: without a GPU one line; on the stand-in for CuPy all of it runs, and what goes wrong is in its report."""
 
 from __future__ import annotations
 
@@ -6,30 +6,45 @@ import json
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from handloom import gpu_check
-from handloom.gpu_check import Outcome, Step
+from handloom.gpu_check import ROOT, Step
+from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import installed
 
-PROPERTIES = {
-    "name": b"NVIDIA Some GPU", "major": 9, "minor": 0, "multiProcessorCount": 132, "totalGlobalMem": 80_000_000_000,
-}  # fmt: skip
-CUPY = SimpleNamespace(
-    cuda=SimpleNamespace(
-        runtime=SimpleNamespace(
-            getDeviceProperties=lambda device: PROPERTIES,
-            driverGetVersion=lambda: 13000,
-            runtimeGetVersion=lambda: 13000,
-        )
-    )
-)
-ROW = {"backward": False, "causal": True, "shape": [1, 32, 1024, 64], "side": "handloom", "method": "fused"}
-TESTS = """<testsuites><testsuite>
-<testcase classname="a" name="one"/><testcase classname="a" name="two"><skipped message="no"/></testcase>
-<testcase classname="b" name="three"><failure message="short">the whole text</failure></testcase>
-<testcase classname="b" name="four"><error message="in a fixture"/></testcase>
-</testsuite></testsuites>"""
+STAND_IN = """
+import atexit
+from tests.support.fake_cupy import installed
+context = installed()
+context.__enter__()
+atexit.register(context.__exit__, None, None, None)
+"""
+PLANTED = """
+import os, pytest
+pytestmark = pytest.mark.gpu
+def test_right(): pass
+def test_wrong(): assert [1.0, 2.0] == [1.0, 2.5], "the wrong number"
+@pytest.mark.parametrize("x", [3])
+def test_crash(x): os.abort()
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of Python find the stand-in for CuPy."""
+    if compiler_missing():
+        pytest.skip(str(compiler_missing()))
+    (tmp_path / "path" / "cupy").mkdir(parents=True)
+    (tmp_path / "path" / "cupy" / "__init__.py").write_text(STAND_IN)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "path"), os.environ.get("PYTHONPATH", "")]))
+
+
+def read(folder: Path) -> tuple[dict[str, Any], str]:
+    return json.loads((folder / "report.json").read_text()), (folder / "report.txt").read_text()
 
 
 def test_without_a_gpu_one_line_says_so() -> None:
@@ -40,55 +55,64 @@ def test_without_a_gpu_one_line_says_so() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_the_tests_outcome_is_read(tmp_path) -> None:
-    (tmp_path / "tests.xml").write_text(TESTS)
-    counts, failures = gpu_check.read_tests(tmp_path / "tests.xml")
-    assert counts == {"passed": 1, "failed": 2, "skipped": 1}
-    assert failures == [{"test": "b::three", "text": "the whole text"}, {"test": "b::four", "text": "in a fixture"}]
+@pytest.mark.parametrize(("missing", "said"), [(True, "in a clone of its repository"), (False, "no step is called so")])
+def test_what_can_not_run_is_one_line(missing, said, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(gpu_check, "ROOT", tmp_path if missing else ROOT)
+    monkeypatch.setattr(gpu_check, "files_with_gpu_tests", list)
+    with installed():
+        assert gpu_check.main(["--only", "nothing"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
 
 
-def test_reports_hold_every_step(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(gpu_check, "torch_finds_a_gpu", lambda: False)
+@pytest.mark.slow
+def test_a_rehearsal_on_the_stand_in(tmp_path, stand_in, monkeypatch, capsys) -> None:
+    """A whole run of some steps; the next one does what the first had no time for."""
+    file = "tests/autograd/kernels/test_update.py"
+    assert gpu_check.files_with_gpu_tests(file) == [file]
+    monkeypatch.setattr(gpu_check, "files_with_gpu_tests", lambda: [file])
+    arguments = ["--out", str(tmp_path / "out"), "--only", "environment", "graphs", "repeats", "test_update"]
+    with installed():
+        assert gpu_check.main([*arguments, "--minutes", "0"]) == 0
+        assert not (tmp_path / "out" / "report.json").exists()
+        assert gpu_check.main(arguments) == 0
+        capsys.readouterr()
+        assert gpu_check.main(arguments) == 0
+    assert "[" not in capsys.readouterr().out.partition("environment")[0], "nothing is run again"
+    report, said = read(tmp_path / "out")
+    assert [step["name"] for step in report["steps"]] == ["environment", "repeats", "graphs", file]
+    assert report["steps"][3]["tests"]["passed"] > 0
+    assert report["steps"][0]["rows"]["rows"][0]["gpu"] == "stand-in"
+    assert str(Path.home()) not in json.dumps(report)
+    assert "graphs: what replays of a graph, right True" in said
 
-    def do(step: Step, folder) -> Outcome:
-        outcome = Outcome(step.name, "python", int(step.name == "training step"), 2.0, ["first", "why it failed"])
-        if step.name == "tests":
-            outcome.counts = {"passed": 900, "failed": 1, "skipped": 3}
-            outcome.failures = [{"test": "b::three", "text": "the whole text"}]
-        if step.name == "attention":
-            outcome.rows = [{**ROW, "tflops": 123.44}, {**ROW, "method": "standard", "failed": "out of memory"}]
-        return outcome
 
-    gpu_check.check(tmp_path / "new", quick=True, cupy=CUPY, do=do)
-    report = json.loads((tmp_path / "new" / "report.json").read_text())
-    assert [step["name"] for step in report["steps"]] == ["doctor", "tests", "attention", "training step"]
-    assert report["machine"]["gpu"] == "NVIDIA Some GPU"
-    assert report["machine"]["compute_capability"] == "9.0"
-    said = (tmp_path / "new" / "report.txt").read_text()
-    for part in ("900 passed, 1 failed", "FAILED b::three", "handloom fused: 123.4", "out of memory", "why it failed"):
+@pytest.mark.slow
+def test_a_hang_a_crash_and_a_wrong_number_are_in_the_report(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(gpu_check, "ROOT", tmp_path)
+    (tmp_path / "test_planted.py").write_text(PLANTED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    gpu: a GPU's")
+    hang = "import time; print('test_x.py::test_hang ', flush=True); time.sleep(99)"
+    steps = [Step("hang", ("-c", hang), 3), gpu_check.tests("test_planted.py"), Step("right", ("-c", "print(1)"))]
+    gpu_check.check(steps, tmp_path, 10)
+    report, said = read(tmp_path)
+    hung, planted, right = report["steps"]
+    assert (hung["code"], hung["culprits"]) == ("no end within 3 s", ["test_x.py::test_hang"])
+    assert [other["code"] for other in hung["again"]] == ["no end within 3 s"]
+    assert planted["tests"] == {"passed": 1, "failed": 1, "not ended": 1}
+    assert [name.partition("::")[2] for name in planted["culprits"]] == ["test_wrong", "test_crash[3]"]
+    assert planted["again"][0]["tests"] == {"failed": 1, "not ended": 1}
+    assert "in test_crash" in planted["output"]
+    assert right["code"] == 0
+    for part in ("no end within 3 s", "test_hang", "test_wrong", "test_crash[3]", "again"):
         assert part in said
 
 
-def test_steps_name_programs_that_are_there_and_options_that_they_have(tmp_path) -> None:
-    for step in gpu_check.steps(tmp_path, quick=True, alone=True):
-        module = step.arguments[1]
-        if not module.startswith("benchmarks"):
-            continue
+@pytest.mark.slow
+def test_steps_name_programs_that_are_there_and_options_that_they_have(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(gpu_check, "files_with_gpu_tests", list)
+    for module in ("benchmarks.attention", "benchmarks.train_step", "benchmarks.gpu"):
         done = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)
-        for word in step.arguments:
-            assert not word.startswith("--") or word in done.stdout, (module, word)
-
-
-def test_a_step_is_run_and_its_last_lines_are_kept(tmp_path, capsys) -> None:
-    (tmp_path / "rows.json").write_text('{"rows": [{"a": 1}]}')
-    step = Step("a step", ("-c", "import sys; print('said'); sys.exit('and why')"), "rows.json")
-    outcome = gpu_check.run(step, tmp_path)
-    assert (outcome.code, outcome.last_lines, outcome.rows) == (1, ["said", "and why"], [{"a": 1}])
-    assert "said" in capsys.readouterr().out
-
-
-def test_where_the_tests_are_not_installed_it_says_so(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(gpu_check, "ROOT", tmp_path)
-    with installed():
-        assert gpu_check.main([]) == 2
-    assert "in a clone of its repository" in capsys.readouterr().err
+        words = {word for step in gpu_check.steps(tmp_path) if module in step.arguments for word in step.arguments}
+        assert [word for word in words if word.startswith("--") and word not in done.stdout] == []
