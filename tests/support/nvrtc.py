@@ -33,8 +33,9 @@ def architectures(file: str) -> tuple[str, ...]:
 
 
 def digest(file: str, constants: dict[str, Any]) -> str:
-    """Changes with whatever the compiler is given."""
-    given = [read_source(file), *compile_options(constants), *OF_CUPY, *architectures(file)]
+    """Changes with whatever the compiler is given, but for comments."""
+    code = re.sub(r"//.*|^#line.*", "", read_source(file), flags=re.MULTILINE)
+    given = [*code.split(), *compile_options(constants), *OF_CUPY, *architectures(file)]
     return hashlib.sha256("\n".join(given).encode()).hexdigest()[:16]
 
 
@@ -170,6 +171,12 @@ def variant_name(file: str, constants: dict[str, Any]) -> str:
     return " ".join([file, *(f"{name}={value}" for name, value in sorted(constants.items()))])
 
 
+def usages(record: dict[str, Any], variant: str) -> dict[str, dict[str, Usage]]:
+    """Of a record: what each kernel of a variant needs, by architecture."""
+    kernels = record["kernels"][variant].items()
+    return {name: {kind: Usage(*x) for kinds, x in rows.items() for kind in kinds.split()} for name, rows in kernels}
+
+
 def measure_all(known: dict[str, Any]) -> dict[str, Any]:
     """The record: each kernel of each variant for each architecture, and bytes of shared memory at their launch.
 
@@ -180,11 +187,14 @@ def measure_all(known: dict[str, Any]) -> dict[str, Any]:
     digests, kernels, shared = {}, {}, {}
 
     def measured(file: str, constants: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
-        found: dict[str, dict[str, list[int]]] = {}
+        found: dict[str, dict[Usage, list[str]]] = {}
         for architecture in architectures(file):
             for name, usage in compile_file(file, constants, architecture).items():
-                found.setdefault(name, {})[architecture] = [*asdict(usage).values()]
-        return found
+                found.setdefault(name, {}).setdefault(usage, []).append(architecture)
+        return {
+            name: {" ".join(kinds): [*asdict(usage).values()] for usage, kinds in usages.items()}
+            for name, usages in found.items()
+        }
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for file, constants in ((file, x) for file, variants in VARIANTS.items() for x in variants):
@@ -211,8 +221,8 @@ def main() -> None:
     known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     record = measure_all(known)
     for variant, kernels in record["kernels"].items():
-        for name, usages in kernels.items():
-            print(variant, name, *(f"{kind}: {x[0]}, {x[1]} spilled" for kind, x in usages.items()))
+        for name, rows in kernels.items():
+            print(variant, name, *(f"{kinds}: {x[0]}, {x[1]} spilled" for kinds, x in rows.items()))
     write_results(RECORD, record)
 
 

@@ -31,9 +31,9 @@ def test_the_record_is_of_the_kernels_as_they_are_and_nothing_spills(file, const
     shared = SHARED_MEMORY[file](constants) if file in SHARED_MEMORY else None
     assert RECORDED["shared"].get(variant) == shared
     assert shared is None or shared <= OF_AN_A100
-    for name, usages in RECORDED["kernels"][variant].items():
-        assert tuple(usages) == nvrtc.architectures(file)
-        for usage in (nvrtc.Usage(*x) for x in usages.values()):
+    for name, usages in nvrtc.usages(RECORDED, variant).items():
+        assert set(usages) == set(nvrtc.architectures(file))
+        for usage in usages.values():
             assert usage.spilled == usage.static_shared == 0, f"{name}: {usage}"
             expected = name in TENSOR_CORE_KERNELS and constants.get("HALF", 1) == 1
             assert (usage.mma_instructions > 0) == expected, f"{name}: {usage}"
@@ -44,13 +44,13 @@ def test_it_compiles_as_recorded(file, constants) -> None:
     """Every fourth variant, for one kind of GPU, in turn."""
     kinds = nvrtc.architectures(file)
     now = kinds[SAMPLE.index((file, constants)) % len(kinds)]
-    kernels = RECORDED["kernels"][nvrtc.variant_name(file, constants)]
+    kernels = nvrtc.usages(RECORDED, nvrtc.variant_name(file, constants))
     found = nvrtc.compile_file(file, constants, now)
     assert set(kernels) == set(found) != set()
     for name, usage in found.items():
         assert usage.spilled == 0, f"{name}: {usage}"
         if RECORDED["nvrtc"] == nvrtc.version():
-            assert nvrtc.Usage(*kernels[name][now]) == usage, f"run: {RECORDED['command']}"
+            assert kernels[name][now] == usage, f"run: {RECORDED['command']}"
 
 
 @pytest.mark.parametrize("eights", [1, 2])
