@@ -34,11 +34,11 @@ LAPTOP_MULTI30K = TranslationPreset(
 )  # fmt: skip
 
 #: The German-English report's base model: vocabulary 50,000, length 64, AdamW 0.9/0.98, eps 1e-9, half of Noam's rate
-#: with a warm-up of 4,000, and 36,952 updates of 128 sentences.
+#: with a warm-up of 4,000, norms that divide by (deviation + eps), and 36,952 updates of 128 sentences.
 PAPER = TranslationPreset(
-    vocab_size=50_000, d_model=512, nhead=8, layers=6, dim_feedforward=2048, dropout=0.1, max_length=64,
-    tokens_per_batch=128 * 64, pairs_per_batch=128, steps=36_952, optimizer="adamw", lr_factor=0.5, warmup=4000,
-    validate_every=1000,
+    vocab_size=50_000, d_model=512, nhead=8, layers=6, dim_feedforward=2048, dropout=0.1, norm="layer_std",
+    max_length=64, tokens_per_batch=128 * 64, pairs_per_batch=128, steps=36_952,
+    optimizer="adamw", lr_factor=0.5, warmup=4000, validate_every=1000,
 )  # fmt: skip
 
 
