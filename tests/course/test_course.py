@@ -189,6 +189,17 @@ def test_ctrl_c_ends_the_check_and_says_where(folder, monkeypatch) -> None:
     assert Interrupted.times == 2, "the other process is waited for"
 
 
+def test_chapter_15_takes_what_passed_from_the_learner(folder) -> None:
+    ten, fifteen = (next(chapter for chapter in chapters() if chapter.number == number) for number in (10, 15))
+    text = ten.solution_source.replace("from ...", "from handloom.")
+    folder.file(ten).write_text(text, encoding="utf-8")
+    for passed, whose in (([], "from handloom"), (["adam", "noam"], "yours")):
+        folder.keep(ten, passed, "")
+        report = check(fifteen, folder.file(fifteen))
+        assert f"chapter 10: adam, noam: {whose}" in report.heard
+        assert report.verdicts["matmul"].state == "unwritten"
+
+
 # -- the commands --------------------------------------------------------------------------------------------------
 
 
