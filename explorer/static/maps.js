@@ -111,7 +111,7 @@ export function largeMap({ weights, head, rows, columns, row, column, picked, la
     },
   }, svg);
   point(i, j);
-  const behind = numbers("The numbers of this map", () =>
+  const behind = numbers(`The numbers of this map: ${label}`, () =>
     table(label, ["", ...columns], rows.map((word, a) =>
       h("tr", {}, h("th", { scope: "row" }, word), columns.map((_, b) => h("td", { "data-value": exact(at(a, b)) }, brief(at(a, b))))))));
   return { element: h("div", {}, readout, box, behind), point };

@@ -92,9 +92,9 @@ function choose() {
 
 const label = (layer, head) => `${layer.title}, layer ${layer.number + 1}, head ${head + 1}`;
 
-function mapOf(pass, layer, head) {
+function mapOf(pass, layer, head, kept = "") {
   const { shared, go } = context, rows = pass.tokens[layer.rows], columns = pass.tokens[layer.columns];
-  return largeMap({ ...layer, head, rows, columns, row: Math.min(shared.row, rows.length - 1), column: Math.min(shared.column, columns.length - 1), label: label(layer, head),
+  return largeMap({ ...layer, head, rows, columns, row: Math.min(shared.row, rows.length - 1), column: Math.min(shared.column, columns.length - 1), label: label(layer, head) + kept,
     picked: (row, column) => go("head", { layer: layer.name, head, row, column, text: pass.text }) });
 }
 
@@ -109,7 +109,7 @@ async function besides() {
     if (!layer || !box || shared.beside !== beside) return;
     layer.weights = unpack(layer.weights);
     box.replaceChildren(h("h3", {}, label(layer, Number(number)), text === shared.pass.text ? "" : h("span", { class: "soft" }, ` of “${text}”: ${seen.answer}`)),
-      mapOf(seen, layer, Number(number)).element, h("button", { type: "button", onclick: () => change({ beside: null }) }, "Take it away"));
+      mapOf(seen, layer, Number(number), ", kept").element, h("button", { type: "button", onclick: () => change({ beside: null }) }, "Take it away"));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
   }
