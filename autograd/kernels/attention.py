@@ -22,6 +22,7 @@ MAX_HEADS = 65535  # and batch rows: an axis of the grid each
 DTYPES = (np.dtype(np.float16), np.dtype(np.float32))
 #: The first compute capability, times ten, with the instructions of ptx.cuh: asynchronous copies, products of 16 x 16.
 MIN_CAPABILITY = 80
+SMALL_SHARED_MEMORY = 99 * 1024  # bytes that a block of threads can have on RTX 30, 40, 50, L4
 MASK_TILE = 32  # as in attention_pairs.cuh
 _FAR = 1 << 30  # beyond any distance between positions
 
@@ -58,7 +59,7 @@ class AttentionKernels:
     """
 
     def __init__(self, load: Callable[..., Any], shared_limit: int, capability: int = MIN_CAPABILITY):
-        self._load, self.shared_limit, self.capability = load, shared_limit, capability
+        self._load, self.small, self.capability = load, shared_limit <= SMALL_SHARED_MEMORY, capability
         self._ready: dict[Any, Any] = {}
 
     def why_not_here(self) -> str | None:
@@ -178,13 +179,11 @@ class AttentionKernels:
 
     def _forward_variant(self, query: Any, value: Any, options: AttentionOptions) -> tuple[dict[str, int], int]:
         """The constants of the kernel and its bytes of shared memory."""
-        constants = forward_constants(*_asked(query, value, options))
+        constants = forward_constants(*_asked(query, value, options), self.small)
         return constants, forward_shared(constants)
 
     def _backward_variant(self, query: Any, value: Any, options: AttentionOptions) -> tuple[dict[str, int], int]:
-        for constants in backward_constants(*_asked(query, value, options)):
-            if backward_shared(constants) <= self.shared_limit:
-                break
+        constants = backward_constants(*_asked(query, value, options), self.small)
         return constants, backward_shared(constants)
 
     def _launch(self, which: tuple[str, str, Any], grid: tuple[int, ...], shared: int, *arguments: Any) -> None:
@@ -210,29 +209,35 @@ def _device_kernels(cupy: Any, device: int) -> AttentionKernels:
     return AttentionKernels(load_module, shared_limit, compute_capability(cupy, device))
 
 
-def forward_constants(half: int, padded: int, extras: int) -> dict[str, int]:
-    """The constants of attention_forward.cu: what the registers hold without spilling."""
+def forward_constants(half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
+    """The constants of attention_forward.cu: what the registers hold without spilling.
+
+    `small`: for GPUs with 99 KiB of shared memory for a block (RTX 30, 40, 50, L4), whose multiprocessors then hold two
+    blocks where the registers suffice: 232 of them for each thread in float16 with D = 128.
+    """
     if not half:
         tiles, warps, block = 2 if padded <= 64 else 1, 4, 32
     elif extras and padded > 64:
         tiles, warps, block = 1, 8, 64
+    elif small and padded == 128:
+        tiles, warps, block = 2, 4, 32
     else:
         tiles, warps, block = 2, 4, 64 if extras or padded > 64 else 128
     return {"HALF": half, "D": padded, "EXTRAS": extras, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block}
 
 
-def backward_constants(half: int, padded: int, extras: int) -> list[dict[str, int]]:
-    """The constants of attention_backward.cu: the fastest, or those that fit into 99 KiB (RTX 30, 40, 50)."""
+def backward_constants(half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
+    """The constants of attention_backward.cu: the fastest, or, if `small`, those that fit into 99 KiB."""
     if not half:
-        blocks = [(1, 4, 32, 1) if padded <= 96 else (1, 4, 16, 1), (1, 2, 16, 1)]
+        block = (1, 2, 16, 1) if small and padded > 64 else (1, 4, 32 if padded <= 96 else 16, 1)
     elif padded <= 64:
-        blocks = [(2, 4, 32, 1)]
+        block = (1 if small else 2, 4, 32, 1)
     elif padded == 96:
-        blocks = [(1, 4, 32, 1)] if extras else [(1, 8, 64, 1), (1, 4, 32, 1)]
+        block = (1, 4, 32, 1) if extras or small else (1, 8, 64, 1)
     else:
-        blocks = [(1, 8, 64, 2), (1, 4, 32, 2)]
+        block = (1, 4, 32, 2) if small else (1, 8, 64, 2)
     asked = {"HALF": half, "D": padded, "EXTRAS": extras}
-    return [{**asked, **dict(zip(("M_TILES", "WARPS", "BLOCK", "TEAM"), block, strict=True))} for block in blocks]
+    return {**asked, **dict(zip(("M_TILES", "WARPS", "BLOCK", "TEAM"), block, strict=True))}
 
 
 def forward_shared(constants: dict[str, int]) -> int:

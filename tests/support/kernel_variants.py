@@ -23,12 +23,13 @@ def _each(name: str, values: range) -> list[dict[str, Any]]:
 def attention_constants(direction: str, half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
     """The constants of attention_forward.cu or attention_backward.cu; if `small` on a GPU with 99 KiB for a block."""
     if direction == "forward":
-        return forward_constants(half, padded, extras)
-    return backward_constants(half, padded, extras)[-1 if small else 0]
+        return forward_constants(half, padded, extras, small)
+    return backward_constants(half, padded, extras, small)
 
 
 _ATTENTION = [*product((1,), (64, 128), (0, 1)), (1, 96, 0), (0, 64, 1), (0, 128, 1)]  # half, head_dim, extras
-_SMALL = [(1, 96, 0), (1, 128, 0), (1, 128, 1), (0, 128, 1)]  # that need other blocks where there is less room
+# Those that have other blocks where there is less shared memory.
+_SMALL = [(1, 64, 0), (1, 64, 1), (1, 96, 0), (1, 128, 0), (1, 128, 1), (0, 128, 1)]
 
 # Every .cu file of autograd/kernels with the sets of constants that the package loads it with.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
@@ -37,7 +38,10 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         *(attention_constants("backward", *case) for case in _ATTENTION),
         *(attention_constants("backward", *case, small=True) for case in _SMALL),
     ],
-    "attention_forward.cu": [attention_constants("forward", *case) for case in _ATTENTION],
+    "attention_forward.cu": [
+        *(attention_constants("forward", *case) for case in _ATTENTION),
+        attention_constants("forward", 1, 128, 0, small=True),
+    ],
     "columns.cu": _TYPES,
     "cross_entropy.cu": _each("GRADIENT", range(2)),
     "dropout.cu": [*_each("RESIDUAL", range(2)), *_each("ACTIVATION", range(1, 4))],
