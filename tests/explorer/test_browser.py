@@ -283,6 +283,16 @@ def test_the_address_keeps_the_state_and_back_undoes_it(page: Page) -> None:
     page.page.wait_for_selector('#view-tiles[data-ready^="decoder.layers.1.multihead_attn/0/"]')
 
 
+def test_the_sentences_that_say_what_a_view_shows_are_in_sight(page: Page) -> None:
+    for width, height in ((1280, 800), (1440, 900)):
+        page.page.set_viewport_size({"width": width, "height": height})
+        for view in VIEWS:
+            page.open(view)
+            box = page.page.locator(f"#view-{view} .lead").bounding_box()
+            assert box["y"] + box["height"] < height / 2, view
+    page.page.set_viewport_size({"width": 1280, "height": 900})
+
+
 def test_overview_and_detail_are_in_sight_together(page: Page) -> None:
     page.type(SENTENCE)
     for width, height in ((1280, 800), (1440, 900)):
