@@ -132,6 +132,19 @@ def test_gradients_of_single_numbers_are_arrays() -> None:
     assert x.grad == 12
 
 
+def test_summing_gradients_writes_into_no_array_that_another_tensor_holds() -> None:
+    """a + b hands one array to both; a product's gradient is new; a view is not."""
+    for program, expected in [
+        (lambda a, b, c: (a + b) * 2 + (a + c) * 3, (5, 2, 3)),
+        (lambda a, b, c: b + a * 2 + (a + c) * 3, (5, 1, 3)),
+        (lambda a, b, c: a * 4 + (a + b) * 2 + (a + c) * 3, (9, 2, 3)),
+        (lambda a, b, c: b + a * 2 + (a.reshape(3, 1).reshape(3) + c) * 3, (5, 1, 3)),
+    ]:
+        leaves = [leaf([7.0, 7.0, 7.0]) for _ in range(3)]
+        program(*leaves).sum().backward()
+        assert [x.grad.tolist() for x in leaves] == [[float(number)] * 3 for number in expected]
+
+
 # -- freeing -------------------------------------------------------------------------------------------------------
 
 

@@ -6,17 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from handloom.autograd import Tensor, grad, no_grad, ops
 from tests.support import naive_engine as naive
@@ -283,8 +275,3 @@ class Programs(RuleBasedStateMachine):
 LONG = settings(stateful_step_count=30, max_examples=2 * settings.default.max_examples)
 TestPrograms = Programs.TestCase
 TestPrograms.settings = LONG
-
-
-def check_programs() -> None:
-    """The same, without a search for the shortest program that fails: for mutants."""
-    run_state_machine_as_test(Programs, settings=settings(LONG, phases=[Phase.generate], derandomize=True))

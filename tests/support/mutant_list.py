@@ -14,7 +14,7 @@ from tests.autograd.ops import test_attention_methods as methods
 from tests.autograd.ops import test_conventions as table
 from tests.autograd.ops import test_numerics as numerics
 from tests.autograd.ops import test_whole_range as whole
-from tests.autograd.test_stateful import check_programs
+from tests.autograd.test_engine import test_summing_gradients_writes_into_no_array_that_another_tensor_holds as sums
 from tests.support.forms import examine_forms
 from tests.support.mutants import Mutant as M  # noqa: N817  (the table below is all Ms)
 
@@ -189,12 +189,12 @@ MUTANTS = (
     # The engine: un-broadcasting, accumulation, order, who may be written to, what a saved value stands for.
     M("engine", "multiply", "function:unbroadcast", "total.sum(axis=stretched, keepdims=True, **wide)", "total[tuple(slice(0, 1) if a in stretched else slice(None) for a in range(len(shape)))]"),
     M("engine", "where", "function:unbroadcast", "gradient.sum(axis=tuple(range(extra)), **wide)", "gradient.mean(axis=tuple(range(extra)), **wide)"),
-    M("engine", check_programs, "engine:_Gradient.add", "self.value += value", "self.value = value"),
-    M("engine", check_programs, "engine:_Gradient.add", "value += self.value", "pass"),
-    M("engine", check_programs, "engine:_Gradient.add", "xp.add(self.value, value, out=xp.empty_like(self.value))", "xp.add(self.value, value, out=self.value)"),
-    M("engine", check_programs, "engine:_Pass.give", "existing.add(value, owned)", "pass"),
-    M("engine", check_programs, "engine:_Pass.give", "-node.number, node", "node.number, node"),
-    M("engine", check_programs, "engine:_is_unshared", "if isinstance(value, Tensor) or value.base is not None:\n        return False", "if isinstance(value, Tensor):\n        return False"),
+    M("engine", sums, "engine:_Gradient.add", "self.value += value", "self.value = value"),
+    M("engine", sums, "engine:_Gradient.add", "value += self.value", "pass"),
+    M("engine", sums, "engine:_Gradient.add", "xp.add(self.value, value, out=xp.empty_like(self.value))", "xp.add(self.value, value, out=self.value)"),
+    M("engine", sums, "engine:_Pass.give", "existing.add(value, owned)", "pass"),
+    M("engine", sums, "engine:_Pass.give", "-node.number, node", "node.number, node"),
+    M("engine", sums, "engine:_is_unshared", "if isinstance(value, Tensor) or value.base is not None:\n        return False", "if isinstance(value, Tensor):\n        return False"),
     M("engine", "exp", "function:Function._restore", "if id(value) not in self._identities or not", "if isinstance(value, np.ndarray) or not"),
     M("engine", higher.test_fused_attention_whose_inputs_depend_on_each_other, "engine:_backward_composed", "Alias()(tensor)", "tensor"),
 )

@@ -102,7 +102,8 @@ def test_presets() -> None:
     assert translation_preset("smoke", "embedded") is SMOKE
     laptop = [translation_preset("laptop", data) for data in ("embedded", "multi30k", "tatoeba", "my.tsv")]
     assert len(set(laptop)) == 3
-    assert laptop[2] == laptop[3] == en_fr_preset("laptop", "multi30k")
+    assert laptop[2] == laptop[3] == en_fr_preset("laptop", "tatoeba")
+    assert laptop[1] == en_fr_preset("laptop", "multi30k")
     paper = PAPER.model_config(50_000, 0)
     assert (paper.d_model, paper.nhead, paper.encoder_layers, paper.decoder_layers) == (512, 8, 6, 6)
     assert (paper.dim_feedforward, paper.dropout, paper.max_length) == (2048, 0.1, 64)
