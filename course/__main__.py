@@ -24,19 +24,26 @@ from .watching import saved
 def main() -> None:
     parser = Parser(prog="python -m handloom.course", description=__doc__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    one = commands.add_parser("start", help="make the folder, or add what is missing in it; nothing is overwritten")
-    one.add_argument("dir", type=Path, metavar="DIR")
+    one = commands.add_parser("start", help="create the folder of the course, or add missing files without overwriting")
+    one.add_argument("dir", type=Path, metavar="DIR", help="folder of the course")
     numbers = [chapter.number for chapter in chapters()]
     inside = Parser(add_help=False)
-    inside.add_argument("--dir", type=Path, default=Path(), help="the folder of the course (default: this one)")
-    one = commands.add_parser("check", parents=[inside], help="run a chapter's file and show which answers are right")
+    inside.add_argument("--dir", type=Path, default=Path(), help="folder of the course (default: the current folder)")
+    one = commands.add_parser("check", parents=[inside], help="run a chapter's file and show which exercises pass")
     one.add_argument(
-        "chapter", type=int, nargs="?", choices=numbers, metavar="CHAPTER", help="1, 2, ... (default: all)"
+        "chapter",
+        type=int,
+        nargs="?",
+        choices=numbers,
+        metavar="CHAPTER",
+        help="number of the chapter: 1, 2, ... (default: all chapters)",
     )
-    one = commands.add_parser("hint", parents=[inside], help="help with the first exercise that does not pass yet")
-    one.add_argument("chapter", type=int, choices=numbers, metavar="CHAPTER", help="1, 2, ...")
-    one.add_argument("--exercise", metavar="NAME", help="help with this one")
-    commands.add_parser("watch", parents=[inside], help="check again whenever a file is saved, until Ctrl-C")
+    one = commands.add_parser(
+        "hint", parents=[inside], help="show a hint for the first exercise that does not pass yet"
+    )
+    one.add_argument("chapter", type=int, choices=numbers, metavar="CHAPTER", help="number of the chapter: 1, 2, ...")
+    one.add_argument("--exercise", metavar="NAME", help="show a hint for this exercise instead")
+    commands.add_parser("watch", parents=[inside], help="check a chapter whenever its file is saved, until Ctrl-C")
     arguments = parser.parse_args()
     if arguments.command is None:
         parser.print_help()

@@ -49,16 +49,16 @@ def parse_arguments() -> Any:
     add = parser.group("this report", "train")
     add(
         "--also", action="append", default=[], type=model_path, metavar="MODEL", uses=("checkpoint",),
-        help="with --checkpoint: another model of the same classes; repeat for more. The mean of their probabilities "
-        "counts",
+        help="with --checkpoint: another model of the same classes, to classify by the mean of the models' "
+        "probabilities; repeat the option for more models",
     )  # fmt: skip
-    add("--descriptions", action="store_true", help="classify the headline and the description, not the headline alone")
+    add("--descriptions", action="store_true", help="classify by headline and description (default: by headline only)")
     add(
         "--table",
         choices=(*ABLATIONS, "attention", "cost", "none"),
         default="none",
-        help="additional table: other sizes of the model (heads, layers), what its heads attend to (attention), or the "
-        "cost of its layers (cost) (default: none)",
+        help="make an additional table: heads and layers train models of other sizes, attention shows what the heads "
+        "attend to, cost measures the cost of the layers (default: none)",
         uses=("train", "resume"),
     )
     return parse_example(parser)

@@ -78,18 +78,32 @@ LENGTH_COLUMNS = {
 def parse_arguments() -> argparse.Namespace:
     parser = OptionParser(description=__doc__)
     parser.add_argument(
-        "--preset", choices=PRESETS, help="sizes of the model (default: laptop on a CPU, paper on a GPU)"
+        "--preset",
+        choices=PRESETS,
+        help="sizes of the model and of the measurements (default: laptop on a CPU, paper on a GPU)",
     )
-    parser.add_argument("--data", default="embedded", help="data set, as for translate_de_en.py (default: embedded)")
+    parser.add_argument(
+        "--data", default="embedded", help="data set; the choices are those of translate_de_en.py (default: embedded)"
+    )
     parser.add_argument("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)")
-    parser.add_argument("--table", choices=TABLES, help="make only this table (default: both)")
-    parser.add_argument("--steps", type=positive, help="updates per method (default: the preset's)")
-    parser.add_argument("--batch", type=positive, help="approximate number of sentence pairs or documents per update")
+    parser.add_argument("--table", choices=TABLES, help="produce only this table (default: both tables)")
+    parser.add_argument("--steps", type=positive, help="number of updates per method (default: the preset's)")
     parser.add_argument(
-        "--document", type=OfKind(Length), help="document length in tokens (default: none on a GPU: single sentences)"
+        "--batch",
+        type=positive,
+        help="approximate number of sentence pairs or documents per update (default: the preset's)",
     )
     parser.add_argument(
-        "--lengths", type=OfKind(Length), nargs="+", help="sequence lengths of the table of lengths, in tokens"
+        "--document",
+        type=OfKind(Length),
+        help="document length in tokens (default: the preset's; the paper preset trains on single sentences instead of "
+        "documents)",
+    )
+    parser.add_argument(
+        "--lengths",
+        type=OfKind(Length),
+        nargs="+",
+        help="sequence lengths, in tokens, that the table of lengths measures (default: the preset's)",
     )
     parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=path, help="new folder for the results (default: a new folder in runs/)")

@@ -37,13 +37,23 @@ SHOWN_MERGES = 30
 def parse_arguments() -> argparse.Namespace:
     parser = OptionParser(description=__doc__)
     parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="UTF-8 text, plain or gzipped (default: embedded)"
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="file of UTF-8 text, plain or gzipped (default: the embedded sentences)",
     )
     parser.add_argument("--vocab-size", type=positive, default=2000, help="vocabulary size in tokens (default: 2000)")
     words = f"pre-tokenization pattern: {', '.join(PATTERNS)} or a regular expression (default: gpt2)"
     parser.add_argument("--pattern", default="gpt2", help=words)
-    parser.add_argument("--show", metavar="TEXT", help="text to show as coloured tokens (default: the end of the text)")
-    parser.add_argument("--out", type=path, help="new folder for tokenizer.json and the picture (default: in runs/)")
+    parser.add_argument(
+        "--show",
+        metavar="TEXT",
+        help="text to show as coloured tokens (default: the last lines of the training text)",
+    )
+    parser.add_argument(
+        "--out", type=path, help="new folder for tokenizer.json and the picture (default: a new folder in runs/)"
+    )
     arguments = parser.parse_args()
     for name in ("pattern", "show"):
         check_text(getattr(arguments, name) or "", f"--{name}")

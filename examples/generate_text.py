@@ -62,20 +62,25 @@ def parse_arguments() -> Any:
     )
     add = parser.group("this report", "train")
     add("--tokenizer", choices=TOKENIZERS, default="character", help="kind of tokens (default: character)")
-    add("--positions", choices=POSITIONS, help="position encoding, same as --set positions=... (default: the preset's)")
+    add(
+        "--positions",
+        choices=POSITIONS,
+        help="position encoding, the same as --set positions=... (default: the preset's)",
+    )
     add(
         "--table",
         choices=(*TABLES, "none"),
         default="baselines",
-        help="other models to train and compare with (default: baselines); --resume continues an interrupted table",
+        help="also train these other models and compare them in a table (default: baselines); --resume continues an "
+        "interrupted table",
         uses=("train", "resume"),
     )
     add(
         "--augment",
         nargs=2,
         metavar=("FORTH", "BACK"),
-        help="augment the training text by back-translation: FORTH is a run of translate_en_fr.py, BACK one made with "
-        "--reverse",
+        help="augment the training text by back-translation: FORTH is the folder of a translate_en_fr.py run, and BACK "
+        "is the folder of one trained with --reverse",
     )
     add(
         "--augment-share",
@@ -86,7 +91,7 @@ def parse_arguments() -> Any:
     )
     add(
         "--remove-special", action="store_true",
-        help="remove characters outside the alphabet, as the report does, instead of transliterating them",
+        help="remove characters outside the alphabet, as in the report, instead of transliterating them",
     )  # fmt: skip
     both = ("train", "checkpoint")
     add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)

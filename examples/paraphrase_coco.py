@@ -57,14 +57,15 @@ def parse_arguments() -> Any:
     add = parser.group("this report", "train", "resume")
     add(
         "--every-pair", action="store_true", uses=("train",),
-        help="train on all ordered pairs of a picture's captions, 20 of five, not on each caption and the next",
+        help="train on every ordered pair of a picture's captions (20 pairs for five captions), instead of pairing "
+        "each caption with the next one only",
     )  # fmt: skip
     add(
         "--table",
         choices=("memory", "none"),
         default="none",
-        help="memory: also measure the memory of a training step with and without --precision fp16; takes minutes, as "
-        "CPUs are slow in half precision (default: none)",
+        help="memory: also measure the memory of a training step with and without --precision fp16; this takes "
+        "minutes, because CPUs are slow in half precision (default: none)",
     )
     return parse_example(parser)
 

@@ -65,8 +65,8 @@ def parse_arguments() -> Any:
         "--table",
         choices=(*ABLATIONS, "attention", "none"),
         default="none",
-        help="additional table: other sizes of the model (heads, layers), or how often its heads attend to the copied "
-        "word (attention) (default: none)",
+        help="make an additional table: heads and layers train models of other sizes, attention measures how often the "
+        "heads attend to the copied word (default: none)",
     )
     return parse_example(parser)
 

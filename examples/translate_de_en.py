@@ -47,12 +47,17 @@ def parse_arguments() -> Any:
     )
     add = parser.group("this report", "train")
     add("--reverse", action="store_true", help="translate English into German instead")
-    add("--clean", action="store_true", help="drop unusable training pairs and report how many, by reason")
+    add(
+        "--clean",
+        action="store_true",
+        help="remove unusable training pairs, and print how many were removed for each reason",
+    )
     add(
         "--back-translate",
         nargs=2,
         metavar=("RUN", "FILE"),
-        help="back-translation: train also on the English lines of FILE, translated by RUN (made with --reverse)",
+        help="augment the training pairs by back-translation: RUN is the folder of a run trained with --reverse, which "
+        "translates the English lines of FILE into German",
     )
     return parse_example(parser)
 

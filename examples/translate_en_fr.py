@@ -52,11 +52,20 @@ def parse_arguments() -> Any:
     )
     add = parser.group("this report", "train")
     add("--reverse", action="store_true", help="translate French into English instead")
-    add("--keep-long", action="store_true", help="train on sentences of every length and test on them, in one test set")
-    add("--positions", choices=POSITIONS, help="position encoding, same as --set positions=... (default: the preset's)")
+    add(
+        "--keep-long",
+        action="store_true",
+        help="keep sentences of every length, in training and in the single test set",
+    )
+    add(
+        "--positions",
+        choices=POSITIONS,
+        help="position encoding, the same as --set positions=... (default: the preset's)",
+    )
     add(
         "--table", choices=("positions", "none"), uses=("train", "resume"),
-        help="positions: also train a model with each other position encoding (default: positions for embedded data)",
+        help="positions: also train one model with each of the other position encodings, and compare them in a table "
+        "(default: positions for embedded data, otherwise none)",
     )  # fmt: skip
     return parse_example(parser)
 

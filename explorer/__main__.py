@@ -25,16 +25,17 @@ def main() -> None:
         type=model_path,
         nargs="?",
         metavar="RUN",
-        help="folder to show (default: tatoeba-de-en, the model that comes with handloom)",
+        help="folder of the run to show (default: tatoeba-de-en, the model that comes with handloom)",
     )
     parser.add_argument("--train", action="store_true", help="train a small translator and show its training")
     parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free one)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address, don't open a browser")
+    parser.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
     parser.add_argument(
         "--view",
         default="",
         metavar="STATE",
-        help="open the page at this view, or at a state of it as the address shows it: head, 'head?head=2&row=4'",
+        help="view to open the page at, for example head; to restore a state of the view, copy the end of the page's "
+        "address, for example 'head?head=2&row=4'",
     )
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the page and the model to FOLDER and exit")
     arguments = parser.parse_args()

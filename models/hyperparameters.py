@@ -53,15 +53,15 @@ class Preset:
     """
 
     vocab_size: Count = setting(help="maximum vocabulary size, in tokens")
-    d_model: Size = setting(help="model width: features per token")
-    nhead: Size = setting(help="attention heads per layer")
-    layers: Depth = setting(help="layers per stack; an encoder-decoder has this many in each")
-    dim_feedforward: Size = setting(help="hidden features of the feed-forward network")
+    d_model: Size = setting(help="model width: number of features per token")
+    nhead: Size = setting(help="number of attention heads per layer")
+    layers: Depth = setting(help="number of layers; an encoder-decoder has this many in the encoder and in the decoder")
+    dim_feedforward: Size = setting(help="number of hidden features of the feed-forward network")
     dropout: Fraction = setting(help="dropout probability")
-    norm_first: bool = setting(False, help="pre-norm: normalise the input of each sublayer, not its output")
+    norm_first: bool = setting(False, help="pre-norm: normalise the input of each sublayer instead of its output")
     activation: Activation = setting("relu", help="activation function of the feed-forward network")
     norm: Annotated[str, Choices(NORMS)] = setting(
-        "layer", help="normalisation; layer_std divides by (standard deviation + eps)"
+        "layer", help="kind of normalisation; layer_std divides by (standard deviation + eps)"
     )
     bias: Annotated[str, Choices(tuple(BIASES))] = setting(
         "all", help="which projections of a Transformer layer have biases"
@@ -69,28 +69,32 @@ class Preset:
     positions: Positions = setting("sinusoidal", help="position encoding")
     pattern: Pattern = setting("full", help="self-attention pattern: full, or sparse with a window or stride of SIZE")
     label_smoothing: Fraction = setting(
-        0.0, help="label smoothing: target probability spread over the whole vocabulary"
+        0.0, help="label smoothing: part of the target probability that is spread evenly over the vocabulary"
     )
 
     steps: Count | None = setting(None, help="number of parameter updates", flag=Flag(preset=True, resumes=True))
     optimizer: Literal["adam", "adamw", "sgd"] = setting(
-        "adam", help="optimizer; sgd uses momentum 0.9, adamw a weight decay of 0.01 by default", flag=Flag(preset=True)
+        "adam",
+        help="optimizer; sgd uses a momentum of 0.9, and adamw uses a weight decay of 0.01 unless another is given",
+        flag=Flag(preset=True),
     )
     schedule: Schedule = setting("noam", help="learning-rate schedule", flag=Flag(preset=True))
-    lr: Rate | None = setting(None, help="peak learning rate of the schedules except noam", flag=Flag(preset=True))
-    lr_factor: Rate = setting(1.0, help="factor of the learning rate in the noam schedule")
-    warmup: Whole = setting(0, help="warm-up: steps over which the learning rate rises to its peak")
+    lr: Rate | None = setting(None, help="peak learning rate of all schedules except noam", flag=Flag(preset=True))
+    lr_factor: Rate = setting(1.0, help="factor that multiplies the learning rate of the noam schedule")
+    warmup: Whole = setting(0, help="warm-up: number of steps in which the learning rate rises to its peak")
     betas: Betas = setting((0.9, 0.98), help="decay rates of Adam's two moments")
     eps: Rate = setting(1e-9, help="term added to Adam's denominator for numerical stability")
     weight_decay: NotNegative | None = setting(
         None,
-        help="decoupled weight decay, applied to matrices only; none for the optimizer's own",
+        help="decoupled weight decay, applied to matrices only; none uses the optimizer's default",
         flag=Flag(preset=True),
     )
     clip_norm: Rate | None = setting(
-        1.0, help="maximum gradient norm; larger gradients are scaled down; none for no clipping"
+        1.0, help="maximum gradient norm: larger gradients are scaled down to this norm; none turns clipping off"
     )
-    accumulate: Count = setting(1, help="batches accumulated per update", flag=Flag("K", times=True))
+    accumulate: Count = setting(
+        1, help="number of batches whose gradients are accumulated per update", flag=Flag("K", times=True)
+    )
     precision: Literal["fp32", "fp16"] = setting(
         "fp32",
         help="precision of the forward and backward passes; fp16 keeps float32 weights and uses loss scaling",
@@ -105,7 +109,9 @@ class Preset:
         flag=Flag("DECAY"),
     )
     average: Whole = setting(
-        1, help="average the weights of this many last validations at the end; kept only if it validates better"
+        1,
+        help="at the end, average the weights of this many last validations, and keep the average only if it validates "
+        "better",
     )
     patience: Count | None = setting(
         None, help="early stopping: stop after N validations without improvement", flag=Flag("N", preset=True)
@@ -121,15 +127,17 @@ class Preset:
     )
     prefetch: Whole = setting(0, help="prepare N batches ahead in a background thread", flag=Flag("N"))
     checkpoint_activations: bool = setting(
-        False, help="save memory: recompute activations in the backward pass", flag=Flag()
+        False, help="save memory: do not store activations, but recompute them in the backward pass", flag=Flag()
     )
     graphs: bool = setting(False, help="on a GPU: launch each pass and each update as one CUDA graph", flag=Flag())
     deterministic: bool = setting(
-        False, help="on a GPU: sum in a fixed order, so that runs are bit-identical", flag=Flag()
+        False, help="on a GPU: compute sums in a fixed order, so that repeated runs are bit-identical", flag=Flag()
     )
 
-    validate_every: Count | None = setting(None, help="steps between validations; none for once per epoch")
-    log_every: Count = setting(20, help="steps between rows of the log", flag=Flag("N"))
+    validate_every: Count | None = setting(
+        None, help="number of steps between validations; none validates once per epoch"
+    )
+    log_every: Count = setting(20, help="number of steps between rows of the log", flag=Flag("N"))
     gradient_norms: bool = setting(False, help="log the gradient norm of each layer", flag=Flag())
     keep: Count = setting(2, help="number of latest checkpoints to keep", flag=Flag("N"))
 
@@ -147,20 +155,22 @@ class Preset:
 class TranslationPreset(Preset):
     """A run of an encoder-decoder."""
 
-    tokens_per_batch: Count = setting(help="maximum source or target tokens per batch, including padding")
-    pairs_per_batch: Count | None = setting(None, help="maximum pairs per batch; none for the token limit alone")
+    tokens_per_batch: Count = setting(help="maximum number of source or target tokens per batch, including padding")
+    pairs_per_batch: Count | None = setting(
+        None, help="maximum number of pairs per batch; none leaves only the limit on tokens"
+    )
     steps: Count = dataclasses.field()
-    tied: bool = setting(True, help="tie the source embedding, target embedding and output layer")
+    tied: bool = setting(True, help="share one weight among source embedding, target embedding and output layer")
     copy: bool = setting(False, help="pointer-generator: the decoder can copy tokens from the source")
     title_case: bool = setting(False, help="convert sources to Title Case, the case of headlines")
     coverage_loss: NotNegative = setting(
         0.0, help="weight of the coverage loss, which penalises copying a token twice; needs copy"
     )
-    max_length: Length = setting(128, help="maximum length of a text in tokens; longer texts are left out")
+    max_length: Length = setting(128, help="maximum length of a text in tokens; longer texts are skipped")
     label_smoothing: Fraction = 0.1
     validate_every: Count = 200
     average: Whole = 5
-    test_size: Count | None = setting(None, help="number of test texts to evaluate; none for all")
+    test_size: Count | None = setting(None, help="number of test texts to evaluate; none evaluates all of them")
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
         """The model for a vocabulary of `vocab_size` tokens, which may be smaller than the preset's."""
@@ -183,25 +193,28 @@ class LanguageModelPreset(Preset):
     """A run of a language model, by default with AdamW's decay, a warm-up and half a cosine."""
 
     vocab_size: Count = 2000  # of BPE; characters are as many as the text has
-    head_dim: Size = setting(help="features per attention head")
+    head_dim: Size = setting(help="number of features per attention head")
     length: Length = setting(help="context length in tokens")
-    batch_size: Count = setting(help="windows per batch")
+    batch_size: Count = setting(help="number of text windows per batch")
     steps: Count = dataclasses.field()
     norm_first: bool = True
     activation: Activation = "gelu"
     positions: Positions = "learned"
-    tied: bool = setting(False, help="tie the embedding and the output layer")
+    tied: bool = setting(False, help="share one weight between the embedding and the output layer")
     schedule: Schedule = "cosine"
     betas: Betas = (0.9, 0.99)
     eps: Rate = 1e-8
     weight_decay: NotNegative | None = 0.1
     recurrent_size: Size = setting(256, help="hidden size of the recurrent baselines")
-    recurrent_embedding: bool = setting(True, help="the recurrent baselines use embeddings, not one-hot vectors")
+    recurrent_embedding: bool = setting(
+        True, help="use embeddings instead of one-hot vectors in the recurrent baselines"
+    )
     recurrent_steps: Count = setting(500, help="number of updates of the recurrent baselines")
     recurrent_lr: Rate = setting(2e-3, help="peak learning rate of the recurrent baselines")
     validate_every: Count = 250
     valid_tokens: Count = setting(
-        40_000, help="validation tokens used during training; the final figures use the whole validation text"
+        40_000,
+        help="number of validation tokens during training; the final evaluation uses the whole validation text",
     )
 
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
@@ -224,21 +237,21 @@ class LanguageModelPreset(Preset):
 class ClassifierPreset(Preset):
     """A run of a classifier, by default with Adam at a constant rate; one validation an epoch."""
 
-    batch_size: Count = setting(help="texts per batch")
+    batch_size: Count = setting(help="number of texts per batch")
     epochs: Count = setting(help="number of passes over the training data, unless steps are given")
     max_length: Length = setting(64, help="maximum length of a text in tokens; longer texts are truncated")
-    bos: bool = setting(True, help="begin each text with <bos>; without it the first token is the first word")
-    min_frequency: Count = setting(1, help="minimum occurrences of a word in the vocabulary")
+    bos: bool = setting(True, help="begin each text with the token <bos>; otherwise the first token is the first word")
+    min_frequency: Count = setting(1, help="how often a word must occur to be in the vocabulary")
     pooling: Annotated[str, Choices(POOLINGS)] = setting(
-        "first", help="pooling: the first token, or the mean or maximum over all tokens"
+        "first", help="pooling: use the features of the first token, or their mean or maximum over all tokens"
     )
-    token_dropout: Fraction = setting(0.0, help="probability of zeroing a whole token embedding in training")
+    token_dropout: Fraction = setting(0.0, help="probability of setting a token's whole embedding to zero in training")
     schedule: Schedule = "constant"
     betas: Betas = (0.9, 0.999)
     eps: Rate = 1e-8
     monitor: Metric = "valid_accuracy"
     patience: Count | None = 3
-    weighted: bool = setting(True, help="weight each class by its inverse frequency, capped at 10")
+    weighted: bool = setting(True, help="weight each class in the loss by its inverse frequency, at most 10")
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
         """The model for this number of words and classes."""

@@ -140,9 +140,9 @@ def main() -> None:
         usage="python -m handloom.train.sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",
     )
     parser.add_argument("--out", type=path, required=True, help="folder for the cells, table.md and comparison.png")
-    grid = "an option and its values, separated by commas; set.X means --set X; repeat for more options"
+    grid = "an option and its values, separated by commas; set.X means --set X; repeat --grid for more options"
     parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
-    single = "change one option at a time: a cell for each value, and one without change; repeatable"
+    single = "change one option at a time: one cell for each value, and one cell without a change; can be repeated"
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE,...", help=single)
     parser.add_argument("script", nargs="+", help="script to run, followed by the options that all cells share")
     arguments = parser.parse_args()

@@ -47,7 +47,7 @@ def add_training_options(
     add("--data", default="embedded", help=data)
     add("--preset", choices=presets, default=preset, help=f"sizes of the model and the run (default: {preset})")
     add("--out", type=path, metavar="RUN", help="folder of the new run (default: a new folder in runs/)")
-    add("--overwrite", action="store_true", help="if --out already holds a run, rename it to RUN.old-1 first")
+    add("--overwrite", action="store_true", help="if --out already contains a run, rename that run to RUN.old-1 first")
     add(
         "--seed", type=whole, default=0, help="random seed (default: 0)",
         uses=("train", "checkpoint") if draws else ("train",),
@@ -60,7 +60,13 @@ def add_training_options(
         metavar="RUN",
         uses=("resume",),
     )
-    add("--stop-at", type=positive, metavar="STEP", help="save and stop after update STEP, as Ctrl-C does", uses=go_on)
+    add(
+        "--stop-at",
+        type=positive,
+        metavar="STEP",
+        help="save the run and stop after update STEP, as Ctrl-C does",
+        uses=go_on,
+    )
 
 
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:

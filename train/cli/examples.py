@@ -60,7 +60,7 @@ def example_parser(
         "--explore",
         action="store_true",
         uses=("train", "resume", "checkpoint"),
-        help="open the run in the browser, during training or with --checkpoint; needs the extra `explorer`",
+        help="show the run in the browser, during training or with --checkpoint; this needs the extra `explorer`",
     )
     add(
         "texts",

@@ -14,7 +14,7 @@ def main() -> None:
         description="Save a trained model in the format of Hugging Face transformers: config.json, model.safetensors, "
         "generation_config.json and the tokenizer's files. docs/pretrained.md lists the supported models.",
     )
-    parser.add_argument("model", metavar="MODEL", help="a run's folder, or a model that comes with handloom")
+    parser.add_argument("model", metavar="MODEL", help="folder of a run, or name of a model that comes with handloom")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="new or empty folder to write to")
     arguments = parser.parse_args()
     print(export(arguments.model, arguments.folder))

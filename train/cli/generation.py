@@ -49,38 +49,63 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     search: tuple[Use, ...] = ("train", "checkpoint") if translates else alone
     unless = "1 for greedy search" if translates else "1 for sampling"
     add("--beam", type=_WIDTH, default=beam, help=f"beam width; {unless} (default: {beam})", uses=search)
-    add("--nbest", type=_WIDTH, default=1, metavar="N", help="show the N best, with scores (default: 1)", uses=alone)
+    add(
+        "--nbest",
+        type=_WIDTH,
+        default=1,
+        metavar="N",
+        help="show the N best outputs, with their scores (default: 1)",
+        uses=alone,
+    )
     add(
         "--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", uses=search,
-        help="length normalisation of beam search: higher favours longer outputs, 0 turns it off (default: 1)",
+        help="exponent of the length normalisation of beam search: a higher value favours longer outputs, 0 turns it "
+        "off (default: 1)",
     )  # fmt: skip
     if translates:
-        coverage = "beam search: penalise outputs that leave parts of the source unattended (default: 0)"
+        coverage = (
+            "weight of the penalty in beam search on outputs that do not attend to all of the source (default: 0)"
+        )
         add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=coverage)
-        add("--sample", action="store_true", help="sample instead of searching; see --temperature, --top-k and --top-p")
-        alike = "sample N texts and choose the one most similar to the others (minimum Bayes risk)"
+        add(
+            "--sample",
+            action="store_true",
+            help="sample outputs instead of using beam search; see --temperature, --top-k and --top-p",
+        )
+        alike = "sample N outputs and choose the one that is most similar to the others (minimum Bayes risk)"
         add("--consensus", type=_WIDTH, default=0, metavar="N", help=alike)
         add("--min-length", type=_AT_MOST, default=0, metavar="N", help="minimum output length in tokens (default: 0)")
-        add("--max-length", type=positive, metavar="N", help="maximum output length (default: by the input's)")
+        add(
+            "--max-length",
+            type=positive,
+            metavar="N",
+            help="maximum output length in tokens (default: depends on the input)",
+        )
         look = "show the cross-attention of each output as text"
         add("--show-attention", action="store_true", help=look, uses=alone)
-        add("--attention-pictures", metavar="FOLDER", help="save attention maps of all heads in FOLDER", uses=alone)
+        add("--attention-pictures", metavar="FOLDER", help="save the attention maps of all heads in FOLDER", uses=alone)
     add(
         "--temperature",
         type=OfKind(NotNegative),
         default=temperature,
-        help=f"sampling temperature: lower is less random, 0 is greedy (default: {temperature:g})",
+        help=f"sampling temperature: a lower value is less random, 0 is greedy search (default: {temperature:g})",
     )
     add("--top-k", type=_AT_MOST, default=0, metavar="K", help="sample from the K most likely tokens (default: 0, all)")
-    add("--top-p", type=share, default=1.0, metavar="P", help="nucleus sampling: total probability P (default: 1)")
-    repetition = "penalty on tokens already generated; 1 turns it off (default: 1)"
+    add(
+        "--top-p",
+        type=share,
+        default=1.0,
+        metavar="P",
+        help="nucleus sampling: sample from the most likely tokens of total probability P (default: 1)",
+    )
+    repetition = "penalty on tokens that have already been generated; 1 turns it off (default: 1)"
     add("--repetition-penalty", type=OfKind(Repetition), default=1.0, metavar="R", help=repetition)
     add(
         "--no-repeat-ngram",
         type=_AT_MOST,
         default=0,
         metavar="N",
-        help="never repeat N consecutive tokens (default: 0, off)",
+        help="never generate the same N consecutive tokens twice (default: 0, off)",
     )
 
 

@@ -40,7 +40,7 @@ def add_preset_options(
         default=[],
         metavar="NAME=VALUE",
         help="change a value of the preset, such as norm_first=true, activation=swiglu, positions=relative, "
-        "pattern=local:16 or label_smoothing=0.1; all names are listed below",
+        "pattern=local:16 or label_smoothing=0.1; all names are listed below; repeat the option for more values",
     )
     kinds, defaults = field_kinds(preset), {field.name: field.default for field in dataclasses.fields(preset)}
     for name, (words, flag) in settings(preset).items():
@@ -60,7 +60,12 @@ def add_preset_options(
             words, shown = f"{words}, as a multiple of the preset's", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
         add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
-    add("--teacher", type=model_path, metavar="RUN", help="knowledge distillation: also learn from this run's model")
+    add(
+        "--teacher",
+        type=model_path,
+        metavar="RUN",
+        help="knowledge distillation: also learn from the model of this run",
+    )
     add(
         "--init",
         type=model_path,
@@ -181,4 +186,3 @@ def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
 def _default(flag: Flag, default: Any) -> Any:
     """The default of an option that was not given."""
     return None if flag.preset else default
-

@@ -142,8 +142,9 @@ def test_help_is_made_of_the_fields() -> None:
     add_preset_options(parser, ClassifierPreset)
     told = " ".join(parser.format_help().split())
     assert "--patience N early stopping: stop after N validations without improvement (default: the preset's)" in told
-    assert "--accumulate K batches accumulated per update, as a multiple of the preset's (default: 1)" in told
-    assert "min_frequency minimum occurrences of a word in the vocabulary; a whole number from 1 to" in told
+    accumulate = "--accumulate K number of batches whose gradients are accumulated per update, as a multiple of"
+    assert f"{accumulate} the preset's (default: 1)" in told
+    assert "min_frequency how often a word must occur to be in the vocabulary; a whole number from 1 to" in told
     assert all(name in told for name in field_kinds(ClassifierPreset))
 
 
