@@ -1,4 +1,4 @@
-"""Typical mistakes as small changes of an exercise's solution, so that what is wrong stands beside what is said of it.
+"""Typical mistakes as small changes of an exercise's solution, so that each mistake is next to the message about it.
 
 The scores are not divided by sqrt(d), so the weights are too sharp.
 - / np.sqrt(q.shape[1])

@@ -49,7 +49,7 @@ class Chapter:
 
     @cached_property
     def text(self) -> str:
-        """As it is written, with roles for links: see `with_links`."""
+        """The text as it is written, with roles for links: see `with_links`."""
         return (FOLDER / f"{self.stem}.md").read_text(encoding="utf-8")
 
     @property
@@ -59,12 +59,12 @@ class Chapter:
 
     @property
     def minutes(self) -> int:
-        """To read it."""
+        """Minutes to read the chapter."""
         return max(1, round(len(self.text.split()) / WORDS_A_MINUTE))
 
     @property
     def hours(self) -> float:
-        """To read it and to solve it, an estimate."""
+        """Estimated hours to read the chapter and to solve its exercises."""
         return (2 * self.minutes + 10 * len(self.exercises) + self.lines / 2) / 60
 
     @cached_property
@@ -77,12 +77,12 @@ class Chapter:
 
     @property
     def stub(self) -> str:
-        """The learner's file as it is given."""
+        """The learner's file before anything is written in it."""
         return self._stub[0]
 
     @property
     def messages(self) -> list[str]:
-        """What the stubs say."""
+        """The messages of the stubs."""
         return self._stub[1]
 
     @property
@@ -125,7 +125,7 @@ class Chapter:
 
 @cache
 def chapters() -> list[Chapter]:
-    """All there are, in order."""
+    """All chapters, in order."""
     return [Chapter(path.stem) for path in sorted(FOLDER.glob("c[0-9][0-9]_*.md"))]
 
 

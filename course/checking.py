@@ -55,7 +55,7 @@ def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
         return Report(chapter, {"": Verdict("error", text)})
     with tempfile.TemporaryDirectory() as folder:
         results, complaint = Path(folder) / "results", Path(folder) / "complaint"
-        # -P: what lies in the folder in which the command was typed does not stand in for Python's own modules.
+        # -P: files in the current folder do not replace modules of the standard library.
         command = [sys.executable, "-P", "-m", f"{__package__}.trial", str(chapter.number), str(path.resolve())]
         one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         with complaint.open("wb") as stream:  # no pipe: a process that the file starts would keep it open
@@ -160,7 +160,7 @@ def _how_it_ended(code: int | None, wait: float) -> str:
 
 
 def show(report: Report, folder: Folder) -> None:
-    """Print what came of a chapter, and where to go on."""
+    """Print the result of checking a chapter, and where to go on."""
     chapter = report.chapter
     names = [exercise.name for exercise in chapter.exercises]
     print(f"\nChapter {chapter.number}: {chapter.title}   {bar(len(report.passed), len(names))}")

@@ -1,4 +1,4 @@
-"""Draw the pictures of the chapters anew: python -m handloom.course.draw [CHAPTER ...]"""
+"""Redraw the pictures of the chapters: python -m handloom.course.draw [CHAPTER ...]"""
 
 from __future__ import annotations
 

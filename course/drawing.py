@@ -1,6 +1,6 @@
-"""What the pictures of the chapters have in common: colours, panels, arrows; no display, no global state.
+"""What the pictures of the chapters have in common: colours, panels and arrows, without a display or global state.
 
-python -m handloom.course.draw 1        draws those of chapter 1 anew, into chapters/images
+python -m handloom.course.draw 1        redraws the pictures of chapter 1 in chapters/images
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def empty(axes: Any, width: float, height: float, title: str = "") -> Any:
 def box(
     axes: Any, x: float, y: float, text: str, *, width: float = 1.2, height: float = 0.6, colour: str = BLUE
 ) -> None:
-    """A rounded box around the point (x, y) with a text in it; lines of it apart by a line end."""
+    """A rounded box around the point (x, y) that contains a text; a line break in the text begins a new line."""
     from matplotlib.patches import FancyBboxPatch
 
     corner = (x - width / 2, y - height / 2)

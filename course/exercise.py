@@ -25,12 +25,12 @@ Results = Mapping[str, Any] | Raised
 
 
 class Wrong(Exception):  # noqa: N818 - as the verdict
-    """Raised by a probe: the text says to the learner what is wrong with a result, so that it can't be compared."""
+    """Raised by a probe if a result can't be compared: the text says what is wrong with it."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A typical wrong answer, and the message that helps just then."""
+    """A typical wrong answer, and the message that helps with it."""
 
     answer: Any
     message: str
@@ -42,16 +42,16 @@ class Exercise:
 
     Attributes:
         solution: the chapter's own answer.
-        probe: gives, for an answer, its results by name: arrays, numbers, texts, lists. Called with the learner's, with
-            `real` and with each mistake. It makes its inputs anew each time and always the same. The names are shown
-            ("the gradient of x"), in this order; what is easier to get right comes first.
-        real: what handloom has for it, with the same signature.
-        source: what does it in handloom, as "autograd.ops.softmax.Softmax.backward".
+        probe: returns, for an answer, its results by name: arrays, numbers, texts, lists. It is called with the
+            learner's answer, with `real` and with each mistake, and creates the same inputs each time. The names are
+            shown ("the gradient of x"), in this order; results that are easier to get right come first.
+        real: handloom's implementation, with the same signature.
+        source: where handloom implements it, for example "autograd.ops.softmax.Softmax.backward".
         hints: three: a question; a number or a picture; code. The solution comes after them.
         changes: the mistakes that are a small change of the solution, as `changed` reads them.
-        rtol: the relative difference that is rounding.
+        rtol: the relative difference that counts as rounding.
         mistakes: at least three.
-        others: right answers that are written differently; the tests hold that they pass.
+        others: right answers that are written differently; the tests check that they pass.
     """
 
     solution: Any
@@ -105,7 +105,7 @@ def need(value: Any, kind: Any, what: str) -> Any:
 
 
 def results(exercise: Exercise, answer: Any, file: str = "") -> Results:
-    """What the probe finds of an answer, or what was raised meanwhile. NumPy's warnings are not shown."""
+    """The results of the probe for an answer, or the exception that was raised. NumPy's warnings are not shown."""
     return _read(_told(exercise.probe, answer, file))
 
 
@@ -127,7 +127,7 @@ def _read(told: Mapping[str, Any]) -> Results:
 
 @cache
 def known(probe: Any, answer: Any) -> Results:
-    """What is found of `real` or of a mistake, which is always the same."""
+    """The results of `real` or of a mistake, which are always the same."""
     return _read(_told(probe, answer))
 
 
@@ -170,7 +170,7 @@ def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
 
 
 def failed(told: Mapping[str, Any]) -> Verdict:
-    """A verdict that the process of the file gives itself; it can't be "passed"."""
+    """A verdict that the learner's process gives itself; it can't be "passed"."""
     if told["state"] not in ("wrong", "missing", "error"):
         raise ValueError(told["state"])
     return Verdict(told["state"], str(told["text"]))
@@ -188,8 +188,9 @@ def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float
 def _begins_as(
     mistake: Mistake, exercise: Exercise, found: Mapping[str, Any], first: str, right: Mapping[str, Any]
 ) -> bool:
-    """Whether a mistake's first wrong result is the same one with the same numbers: at least two, so that it is no
-    chance."""
+    """Whether a mistake's first wrong result is the same one with the same numbers. There must be at least two numbers,
+    so that it is no coincidence.
+    """
     its = known(exercise.probe, mistake.answer)
     if isinstance(its, Raised) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
         return False
@@ -213,7 +214,7 @@ def same(found: Results, other: Results, rtol: float) -> bool:
 
 
 def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str | None:
-    """In words the first result that is not as it should be, and which are right; None if all are."""
+    """Describe the first wrong result and name the right ones; None if all results are right."""
     problems = {name: difference(found[name], right[name], rtol) for name in right}
     wrong = [name for name, problem in problems.items() if problem]
     if not wrong:
@@ -227,7 +228,7 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -
 
 
 def _unlike(name: str, answer: Any, solution: Any) -> str:
-    """How an answer can't be called as the checks do; empty if it can."""
+    """Why an answer can't be called in the way of the checks; empty if it can."""
     kind = "class" if inspect.isclass(solution) else "function"
     if not callable(answer) or inspect.isclass(answer) != inspect.isclass(solution):
         what = "class" if inspect.isclass(answer) else type(answer).__name__
@@ -250,17 +251,17 @@ def _required(function: Any) -> int:
 
 _ADVICE = {
     RecursionError: "It calls itself without an end.",
-    NameError: "Is the name spelt right, and is what it stands for made above?",
+    NameError: "Is the name spelt right, and is its variable or function defined above?",
     AttributeError: "What is the object just there? `print(type(...))` in your file shows it.",
     IndexError: "Print the index and the shape, or the length, just before that line.",
     ZeroDivisionError: "Which input makes it zero?",
     MemoryError: "Does something grow in a loop without an end?",
-    EOFError: "Nobody can type while it is checked: do without input().",
+    EOFError: "There is no keyboard input during a check: do without input().",
 }
 
 
 def describe(error: BaseException, file: str) -> str:
-    """An error in one paragraph: what, where in the learner's file, and what may help."""
+    """Describe an error in one paragraph: what it is, where it is in the learner's file, and what may help."""
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename == file:

@@ -15,7 +15,7 @@ PROGRESS = "progress.json"
 
 
 class Folder:
-    """What `start` made in `path`. Raises InputError if there is no course in it."""
+    """The folder that `start` made at `path`. Raises InputError if there is no course in it."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -29,7 +29,7 @@ class Folder:
             raise InputError(f"{path / PROGRESS} is damaged. Delete it, then: python -m handloom.course start {path}")
 
     def file(self, chapter: Chapter) -> Path:
-        """The one that the learner writes in."""
+        """The file that the learner writes in."""
         return self.path / f"{chapter.stem}.py"
 
     def passed(self, chapter: Chapter) -> list[str]:
@@ -49,7 +49,7 @@ class Folder:
         self._save()
 
     def next_hint(self, chapter: Chapter, exercise: str) -> int:
-        """How many hints are to be shown now: one more each time."""
+        """The number of hints to show now: one more each time."""
         key = f"{chapter.stem}.{exercise}"
         count = self.progress["hints"][key] = min(self.progress["hints"].get(key, 0) + 1, 4)
         self._save()
@@ -103,7 +103,7 @@ def start(path: Path) -> tuple[list[str], list[str]]:
 
 
 def files() -> dict[str, bytes]:
-    """All that a learner is given, by the path in the folder."""
+    """All files that a learner is given, by their path in the folder."""
     found: dict[str, Any] = {"README.md": introduction()}
     for chapter in chapters():
         found[f"{chapter.stem}.md"] = with_links(chapter.text)

@@ -14,7 +14,7 @@ from .folder import Folder
 
 
 def own(stem: str, *names: str) -> list[Any]:
-    """Things of the learner's file of the chapter `stem`, as c10_learn; say which.
+    """Return functions and classes of the learner's file of the chapter `stem`, such as c10_learn, and print which.
 
     They are the learner's if the exercises among them passed when the file was last checked, and the course's solution
     if not. The solutions themselves build upon solutions.

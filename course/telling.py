@@ -1,4 +1,4 @@
-"""What a learner's answer gave, as JSON: the process that runs the file tells it, and the one that judges reads it."""
+"""The results of a learner's answer as JSON: the process that runs the file writes them, the judging one reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .comparing import brief
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception: the name of its class, its text, and what is said of it to the learner."""
+    """An exception: the name of its class, its text, and the message for the learner."""
 
     kind: str
     text: str

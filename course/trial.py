@@ -28,7 +28,7 @@ HEARD = 2000  # characters of what the file prints
 
 
 class Bounded(io.StringIO):
-    """Keeps the beginning of what is written to it."""
+    """A stream that keeps the beginning of the text that is written to it."""
 
     def write(self, text: str) -> int:
         super().write(text[: max(0, HEARD - self.tell())])

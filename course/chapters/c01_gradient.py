@@ -72,7 +72,8 @@ MULTIPLY = Exercise(
         this product, times each derivative.
         - (g * y.data, g * x.data)
         + (y.data, x.data)
-        g is a number, and x and y are Scalars, which can't be multiplied by `*`: their numbers are x.data and y.data.
+        g is a number, and x and y are Scalars, which can't be multiplied with `*`. Multiply their numbers, x.data and
+        y.data.
         - (g * y.data, g * x.data)
         + (g * y, g * x)
     """,
@@ -122,14 +123,14 @@ TANH = Exercise(
         "y = math.tanh(x.data); return Scalar(y, (x,), lambda g: (g * (1 - y * y),)). Value and rule both need y.",
     ),
     changes="""
-        The rule has x squared in it where the square of the result belongs: 1 - y², with y = tanh(x). At x = 2.5 yours
-        gives a slope of -5.25, and the curve never falls.
+        The rule squares x instead of the result: the slope is 1 - y², with y = tanh(x). At x = 2.5 yours gives a slope
+        of -5.25, and the curve never falls.
         - 1 - y * y
         + 1 - x.data**2
         The derivative is right, but it is not multiplied by g, which is what has arrived from the end.
         - g * (1 - y * y)
         + 1 - y * y
-        1 - y is not it: at x = -1.3 that is a slope of 1.86, steeper than at 0. The text has y squared.
+        1 - y is not the slope: at x = -1.3 it would be 1.86, steeper than at 0. The formula in the text has y squared.
         - 1 - y * y
         + 1 - y
         The number is right, but a rule returns a tuple, one share for each input: (g * ...,) with a comma.
@@ -219,25 +220,26 @@ BACKWARD = Exercise(
     real_backward,
     source="autograd.engine_to_study.Value.backward",
     hints=(
-        "When may a Scalar call its rule: when its first share has arrived, or when all have? And which Scalar is "
-        "it that nothing else can still reach?",
-        "In the picture the numbers of the Scalars grow from the inputs to y. A Scalar is older than all that is "
-        "made of it, so going from the largest `number` to the smallest, each has all of its shares. y has the "
-        "gradient 1.",
+        "When may a Scalar call its rule: when its first share has arrived, or when all shares have arrived? And which "
+        "Scalar can receive no further shares?",
+        "In the picture the numbers of the Scalars grow from the inputs to y. A Scalar is older than every Scalar that "
+        "was computed from it. If you go from the largest `number` to the smallest, each Scalar has received all its "
+        "shares when you reach it. y has the gradient 1.",
         "for scalar in sorted(found, key=lambda s: -s.number): for x, share in zip(scalar.inputs, "
-        "scalar.rule(scalar.grad)): x.grad += share. Before it, `found` is a set that you fill from a list of those "
-        "that wait to be looked at.",
+        "scalar.rule(scalar.grad)): x.grad += share. Before this loop, collect the Scalars in the set `found`, with a "
+        "list of those whose inputs you have not looked at yet.",
     ),
     changes="""
         A Scalar that is used twice gets two shares, and the second one overwrites the first: add to x.grad (+=), don't
         set it.
         - x.grad += share
         + x.grad = share
-        Nothing arrives anywhere: the walk begins with y, whose derivative by itself is 1. Who sets it?
+        No gradient arrives anywhere. The walk begins with y, whose derivative by itself is 1, but nothing sets y.grad
+        to 1.
         - y.grad += 1.0
         + pass
-        The order is turned round: the oldest come first here, when nothing has arrived for them yet. Begin with the
-        newest, the largest number.
+        The order is reversed: here the oldest Scalars come first, before anything has arrived for them. Begin with the
+        newest Scalar, which has the largest number.
         - -scalar.number
         + scalar.number
     """,
@@ -267,8 +269,8 @@ def nearest_first(y):
 
 @BACKWARD.wrong
 def hands_on_too_much(y, first=True):
-    """A Scalar that gets two shares hands on the first share twice: with the first call, and as part of the sum
-    with the second. Each rule should be called once, when all shares have arrived.
+    """A Scalar that gets two shares passes its first share on twice: in the first call, and as part of the sum in the
+    second call. Each rule should be called once, when all shares have arrived.
     """
     if first:
         y.grad = 1.0
@@ -279,8 +281,8 @@ def hands_on_too_much(y, first=True):
 
 @BACKWARD.wrong
 def each_begins_with_one(y):
-    """Each call sets the gradient of its own y to 1, and what had arrived there is lost. Only the y that the walk
-    begins with gets 1: a loop over all Scalars is simpler here than calls of itself.
+    """Each call sets the gradient of its own y to 1, so the shares that had arrived there are lost. Only the y that the
+    walk begins with gets 1. A loop over all Scalars is simpler here than recursion.
     """
     y.grad = 1.0
     for x, share in zip(y.inputs, y.rule(y.grad), strict=True):
@@ -290,8 +292,8 @@ def each_begins_with_one(y):
 
 @BACKWARD.wrong
 def along_every_path(y):
-    """The gradients are right, but every path from y is walked alone, and 40 doublings have 2^40 paths. Collect
-    the Scalars first; then call each rule once, the newest first.
+    """The gradients are right, but this walks every path from y separately, and 40 doublings have 2^40 paths. Collect
+    the Scalars first. Then call each rule once, beginning with the newest Scalar.
     """
 
     def hand(scalar, g):
@@ -304,8 +306,8 @@ def along_every_path(y):
 
 @BACKWARD.wrong
 def queued_for_each_share(y):
-    """A Scalar with two shares comes up twice here, and the second time hands on the first share once more. Take
-    each once, when all of its shares have arrived: the newest first.
+    """A Scalar with two shares is visited twice here, and the second visit passes the first share on again. Visit each
+    Scalar once, when all its shares have arrived: go from the newest to the oldest.
     """
     y.grad = 1.0
     waiting = [y]
@@ -318,7 +320,7 @@ def queued_for_each_share(y):
 
 @BACKWARD.right
 def after_all_that_use_it(y):
-    """In the order of a walk in depth, turned round, instead of that of the numbers."""
+    """In reversed order of a depth-first walk, instead of in the order of the numbers."""
     order = []
 
     def visit(scalar):

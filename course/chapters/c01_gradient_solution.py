@@ -31,16 +31,16 @@ def multiply(x, y):
 
 def tanh(x):
     """The hyperbolic tangent of a Scalar, as a Scalar; math.tanh gives the value."""
-    # your turn: The value is math.tanh(x.data). For the rule: which derivative does the text find, written with the
-    # value y itself? One input, so the rule returns a tuple of one: (something,).
+    # your turn: The value is math.tanh(x.data). For the rule: which derivative does the text find, written in terms of
+    # the value y itself? There is one input, so the rule returns a tuple with one element: (something,).
     y = math.tanh(x.data)
     return Scalar(y, (x,), lambda g: (g * (1 - y * y),))
 
 
 def backward(y):
-    """Add the derivative of y by each Scalar that it was made from to that Scalar's `grad`; y's own is 1."""
-    # your turn: Go through all that y was made from, the newest first. Each hands its gradient to its inputs by its
-    # rule. A Scalar that was used twice gets two shares.
+    """For each Scalar that y was made from, add the derivative of y to the Scalar's `grad`; for y itself it is 1."""
+    # your turn: Go through all Scalars that y was made from, beginning with the newest. Each passes gradients to its
+    # inputs by its rule. A Scalar that was used twice gets two shares.
     found, waiting = {y}, [y]
     while waiting:
         new = set(waiting.pop().inputs) - found

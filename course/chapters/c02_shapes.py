@@ -67,31 +67,32 @@ UNBROADCAST = Exercise(
         "nothing). Then g.sum(axis=tuple(i for i, size in enumerate(shape) if size == 1), keepdims=True).",
     ),
     changes="""
-        The axes that the operand did not have are summed, and that is right. But an axis of size 1 was copied as well:
-        (4, 1) to (4, 3).
+        It is right to sum the axes that the operand does not have. But an axis of size 1 was copied as well, as from
+        (4, 1) to (4, 3), and must be summed too.
         - g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
         + g
-        reshape only arranges numbers anew, and there must be as many before as after: (4, 3) can't become (4, 1) by it.
-        The axis of size 1 was copied too, and is to be summed.
+        reshape only rearranges numbers and keeps their count, so it can't turn (4, 3) into (4, 1). The axis of size 1
+        was copied too, so it must be summed.
         - g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
         + g.reshape(shape)
-        The axes of size 1 are summed, and that is right. But the operand can have fewer axes than g; those at the front
-        of g, which it does not have, are to be summed too.
+        It is right to sum the axes of size 1. But the operand can have fewer axes than g; the axes at the front of g
+        that the operand does not have must be summed too.
         - g = g.sum(axis=tuple(range(missing)))
         + pass
         - axis for axis
         + missing + axis for axis
-        The sums are right, but an axis of size 1 belongs to the operand, and its gradient needs it: keepdims=True in
-        that sum.
+        The sums are right, but an axis of size 1 belongs to the operand, so its gradient needs that axis too: use
+        keepdims=True in this sum.
         - , keepdims=True
         +
-        The sums are right, but the axes that the operand never had are still there, with size 1: for them no keepdims.
+        The sums are right, but the axes that the operand never had are still there, with size 1. Sum them without
+        keepdims.
         - g = g.sum(axis=tuple(range(missing)))
         + shape = (1,) * missing + tuple(shape)
-        This is the mean over the copies. Shares add up (chapter 1, two ways): it is the sum.
+        This is the mean over the copies. It should be the sum, because shares add up (chapter 1, two ways).
         - .sum(
         + .mean(
-        This takes the share of the first copy alone. Each copy has a share, and they add up.
+        This takes only the share of the first copy. Each copy has a share, and the shares add up.
         - g.sum(axis=tuple(range(missing)))
         + g[(0,) * missing]
         - g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
@@ -138,20 +139,20 @@ MULTIPLY_RULE = Exercise(
         "return unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)",
     ),
     changes="""
-        The factors are exchanged: x * y grows y times as fast as x does, so the gradient of x has y in it.
+        The factors are exchanged: x * y grows y times as fast as x, so the gradient of x contains the factor y.
         - unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)
         + unbroadcast(g * x, x.shape), unbroadcast(g * y, y.shape)
-        Right where the shapes are equal. Else a gradient has the shape of the product here, not that of its operand:
-        each is to be summed over the copies.
+        This is right where the shapes are equal. Otherwise each gradient has the shape of the product here instead of
+        the shape of its operand: sum each gradient over the copies.
         - unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)
         + g * y, g * x
-        Summed too early: this multiplies the sum of g by the sum of the other factor. Each copy has its own share g *
-        y; first the products, then the sum.
+        This sums too early: it multiplies the sum of g by the sum of the other factor. Each copy has its own share g *
+        y, so compute the products first and the sum afterwards.
         - unbroadcast(g * y, x.shape)
         + unbroadcast(g, x.shape) * unbroadcast(np.broadcast_to(y, g.shape), x.shape)
         - unbroadcast(g * x, y.shape)
         + unbroadcast(g, y.shape) * unbroadcast(np.broadcast_to(x, g.shape), y.shape)
-        g is summed first and multiplied then. Each copy has its own share: the sum comes last, unbroadcast(g * ...,
+        g is summed before it is multiplied. Each copy has its own share, so the sum comes last: unbroadcast(g * ...,
         shape).
         - unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)
         + unbroadcast(g, x.shape) * y, unbroadcast(g, y.shape) * x
@@ -169,7 +170,7 @@ def copy_by_copy(x, y, g):
     d_x, d_y = np.zeros(x.shape), np.zeros(y.shape)
     at_x, at_y = (
         np.broadcast_to(np.arange(array.size).reshape(array.shape), g.shape) for array in (x, y)
-    )  # which element stands where
+    )  # which element is at which place
     for place in np.ndindex(g.shape):
         i, j = at_x[place], at_y[place]
         d_x.reshape(-1)[i] += g[place] * y.reshape(-1)[j]
@@ -198,8 +199,8 @@ MATMUL_RULE = Exercise(
     hints=(
         "Take x of the shape (2, 3) and y of the shape (3, 4), so g has (2, 4). Which product of g and y, one of "
         "them transposed, has the shape (2, 3)?",
-        "(2, 4) times (4, 3) is (2, 3): the gradient of x is g yᵀ. And (3, 2) times (2, 4) is (3, 4): that of y is "
-        "xᵀ g.",
+        "(2, 4) times (4, 3) is (2, 3): the gradient of x is g yᵀ. And (3, 2) times (2, 4) is (3, 4): the gradient of "
+        "y is xᵀ g.",
         "unbroadcast(g @ np.swapaxes(y, -1, -2), x.shape) is the gradient of x; unbroadcast does nothing where the "
         "shapes are equal already. In that of y, x comes first and is transposed.",
     ),
@@ -210,20 +211,20 @@ MATMUL_RULE = Exercise(
         + y
         - np.swapaxes(x, -1, -2)
         + x
-        The factors are transposed as they should be but stand on the wrong side: the gradient of x is g yᵀ, that of y
-        is xᵀ g. Try the shapes (2, 3) and (3, 4).
+        The factors are transposed correctly, but they are on the wrong side: the gradient of x is g yᵀ, and the
+        gradient of y is xᵀ g. Try the shapes (2, 3) and (3, 4).
         - g @ np.swapaxes(y, -1, -2)
         + np.swapaxes(y, -1, -2) @ g
         - np.swapaxes(x, -1, -2) @ g
         + g @ np.swapaxes(x, -1, -2)
-        Right for two matrices. For a stack .T turns round all the axes, the batch too: exchange the last two alone,
-        swapaxes(-1, -2).
+        This is right for two matrices. For a stack of matrices, .T reverses all axes, also the batch axis: exchange
+        only the last two, with swapaxes(-1, -2).
         - np.swapaxes(y, -1, -2)
         + y.T
         - np.swapaxes(x, -1, -2)
         + x.T
-        Right where nothing was copied. One matrix y that serves a whole stack x gets one gradient for each of them
-        here; sum them by `unbroadcast`.
+        This is right where nothing was copied. A matrix y that is multiplied with a whole stack x gets one gradient for
+        each matrix of the stack here; sum these gradients with `unbroadcast`.
         - unbroadcast(g @ np.swapaxes(y, -1, -2), x.shape)
         + g @ np.swapaxes(y, -1, -2)
         - unbroadcast(np.swapaxes(x, -1, -2) @ g, y.shape)

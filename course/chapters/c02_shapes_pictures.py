@@ -52,7 +52,7 @@ def draw_copies() -> Any:
 
 
 def draw_product() -> Any:
-    """x left, y above, c in the corner: c_ij stands in the row of x and the column of y that make it."""
+    """x left, y above, c in the corner: c_ij is in the row of x and the column of y that it is made of."""
     figure = new_figure(3.6)
     axes = empty(figure.subplots(), 16.6, 6.6)
     orange, blue, mixed = "#f4b07a", "#a9c8ec", "#f8d9bf"

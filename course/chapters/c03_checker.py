@@ -60,11 +60,11 @@ CENTRAL = Exercise(
         "(f(up) - f(down)) / (2 * h), with out = np.zeros(x.shape) before the loop.",
     ),
     changes="""
-        This is the forward difference, f(x + h) - f(x). For 3 x² at 2 with h = 0.01 it gives 12.03. Take a step to the
-        other side as well.
+        This is the forward difference, f(x + h) - f(x). For 3 x² at 2 with h = 0.01 it gives 12.03. Take a step in the
+        other direction as well.
         - f(down)) / (2 * h)
         + f(x)) / h
-        Twice too large: from x - h to x + h it is 2h, and that is what to divide by.
+        The result is twice too large: the distance from x - h to x + h is 2h, so divide by 2h.
         - / (2 * h)
         + / h
         In Python a / 2 * h is (a / 2) * h: this multiplies by h. Write / (2 * h).
@@ -74,15 +74,15 @@ CENTRAL = Exercise(
         up. Write x.copy() for each of the two.
         - up, down = x.copy(), x.copy()
         + up = down = x
-        The sign is turned round: the value above comes first, f(x + h) - f(x - h).
+        The sign is reversed: the value above x comes first, f(x + h) - f(x - h).
         - f(up) - f(down)
         + f(down) - f(up)
-        range(len(x)) goes through the rows of a table, and moves each as a whole. np.ndindex(x.shape) goes through the
-        elements, however many axes there are.
+        range(len(x)) goes through the rows of a table, and each row is moved as a whole. np.ndindex(x.shape) goes
+        through the elements, however many axes there are.
         - np.ndindex(x.shape)
         + range(len(x))
-        x is changed and not put back: each element stays h lower than it was, and all later differences are taken
-        elsewhere. Work on copies, x.copy().
+        x is changed and not put back: each element stays h lower than it was, so all later differences are computed at
+        another point. Work on copies, x.copy().
         - up, down = x.copy(), x.copy()
         + up = x
         - down[index] -= h
@@ -96,16 +96,16 @@ CENTRAL = Exercise(
 
 @CENTRAL.wrong
 def all_at_once(f, x, h):
-    """All elements are moved at once, which gives the sum of all derivatives. Move one, and leave the others where
-    they are.
+    """All elements are moved at once, which gives the sum of all derivatives. Move one element at a time, and leave the
+    others where they are.
     """
     return (f(x + h) - f(x - h)) / (2 * h)
 
 
 @CENTRAL.wrong
 def forward_at_once(f, x, h):
-    """One number for all of x: all elements are moved at once. Move one at a time, for index in
-    np.ndindex(x.shape), and to both sides.
+    """This gives one number for all of x, because all elements are moved at once. Move one element at a time, for index
+    in np.ndindex(x.shape), in both directions.
     """
     return (f(x + h) - f(x)) / h
 
@@ -151,24 +151,26 @@ COMPLEX_STEP = Exercise(
     source="autograd.gradcheck.differences.complex_step",
     rtol=1e-13,
     hints=(
-        "What do real arrays do with an imaginary number, and so what must the copy of x be?",
+        "What happens to an imaginary number that is written into a real array, and so what must the type of the copy "
+        "of x be?",
         "For f(x) = x² at 3: (3 + 1e-20 i)² = 9 + 6e-20 i. The imaginary part over 1e-20 is 6, the derivative.",
         "moved = x.astype(complex); moved[index] += 1e-20j; out[index] = f(moved).imag / 1e-20, in the loop of "
         "`central`. In Python 1j is i.",
     ),
     changes="""
-        The way is right, the step is too long: the error is h²/6 f"', and nothing stops you from taking 1e-20. That is
-        the point of it.
+        The method is right, but the step is too long: the error is h²/6 f"'. Take 1e-20: such a small step does no harm
+        here, and that is the advantage of this method.
         - 1e-20
         + 1e-4
         This is the real part, which is f(x) itself: the derivative is multiplied by i, so it is in the imaginary part.
         - .imag
         + .real
-        abs() of the value mixes both parts, and the real one is by far the larger. Take .imag.
+        abs() of the value mixes both parts, and the real part is much larger than the imaginary part. Take .imag.
         - f(moved).imag
         + abs(f(moved))
-        All zeros, or nearly. Either the imaginary part, which is h times the derivative, is not yet divided by 1e-20;
-        or the step never arrives, for an array of floats drops it: x.astype(complex).
+        The derivatives are all zero, or nearly. Either the imaginary part, which is h times the derivative, is not
+        divided by 1e-20 yet; or the step is lost, because an array of floats drops imaginary parts: use
+        x.astype(complex).
         - return out
         + return np.zeros(x.shape)
     """,
@@ -213,50 +215,51 @@ ACCEPTS = Exercise(
     real_accepts,
     source="autograd.gradcheck.check.gradcheck",
     hints=(
-        "`central` takes a function that gives one number, and f gives an array. Which one number did the text make "
-        "of it?",
+        "`central` takes a function that gives one number, and f gives an array. How did the text turn this array into "
+        "one number?",
         "With outputs 2 and 3 and a random g of 0.5 and -1 the number is 2 · 0.5 - 3 · 1 = -2. The rule gets the "
         "same g.",
         "numeric = central(lambda x: (f(x) * g).sum(), x, 1e-4); return bool(np.abs(rule(x, g) - numeric).max() <= "
         "1e-6 * np.abs(numeric).max())",
     ),
     changes="""
-        Four of the five are convicted, and softmax's mutant goes free. With g = 1 everywhere you check y.sum(), which
-        for softmax is always 1, and the wrong rule gives 0 there as the right one does. Draw g at random.
+        Four of the five mutants are rejected, but softmax's mutant is accepted. With g = 1 everywhere you check
+        y.sum(), which for softmax is always 1, and the wrong rule gives 0 there as the right one does. Draw g at
+        random.
         - np.random.default_rng(0).standard_normal(f(x).shape)
         + np.ones(f(x).shape)
         - bool(difference <= 1e-6 * np.abs(numeric).max())
         + np.allclose(rule(x, g), numeric, rtol=1e-6, atol=1e-9)
-        The right rule of softmax is convicted. With g = 1 everywhere you check y.sum(), which for softmax is always 1:
-        both gradients are 0 but for rounding, and you compare rounding with rounding. Draw g at random.
+        The right rule of softmax is rejected. With g = 1 everywhere you check y.sum(), which for softmax is always 1:
+        both gradients are 0 except for rounding, so you compare one rounding error with another. Draw g at random.
         - np.random.default_rng(0).standard_normal(f(x).shape)
         + np.ones(f(x).shape)
-        log10's mutant goes free: 0.4343 in place of 0.43429448 is an error of 1.3e-5, and you allow more. The central
-        difference is good to about 1e-8.
+        log10's mutant is accepted: 0.4343 instead of 0.43429448 is an error of 1.3e-5, and you allow more. The central
+        difference is accurate to about 1e-8.
         - 1e-6
         + 1e-3
-        Right rules are convicted: you allow less than the error of the central difference itself, about 1e-8. 1e-6 of
+        Right rules are rejected: you allow less than the error of the central difference itself, about 1e-8. 1e-6 of
         the largest number is between that and a real mistake.
         - 1e-6
         + 1e-13
-        The square of large numbers is convicted though it is right: its gradients are near 20000, and rounding alone is
-        more than you allow. Allow a share of the largest number.
+        The square of large numbers is rejected although it is right: its gradients are near 20000, and rounding alone
+        is more than you allow. Allow a fraction of the largest number.
         - <= 1e-6 * np.abs(numeric).max()
         + <= 1e-6
-        relu is convicted though it is right: where its derivative is 0, you divide by 0. Divide by the largest number
-        of the gradient, not by each.
+        relu is rejected although it is right: where its derivative is 0, you divide by 0. Divide by the largest number
+        of the gradient, not by each number.
         - np.abs(rule(x, g) - numeric).max()
         + (np.abs(rule(x, g) - numeric) / np.abs(numeric)).max()
         - <= 1e-6 * np.abs(numeric).max()
         + <= 1e-6
-        relu's mutant goes free: it is wrong for one element alone, the second. Do you compare the first, or is it
-        enough that some are equal? The *largest* difference decides.
+        relu's mutant is accepted: it is wrong for only one element, the second. Do you compare only the first element,
+        or is it enough for you that some are equal? The *largest* difference decides.
         - np.abs(rule(x, g) - numeric).max()
         + abs(rule(x, g)[0] - numeric[0])
         - np.abs(numeric).max()
         + abs(numeric[0])
-        abs is convicted though its rule is right: it can't be computed with complex numbers, the imaginary part is
-        lost. A checker for any rule takes central differences.
+        abs is rejected although its rule is right: it can't be computed with complex numbers, because the imaginary
+        part is lost. A checker for all rules uses central differences.
         - central(lambda x: (f(x) * g).sum(), x, 1e-4)
         + complex_step(lambda x: (f(x) * g).sum(), x)
         `central` takes a function that gives one number, and f gives an array. Contract it with g: lambda x: (f(x) *
@@ -266,7 +269,7 @@ ACCEPTS = Exercise(
         g has a number for each element of f(x), not of x: a product with a matrix has another length.
         - f(x).shape
         + x.shape
-        Everything is accepted, the mutants too. Return whether the difference is small, True or False.
+        Everything is accepted, also the mutants. Return True or False: whether the difference is small.
         - return bool(difference <= 1e-6 * np.abs(numeric).max())
         + return True
     """,

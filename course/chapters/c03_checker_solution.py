@@ -40,8 +40,9 @@ WRONG = {
 
 def central(f, x, h):
     """Central differences with the step h of f, from an array to one number, by each element of x (any shape)."""
-    # your turn: Go through the elements, for index in np.ndindex(x.shape). For each, two copies of x, with this one
-    # element moved by h up and down: how much do the values of f differ, over which distance?
+    # your turn: Go through the elements, for index in np.ndindex(x.shape). For each element make two copies of x, one
+    # with this element moved up by h and one with it moved down by h. How much do the values of f differ, and over
+    # which distance?
     out = np.zeros(x.shape)
     for index in np.ndindex(x.shape):
         up, down = x.copy(), x.copy()
@@ -53,8 +54,8 @@ def central(f, x, h):
 
 def complex_step(f, x):
     """The derivatives of f, from an array to one number, by each element of x, by imaginary steps."""
-    # your turn: Let one element step by 1e-20j, in a copy that can hold complex numbers: x.astype(complex). Which part
-    # of f's value holds the derivative, and multiplied by what?
+    # your turn: Add 1e-20j to one element, in a copy that can hold complex numbers: x.astype(complex). Which part of
+    # f's value holds the derivative, and multiplied by what?
     out = np.zeros(x.shape)
     for index in np.ndindex(x.shape):
         moved = x.astype(complex)
@@ -66,7 +67,7 @@ def complex_step(f, x):
 def accepts(f, rule, x):
     """Whether rule(x, g), the gradient of x for the gradient g of f(x), an array, is right: True or False."""
     # your turn: Draw a g at random (np.random.default_rng(0).standard_normal). The rule gives its gradient; `central`
-    # gives that of (f(x) * g).sum(). How far apart may they be, relative to what?
+    # gives the gradient of (f(x) * g).sum(). How far apart may they be, relative to what?
     g = np.random.default_rng(0).standard_normal(f(x).shape)
     numeric = central(lambda x: (f(x) * g).sum(), x, 1e-4)
     difference = np.abs(rule(x, g) - numeric).max()

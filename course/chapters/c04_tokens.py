@@ -56,13 +56,13 @@ COUNT_PAIRS = Exercise(
         "often. Return counts.",
     ),
     changes="""
-        Each word counts once here. `words` says how often it occurs, and its pairs occur as often.
+        Each word counts once here. `words` says how often the word occurs, and its pairs occur just as often.
         - += often
         + += 1
-        A pair that stands twice in a word, as (a, n) in `anan`, counts once here. It should count twice.
+        A pair that occurs twice in a word, as (a, n) in `anan`, counts once here. It should count twice.
         - in pairwise(tokens)
         + in set(pairwise(tokens))
-        These are counts of single tokens. Two neighbours together, (left, right), count.
+        These are counts of single tokens. Count pairs of neighbours, (left, right).
         - for pair in pairwise(tokens)
         + for pair in tokens
     """,
@@ -78,7 +78,7 @@ def across_words(words):
 
 @COUNT_PAIRS.wrong
 def not_overlapping(words):
-    """In `aaa` the pair (a, a) stands at two places, and both count, though they share the middle one."""
+    """In `aaa` the pair (a, a) occurs at two places. Both count, although they share the middle token."""
     counts = Counter()
     for tokens, often in words.items():
         last = None
@@ -131,24 +131,24 @@ MERGE = Exercise(
     real_merge,
     source="tokenizer.bpe_reference.merge_pair",
     hints=(
-        "Where do you go on after a pair, and where after a token that begins none? Can a `for` loop do that?",
-        "(1, 1, 1) becomes (new, 1): after the pair the walk goes on 2 places further, else 1.",
+        "Where do you continue after a pair, and where after a token that does not begin a pair? Can a `for` loop do "
+        "that?",
+        "(1, 1, 1) becomes (new, 1): after the pair the walk goes on 2 places further, otherwise 1 place.",
         "while i < len(tokens): if tokens[i : i + 2] == pair: append new, i += 2; else append tokens[i], i += 1. At "
         "the end the slice has one token, which is no pair. Return a tuple.",
     ),
     changes="""
-        The first one is merged and the others are not: go on behind it, to the end.
+        The first pair is merged and the others are not: continue after it, to the end.
         - == pair
         + == pair and new not in out
-        Behind a pair go on by two: its second token is used up, and stands in your result once more.
+        After a pair, go on by two tokens: its second token is used up, but in your result it appears again.
         - 2 if found else 1
         + 1
         tokens[i + 1] does not exist for the last token. Either test for the end, or compare a slice, tokens[i : i + 2]
         == pair, which may be shorter.
         - tokens[i : i + 2] == pair
         + tokens[i] == pair[0] and tokens[i + 1] == pair[1]
-        The last token is lost if no pair ends there: when the walk stands at it, it has no neighbour, and is to be
-        copied.
+        The last token is lost if it does not end a pair. It has no neighbour to the right, so it must be copied.
         - while i < len(tokens)
         + while i < len(tokens) - 1
     """,
@@ -157,7 +157,9 @@ MERGE = Exercise(
 
 @MERGE.wrong
 def from_the_right(tokens, pair, new):
-    """Right but for one thing: in (1, 1, 1) the left pair is merged, which gives (256, 1), not (1, 256)."""
+    """This is right except for one thing: in (1, 1, 1) the left pair must be merged, which gives (256, 1), not (1,
+    256).
+    """
     return merge(tokens[::-1], pair[::-1], new)[::-1]
 
 
@@ -206,28 +208,28 @@ TRAIN = Exercise(
     hints=(
         "Which pairs are there after the first merge that were not there before? So what must be done again in each "
         "round?",
-        "With the counts {(1, 2): 3, (0, 7): 3, (5, 5): 2} the pair is (0, 7): 3 is the most, and of two with 3 it "
-        "is the one with the smaller numbers. The smallest tuple (-count, pair) is that one.",
+        "With the counts {(1, 2): 3, (0, 7): 3, (5, 5): 2} the pair is (0, 7): 3 is the largest count, and of the two "
+        "pairs with this count it has the smaller numbers. It is the pair with the smallest tuple (-count, pair).",
         "pair = min(counts, key=lambda pair: (-counts[pair], pair)); words = {merge(tokens, pair, 256 + "
         "len(found)): often for tokens, often in words.items()}; found.append(pair)",
     ),
     changes="""
-        Ties go to the pair that was counted first, which depends on the order of the text. The rule: of equally
-        frequent pairs the one with the smaller numbers.
+        Ties go to the pair that was counted first, which depends on the order of the text. The rule is: of equally
+        frequent pairs, take the one with the smaller numbers.
         - min(counts, key=lambda pair: (-counts[pair], pair))
         + max(counts, key=counts.get)
-        Of equally frequent pairs this takes the one with the larger numbers: max by (count, pair). Turn the sign of the
-        count and take the min.
+        Of equally frequent pairs this takes the one with the larger numbers: max by (count, pair). Negate the count and
+        take the min.
         - min(counts, key=lambda pair: (-counts[pair], pair))
         + max(counts, key=lambda pair: (counts[pair], pair))
-        This merges the rarest pair each time: min by the count. Take the most frequent one.
+        This merges the rarest pair each time, because min takes the smallest count. Take the most frequent pair.
         - -counts[pair]
         + counts[pair]
         The same pair is found each time: merge it in all words before you count again.
         - words = {merge(tokens, pair, 256 + len(found)): often for tokens, often in words.items()}
         + pass
-        When every word is one token no pair is left, and there is nothing to choose: stop then, with the merges that
-        you have.
+        When every word is one token, no pair is left and there is nothing to choose: stop then, and return the merges
+        that you have.
         - while len(found) < merges and (counts := count_pairs(words)):
         + for _ in range(merges):
         +     counts = count_pairs(words)
@@ -238,7 +240,7 @@ TRAIN = Exercise(
         +     counts = count_pairs(words)
         - min(counts, key=lambda pair: (-counts[pair], pair))
         + max(counts, key=counts.get)
-        The pairs are right, their numbers are one too high: the first merge makes token 256.
+        The pairs are right, but their tokens are too high by one: the first merge makes token 256.
         - 256 + len(found)
         + 257 + len(found)
     """,
@@ -247,8 +249,8 @@ TRAIN = Exercise(
 
 @TRAIN.wrong
 def counted_once(words, merges):
-    """The pairs are counted once, at the beginning. But each merge makes new pairs and takes others away: count
-    again after each.
+    """The pairs are counted once, at the beginning. But each merge creates new pairs and removes others: count again
+    after each merge.
     """
     counts = count_pairs(words)
     return sorted(counts, key=lambda pair: (-counts[pair], pair))[:merges]
@@ -312,7 +314,7 @@ ENCODE = Exercise(
         "for number, pair in enumerate(merges): tokens = merge(tokens, pair, 256 + number). Return tokens.",
     ),
     changes="""
-        The merges are applied from the last to the first, but later ones need what earlier ones make.
+        The merges are applied from the last to the first, but later merges need the tokens that earlier merges make.
         - enumerate(merges)
         + reversed(list(enumerate(merges)))
         All merges make the same token. Each has its own number: 256 for the first, 257 for the second.
@@ -331,8 +333,8 @@ def spelling(merges: Any) -> dict[int, bytes]:
 
 @ENCODE.wrong
 def longest_token(tokens, merges):
-    """This takes the longest token that fits, from the left. The merges don't work like that: an earlier merge
-    takes the w away from `low`. Apply them in their order.
+    """This takes the longest token that fits, from the left. The merges don't work like that: an earlier merge joins
+    the w with another token, so that `low` can't be formed. Apply the merges in their order.
     """
     known = {text: token for token, text in spelling(merges).items()}
     word, out = bytes(tokens), []
@@ -345,8 +347,8 @@ def longest_token(tokens, merges):
 
 @ENCODE.wrong
 def leftmost_first(tokens, merges):
-    """This merges the leftmost pair that it finds. Which pair is merged is decided by the order of the merges:
-    first the first one, wherever it stands.
+    """This merges the leftmost pair that it finds. Which pair is merged is decided by the order of the merges: apply
+    the first merge first, wherever its pair is in the word.
     """
     tokens, i = list(tokens), 0
     while i < len(tokens) - 1:

@@ -16,8 +16,8 @@ def count_pairs(words):
 
 
 def merge(tokens, pair, new):
-    """The tokens, a tuple, with the pair replaced by the token `new` wherever it stands, from left to right."""
-    # your turn: Walk through the tokens. Where this one and the next one are the pair, write `new` and go on behind
+    """The tokens, a tuple, with the pair replaced by the token `new` wherever it occurs, from left to right."""
+    # your turn: Walk through the tokens. Where this token and the next one are the pair, write `new` and continue after
     # both; else copy one token. What does (1, 1, 1) become if (1, 1) is merged?
     out, i = [], 0
     while i < len(tokens):

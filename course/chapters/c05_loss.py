@@ -41,27 +41,27 @@ SOFTMAX = Exercise(
     real_softmax,
     source="autograd.ops.softmax.Softmax.forward",
     hints=(
-        "If you take the same number off every score of a row, what happens to exp of each, and to their ratio?",
+        "If you subtract the same number from every score of a row, what happens to exp of each, and to their ratio?",
         "exp(1001) and exp(1000) are infinite; exp(0) = 1 and exp(-1) = 0.37 are not, and their shares are the "
         "same: 0.73 and 0.27.",
         "e = np.exp(x - x.max(axis=1, keepdims=True)); the result is e / e.sum(axis=1, keepdims=True).",
     ),
     changes="""
-        The columns sum to 1 here. Each row should: axis=1, in maximum and sum.
+        The columns sum to 1 here. Each row should sum to 1: use axis=1 in the maximum and in the sum.
         - axis=1
         + axis=0
-        All numbers together sum to 1. Each row for itself should: sum with axis=1.
+        All numbers together sum to 1. Each row should sum to 1: sum with axis=1.
         - axis=1, keepdims=True
         +
         Without exp a negative score gives a negative share: first exp, then the division.
         - np.exp(x - x.max(axis=1, keepdims=True))
         + x
-        The formula is right, but exp(1000) is infinite, and infinity over infinity is NaN. Take the largest number off
-        each row first.
+        The formula is right, but exp(1000) is infinite, and infinity over infinity is NaN. Subtract the largest number
+        of each row first.
         - x - x.max(axis=1, keepdims=True)
         + x
-        You take the largest number of the whole array off. A row far below it then has nothing but exp(-2000) = 0, and
-        0 / 0. Each row needs its own maximum: axis=1, keepdims=True.
+        You subtract the largest number of the whole array. In a row far below it, every number becomes exp(-2000) = 0,
+        and the result is 0 / 0. Each row needs its own maximum: axis=1, keepdims=True.
         - x.max(axis=1, keepdims=True)
         + x.max()
         The sums of the rows have the shape (rows,), which NumPy lines up with the columns (chapter 2): keepdims=True
@@ -102,8 +102,8 @@ CROSS_ENTROPY = Exercise(
     hints=(
         "What is the logarithm of a quotient? So what is log p of a token, without computing p?",
         "For the scores 2, 0 and the target 0: log(e² + 1) - 2 = 0.127. That is -log p of the target, as p = 0.88.",
-        "log_p = x - np.log(np.exp(x).sum(axis=1, keepdims=True)), with the maximum taken off x before; then "
-        "-log_p[np.arange(len(target)), target].mean().",
+        "log_p = x - np.log(np.exp(x).sum(axis=1, keepdims=True)), after the maximum of each row has been subtracted "
+        "from x; then -log_p[np.arange(len(target)), target].mean().",
     ),
     changes="""
         This is the sum over the positions; the loss is their mean.
@@ -112,26 +112,26 @@ CROSS_ENTROPY = Exercise(
         The sign is missing: log p is negative, and the loss is -log p.
         - return -log_p
         + return log_p
-        These are bits, logarithms to the base 2. Here it is nats: np.log.
+        This loss is in bits, with logarithms to the base 2. Here the unit is nats: use np.log.
         - .mean()
         + .mean() / np.log(2)
-        This is the mean of -log p over all tokens. Only the token that came counts.
+        This is the mean of -log p over all tokens. Only the token that came next counts.
         - [np.arange(len(target)), target]
         +
-        Right as long as no probability is 0. But exp(-800) is 0 for a computer, and -log 0 is infinite: compute log p
-        as x_t minus the log of the sum of exp(x).
+        This is right as long as no probability is 0. But exp(-800) is rounded to 0, and -log 0 is infinite: compute log
+        p as x_t minus the log of the sum of exp(x).
         - x - np.log(np.exp(x).sum(axis=1, keepdims=True))
         + np.log(softmax(logits))
         A small number added to p keeps the logarithm finite, but every loss is a little wrong, and none can be more
         than 20.7. Compute log p as x_t minus the log of the sum of exp(x).
         - x - np.log(np.exp(x).sum(axis=1, keepdims=True))
         + np.log(softmax(logits) + 1e-9)
-        log_p[:, target] takes for each row the targets of all rows. One number for each row is
-        log_p[np.arange(len(target)), target].
+        log_p[:, target] takes the targets of all rows for each row. log_p[np.arange(len(target)), target] takes one
+        number for each row.
         - np.arange(len(target)), target
         + :, target
-        p[:, target] takes for each row the targets of all rows. One number for each row is p[np.arange(len(target)),
-        target].
+        p[:, target] takes the targets of all rows for each row. p[np.arange(len(target)), target] takes one number for
+        each row.
         - x - np.log(np.exp(x).sum(axis=1, keepdims=True))
         + np.log(softmax(logits))
         - np.arange(len(target)), target
@@ -173,33 +173,33 @@ SMOOTHED = Exercise(
     real_smoothed,
     source="autograd.ops.loss.cross_entropy",
     hints=(
-        "Which positions count? And of those, which two means is the loss made of?",
+        "Which positions count? And which two means over these positions make up the loss?",
         "With the targets 3, -100, 0 two of the 3 positions count. With smoothing 0.1 the loss is 0.9 of the "
         "cross-entropy and 0.1 of the mean of -log p over all tokens of both.",
         "counts = target != -100; (1 - smoothing) * cross_entropy(logits[counts], target[counts]) - smoothing * "
         "log_p.mean(), with log_p of logits[counts] as in cross_entropy.",
     ),
     changes="""
-        You give the share s to the other tokens only, s / (V - 1) each. Here all V tokens get s / V, that which came
-        too. (Both are in use; it is the text's formula that is checked.)
+        You give the share s only to the other tokens, s / (V - 1) each. Here all V tokens get s / V, also the target.
+        (Both formulas are in use; this exercise checks the one in the text.)
         - smoothing * log_p.mean()
         + smoothing * (log_p.sum(axis=1).mean() + cross_entropy(logits[counts], target[counts])) / (log_p.shape[1] - 1)
-        The share s is added but not taken off the token that came: its part is (1 - s) times -log p.
+        The share s is added, but it is not subtracted from the target: the target's part is (1 - s) times -log p.
         - (1 - smoothing) * cross
         + cross
         The smoothing is V times too strong: each token has the weight s / V, so it is s times the *mean* over the
         tokens.
         - log_p.mean()
         + log_p.sum(axis=1).mean()
-        -100 is no token but padding: pick the positions with target != -100 before you look anything up.
+        -100 is padding and not a token: select the positions with target != -100 before you look anything up.
         - target != -100
         + slice(None)
-        Padding has no target, but its part of the smoothing is still in the sum. It should count nowhere.
+        Padding has no target, but its part of the smoothing is still in the sum. Leave padding out of both sums.
         - logits[counts] - logits[counts].max
         + logits - logits.max
         - log_p.mean()
         + log_p.mean(axis=1).sum() / counts.sum()
-        The sum is right, but you divide by all positions. Divide by those that count.
+        The sum is right, but you divide by the number of all positions. Divide by the number of those that count.
         - log_p.mean()
         + log_p.mean() * counts.mean()
         - return (1 - smoothing)
@@ -254,32 +254,33 @@ GRADIENT = Exercise(
         "smoothing; then (softmax(logits) - q) * counts[:, None] / counts.sum(), with counts = target != -100.",
     ),
     changes="""
-        The sign is turned: the gradient is p - q. The score of the token that came gets a negative one, since raising
-        it lowers the loss.
+        The sign is reversed: the gradient is p - q. The score of the target gets a negative gradient, because raising
+        this score lowers the loss.
         - softmax(logits) - q
         + q - softmax(logits)
         The loss is a mean, so the gradient is divided by the number of positions too.
         - / counts.sum()
         +
-        You divide by all positions, but the mean is over those that are no padding.
+        You divide by the number of all positions, but the mean is over the positions without padding.
         - counts.sum()
         + len(target)
-        Positions of padding have a gradient here. They don't count in the loss, so theirs is 0.
+        Positions of padding have a gradient here. They don't count in the loss, so their gradient is 0.
         - * counts[:, None]
         +
-        -100 is padding and no token, so it can't be an index: put 0 in its place there, and make the gradient of these
-        rows 0.
+        -100 is padding and not a token, so it can't be an index: replace it by 0 there, and set the gradient of these
+        rows to 0.
         - np.where(counts, target, 0)
         + target
         - * counts[:, None] / counts.sum()
         + / len(target)
-        Right without smoothing. With it the target is q: s / V for each token, and 1 - s more for the one that came.
+        This is right without smoothing. With smoothing the wanted distribution is q: s / V for each token, plus 1 - s
+        for the target.
         - smoothing / logits.shape[1]
         + 0.0
         - 1 - smoothing
         + 1
-        Only the score of the token that came gets a gradient here. All scores are in the softmax: the others are pushed
-        down by p - q as well.
+        Only the score of the target gets a gradient here. But all scores are part of the softmax: the gradient of each
+        is p - q.
         - * counts[:, None]
         + * (q == q.max(axis=1, keepdims=True)) * counts[:, None]
     """,

@@ -5,16 +5,16 @@ import numpy as np
 
 def softmax(x):
     """exp(x) divided by its sum along each row: (rows, n) -> (rows, n); each row sums to 1."""
-    # your turn: exp, then divide by the sum of the row. What must be taken off each row first, so that exp(1000) never
-    # comes up, and why does it change nothing?
+    # your turn: exp, then divide by the sum of the row. What must be subtracted from each row first, so that exp(1000)
+    # is never computed, and why does this change nothing?
     e = np.exp(x - x.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
 
 def cross_entropy(logits, target):
     """The mean of -log p(target): logits (positions, tokens), target (positions,), integers -> one number, in nats."""
-    # your turn: For each row: log of the sum of exp, minus the score of the target. With the row's largest score taken
-    # off first it is right for scores of any size.
+    # your turn: For each row: log of the sum of exp, minus the score of the target. If the row's largest score is
+    # subtracted first, this works for scores of any size.
     x = logits - logits.max(axis=1, keepdims=True)
     log_p = x - np.log(np.exp(x).sum(axis=1, keepdims=True))
     return -log_p[np.arange(len(target)), target].mean()
@@ -22,8 +22,8 @@ def cross_entropy(logits, target):
 
 def smoothed(logits, target, smoothing):
     """As `cross_entropy`, with label smoothing from 0 to 1; positions whose target is -100 (padding) don't count."""
-    # your turn: Keep only the positions that count. Then the loss is (1 - smoothing) of what you have, and smoothing of
-    # the mean of -log p over all tokens.
+    # your turn: Keep only the positions that count. Then the loss is (1 - smoothing) times the cross-entropy, plus
+    # smoothing times the mean of -log p over all tokens.
     counts = target != -100
     x = logits[counts] - logits[counts].max(axis=1, keepdims=True)
     log_p = x - np.log(np.exp(x).sum(axis=1, keepdims=True))

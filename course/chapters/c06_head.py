@@ -52,22 +52,22 @@ ATTEND = Exercise(
         The scores are not divided by sqrt(d), so the weights are too sharp.
         - / np.sqrt(q.shape[1])
         +
-        The scores are divided by d, and the text divides by its square root: the spread of a sum of d products grows as
-        sqrt(d), not as d.
+        The scores are divided by d, but the text divides by the square root of d: the spread of a sum of d products
+        grows as sqrt(d), not as d.
         - np.sqrt(q.shape[1])
         + q.shape[1]
-        len(q) is the number of queries. d is how many numbers one query has: q.shape[1].
+        len(q) is the number of queries. d is the number of features of one query: q.shape[1].
         - q.shape[1]
         + len(q)
-        The softmax runs down the columns (axis 0), so the queries share out each key. Each query should share out its
-        attention among the keys: rows sum to 1, axis 1.
+        The softmax runs down the columns (axis 0), so the weights of each key sum to 1. Each query should distribute
+        its attention over the keys: the rows sum to 1, axis 1.
         - axis=1
         + axis=0
-        All weights together sum to 1. Each row for itself should: sum with axis=1, keepdims=True.
+        All weights together sum to 1. Each row should sum to 1: sum with axis=1, keepdims=True.
         - axis=1, keepdims=True
         +
-        The formula is right, but exp(1000) is infinity, and infinity over infinity is NaN. Take the largest score off
-        each row first: the weights stay the same.
+        The formula is right, but exp(1000) is infinity, and infinity over infinity is NaN. Subtract the largest score
+        of each row first: the weights stay the same.
         - scores - scores.max(axis=1, keepdims=True)
         + scores
     """,
@@ -112,18 +112,18 @@ CAUSAL_MASK = Exercise(
         "np.arange(keys) <= position makes the whole table.",
     ),
     changes="""
-        Each query sees what came before it and not itself: the first one then sees nothing at all. Its own position
-        belongs to it: <= in place of <.
+        Each query sees only the positions before it, so the first query sees nothing at all. A query may also see its
+        own position: use <= instead of <.
         - <=
         + <
-        Right for as many queries as keys. With 2 queries and 5 keys the queries are the *last* two words, and yours are
-        the first two: query i stands at i + keys - queries.
+        This is right for as many queries as keys. With 2 queries and 5 keys the queries are the *last* two words, but
+        yours are the first two: query i is at position i + keys - queries.
         - + keys - queries
         +
         This is the other half: each query sees itself and what comes after it.
         - <=
         + >=
-        True marks what is forbidden here. In handloom True means: may look.
+        True marks the forbidden keys here. In handloom True means that the query may look at the key.
         - <=
         + >
     """,
@@ -157,17 +157,18 @@ PADDING_MASK = Exercise(
         "np.arange(keys) < lengths[:, None]: comparing a row (keys,) with a column (batch, 1) gives (batch, keys).",
     ),
     changes="""
-        One key too many in each row: positions count from 0, so length 3 means 0, 1, 2.
+        Each row has one True too many: positions count from 0, so the length 3 means the positions 0, 1 and 2.
         - <
         + <=
-        True marks the padding here. In handloom True means: may be looked at.
+        True marks the padding here. In handloom True means that the key may be looked at.
         - <
         + >=
         Positions and lengths are both rows here, and NumPy lines them up with each other. Make the lengths a column
         (chapter 2).
         - [:, None]
         +
-        The table lies on its side: rows are sentences, columns are keys. Put [:, None] on the lengths.
+        The table is transposed: its rows should be sentences and its columns should be keys. Put [:, None] on the
+        lengths.
         - np.arange(keys) < np.asarray(lengths)[:, None]
         + np.arange(keys)[:, None] < np.asarray(lengths)
     """,
@@ -205,16 +206,16 @@ MASKED_ATTEND = Exercise(
     real_masked_attend,
     source="autograd.ops.attention.attention_plain",
     hints=(
-        "Which score has the weight 0 after the softmax, however small the others are? And what is the largest "
-        "score of a row that has only such scores?",
-        "exp(-infinity) is 0. In a row with no key left the maximum is -infinity and the sum is 0: 2 places that "
-        "need care.",
+        "Which score has the weight 0 after the softmax, however small the others are? And what is the largest score "
+        "of a row that has only such scores?",
+        "exp(-infinity) is 0. In a row with no key left the maximum is -infinity and the sum is 0: these 2 places need "
+        "a special case.",
         "scores = np.where(mask, scores, -np.inf); top = np.where(np.isfinite(top), top, 0.0) for the maximum; "
         "divide by np.where(total == 0, 1.0, total).",
     ),
     changes="""
-        The weights are masked after the softmax, so those that are left no longer sum to 1: forbidden keys took their
-        share already. Mask the scores.
+        The weights are masked after the softmax. Then the remaining weights no longer sum to 1, because the forbidden
+        keys have already taken their share. Mask the scores instead.
         - np.where(mask, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
         + q @ k.T / np.sqrt(q.shape[1])
         - @ v
@@ -222,21 +223,21 @@ MASKED_ATTEND = Exercise(
         A masked score of 0 is a score like any other: exp(0) = 1. Which score has the weight 0?
         - np.where(mask, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
         + q @ k.T / np.sqrt(q.shape[1]) * mask
-        Right wherever something may be seen. But in a row of nothing but -1e9 all scores are equal, and the query gets
-        the mean of all that is forbidden. With -np.inf, and care for that row, it gets zeros.
+        This is right wherever the query may see a key. But in a row that has only -1e9 all scores are equal, and the
+        query gets the mean of all forbidden values. With -np.inf, and a special case for such a row, it gets zeros.
         - -np.inf
         + -1e9
-        Right wherever something may be seen. In a row without any key the maximum is -inf, and -inf - (-inf) is NaN:
-        for such a row take 0 off instead, and don't divide by a sum of 0.
+        This is right wherever the query may see a key. In a row without any key the maximum is -inf, and -inf - (-inf)
+        is NaN: subtract 0 in such a row, and don't divide by a sum of 0.
         - np.where(np.isfinite(top), top, 0.0)
         + top
         - np.where(total == 0, 1.0, total)
         + total
-        The mask has no effect yet: forbidden keys have the weights that they had.
+        The mask has no effect yet: forbidden keys keep their weights.
         - np.where(mask, q
         + np.where(True, q
-        The softmax runs down the columns (axis 0). Each query shares out its attention among the keys: the maximum and
-        the sum are taken along each row, axis 1.
+        The softmax runs down the columns (axis 0). Each query distributes its attention over the keys: compute the
+        maximum and the sum along each row, axis 1.
         - axis=1
         + axis=0
     """,

@@ -14,23 +14,23 @@ def attend(q, k, v):
 
 def causal_mask(queries, keys):
     """Who may look at whom if nobody may look ahead: (queries, keys), True = may. The last query is at the last key."""
-    # your turn: Where in the sequence does query i stand, if the last of `queries` stands at the last of `keys`? It may
-    # look at the keys up to that one.
+    # your turn: At which position of the sequence is query i, if the last of `queries` is at the position of the last
+    # of `keys`? It may look at the keys up to that one.
     position = np.arange(queries)[:, None] + keys - queries
     return np.arange(keys) <= position
 
 
 def padding_mask(lengths, keys):
     """Which keys are words and not padding: lengths (batch,), integers -> (batch, keys), True = a word."""
-    # your turn: In a sentence of n words the keys 0 to n - 1 are words. One comparison makes the whole array, if
-    # lengths and positions stand on different axes.
+    # your turn: In a sentence of n words the keys 0 to n - 1 are words. One comparison makes the whole array, if the
+    # lengths and the positions are on different axes.
     return np.arange(keys) < np.asarray(lengths)[:, None]
 
 
 def masked_attend(q, k, v, mask):
     """As `attend`, with mask (queries, keys), True = may look. A query that may look at nothing gets zeros."""
     # your turn: Which score gives the weight 0 after the softmax, however large the others are? And what is the largest
-    # score of a row that has none left?
+    # score of a row in which every key is forbidden?
     scores = np.where(mask, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
     top = scores.max(axis=1, keepdims=True)
     e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))

@@ -19,7 +19,7 @@ def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def counted(*shape: int) -> np.ndarray:
-    """0, 1, 2, ...: a number that has gone astray can be told by its value."""
+    """0, 1, 2, ...: a number at a wrong place is recognized by its value."""
     return np.arange(float(np.prod(shape))).reshape(shape)
 
 
@@ -54,21 +54,21 @@ SPLIT_HEADS = Exercise(
         "If a row of 6 features is cut into 2 pieces of 3, which axis does the number of the piece get, and which "
         "axis should it have?",
         "x of shape (5, 6) becomes (5, 2, 3): [word, head, feature]. It should be (2, 5, 3): [head, word, feature].",
-        "x.reshape(len(x), heads, -1).swapaxes(0, 1); -1 is what is left, d / heads.",
+        "x.reshape(len(x), heads, -1).swapaxes(0, 1); -1 stands for the remaining size, d / heads.",
     ),
     changes="""
-        The shape is right and the numbers are not: a reshape to (heads, length, ...) gives the first words, whole, to
-        head 0. First (length, heads, ...), then swap.
+        The shape is right, but the numbers are not: a reshape to (heads, length, ...) gives all features of the first
+        words to head 0. Reshape to (length, heads, ...) first, then swap the axes.
         - x.reshape(len(x), heads, -1).swapaxes(0, 1)
         + x.reshape(heads, len(x), -1)
-        This is (length, heads, d / heads). The heads come first: swap the first two axes.
+        The shape is (length, heads, d / heads) here. The heads should come first: swap the first two axes.
         - .swapaxes(0, 1)
         +
-        Head 0 gets the features 0, h, 2h, ... here. It should get the first d / heads in a row: reshape to (length,
+        Head 0 gets the features 0, h, 2h, ... here. It should get the first d / heads features: reshape to (length,
         heads, d / heads), in this order.
         - x.reshape(len(x), heads, -1).swapaxes(0, 1)
         + x.reshape(len(x), -1, heads).transpose(2, 0, 1)
-        .T turns all three axes round. Only the first two change places: swapaxes(0, 1).
+        .T reverses all three axes. Only the first two should change places: swapaxes(0, 1).
         - .swapaxes(0, 1)
         + .T
     """,
@@ -107,17 +107,18 @@ MERGE_HEADS = Exercise(
         "x.swapaxes(0, 1).reshape(x.shape[1], -1): the length is the second number of x.shape.",
     ),
     changes="""
-        The shape is right and the numbers are not: swap the first two axes back before the reshape, or the rows hold
-        several words of one head.
+        The shape is right, but the numbers are not: swap the first two axes back before the reshape; otherwise each row
+        holds several words of one head.
         - .swapaxes(0, 1)
         +
-        The heads are added here. They should stand side by side: (length, heads * n).
+        The heads are added here. They should be joined side by side: (length, heads * n).
         - x.swapaxes(0, 1).reshape(x.shape[1], -1)
         + x.sum(axis=0)
-        The heads stand below each other here, (heads * length, n). Side by side: each word has one row.
+        The heads are joined one below the other here, (heads * length, n). Join them side by side, so that each word
+        has one row.
         - x.swapaxes(0, 1).reshape(x.shape[1], -1)
         + x.reshape(-1, x.shape[2])
-        In each row the features of the heads alternate. First all of head 0, then all of head 1.
+        In each row the features of the heads alternate. All features of head 0 should come first, then all of head 1.
         - .swapaxes(0, 1)
         + .transpose(1, 2, 0)
     """,
@@ -163,22 +164,23 @@ ROTATE = Exercise(
         "d // 2], b = x[..., d // 2 :]; np.concatenate of a cos - b sin and a sin + b cos, axis=-1.",
     ),
     changes="""
-        Every arrow turns the other way: the minus belongs to a' = a cos t - b sin t. (Scores would still be right,
-        since only the angle between two arrows counts, but not beside other weights.)
+        Every arrow turns the other way: the minus belongs to a' = a cos t - b sin t. (The scores would still be right,
+        since they depend only on the angle between two arrows. But with weights trained elsewhere the results would be
+        wrong.)
         - [:, None] * speeds
         + [:, None] * -speeds
-        Right for first = 0. But the first row stands at position `first`: np.arange(first, first + length).
+        This is right for first = 0. But the first row is at position `first`: use np.arange(first, first + length).
         - np.arange(first, first + length)
         + np.arange(length)
-        All arrows turn at one speed. Arrow p turns by 10000 ** (-2 * p / d) for each position.
+        All arrows turn at the same speed. Arrow p turns by 10000 ** (-2 * p / d) for each position.
         - 10000.0 ** (-2 * np.arange(d // 2) / d)
         + np.ones(d // 2)
-        The exponent is -p / d here; it is -2 p / d, for there are only d / 2 arrows and the slowest is to come near 1 /
-        10000.
+        The exponent is -p / d here, but it should be -2 p / d: there are only d / 2 arrows, and the speed of the
+        slowest should be near 1 / 10000.
         - -2 * np.arange
         + -np.arange
-        x[..., ::2] and x[..., 1::2] are neighbours, and what you put side by side is in another order than x: at
-        position 0 nothing should change. Take the two halves, x[..., : d // 2] and x[..., d // 2 :].
+        x[..., ::2] and x[..., 1::2] pair neighbouring features, and your result has its features in another order than
+        x: at position 0 nothing should change. Take the two halves, x[..., : d // 2] and x[..., d // 2 :].
         - x[..., : d // 2], x[..., d // 2 :]
         + x[..., 0::2], x[..., 1::2]
         This adds sines and cosines, as the first Transformer did with its word vectors. Here each arrow is turned.
@@ -245,22 +247,23 @@ MULTI_HEAD = Exercise(
         "merge_heads(attend(rotate(q), rotate(k), v)) @ w_out.T",
     ),
     changes="""
-        Nothing is rotated yet: q and k are to be, after the split.
+        Nothing is rotated yet: rotate q and k after the split.
         - rotate(q), rotate(k)
         + q, k
         np.split cuts along axis 0, which are the words here. q, k and v are thirds of the features: axis=1.
         - , axis=1
         +
-        The values are rotated too. They are handed over, not compared: leave them as they are.
+        The values are rotated too. They are not compared with anything, so they need no positions: leave them as they
+        are.
         - rotate(k), v
         + rotate(k), rotate(v)
-        Right with one head. You rotate all d features together, and then split; each head has arrows of its own, so
-        split first.
+        This is right with one head. You rotate all d features together and then split them. Each head has its own
+        arrows, so split first.
         - split_heads(part, heads) for
         + part for
         - rotate(q), rotate(k), v
         + *(split_heads(part, heads) for part in (rotate(q), rotate(k), v))
-        The heads stand side by side, but w_out does not mix them yet.
+        The heads are joined side by side, but w_out does not mix them yet.
         - @ w_out.T
         +
         w_out is stored as (out, in), as PyTorch does: multiply by its transpose, as with w_in.
@@ -269,7 +272,8 @@ MULTI_HEAD = Exercise(
         w_in is stored as (out, in), here (3 d, d), as PyTorch does: x @ w_in.T.
         - w_in.T
         + w_in
-        Only the queries are rotated. The difference of two positions needs both.
+        Only the queries are rotated. The score depends on the difference of two positions only if queries and keys are
+        both rotated.
         - rotate(k)
         + k
     """,
@@ -278,8 +282,8 @@ MULTI_HEAD = Exercise(
 
 @MULTI_HEAD.wrong
 def cut_by_heads_first(x, w_in, w_out, heads):
-    """Right with one head. The features come as all of q, then all of k, then all of v: cut into these three
-    first, then each into heads.
+    """This is right with one head. The features are in the order q, k, v: cut them into these three parts first, then
+    cut each part into heads.
     """
     parts = np.split(x @ w_in.T, heads, axis=1)
     return (

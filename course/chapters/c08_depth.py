@@ -44,29 +44,29 @@ LAYER_NORM = Exercise(
     real_layer_norm,
     source="autograd.ops.normalization.LayerNorm.forward",
     hints=(
-        "Whose mean is it: that of all features of a word, or that of one feature over all words?",
+        "Which mean is subtracted: the mean of all features of one word, or the mean of one feature over all words?",
         "The row 1, 2, 3, 4 has the mean 2.5 and the variance 1.25. It becomes -1.34, -0.45, 0.45, 1.34.",
         "centred = x - x.mean(axis=1, keepdims=True); variance = (centred * centred).mean(axis=1, keepdims=True); "
         "centred / np.sqrt(variance + eps) * weight + bias",
     ),
     changes="""
-        Mean and variance run over the words (axis 0). Each word for itself: axis=1.
+        Mean and variance are taken over the words (axis 0). Each word has its own mean and variance: axis=1.
         - axis=1
         + axis=0
-        One mean for the whole array. Each row has its own: axis=1, keepdims=True.
+        You take one mean for the whole array. Each row has its own mean: axis=1, keepdims=True.
         - axis=1, keepdims=True
         +
-        The variance is divided by n - 1 here. It is the mean of the squares, divided by n.
+        The sum of squares is divided by n - 1 here. The variance is the mean of the squares: divide by n.
         - (centred * centred).mean(axis=1, keepdims=True)
         + x.var(axis=1, keepdims=True, ddof=1)
-        eps is added to the spread. It stands inside the root, beside the variance: for small numbers that makes a
-        difference.
+        eps is added to the standard deviation. It should be added to the variance, inside the root: for small numbers
+        this makes a difference.
         - np.sqrt(variance + eps)
         + (np.sqrt(variance) + eps)
         eps is missing: a row of equal numbers has the variance 0, and 0 / 0 is NaN.
         - variance + eps
         + variance
-        You divide by the variance. Its square root is the spread.
+        You divide by the variance. Divide by its square root, the standard deviation.
         - np.sqrt(variance + eps)
         + (variance + eps)
         Mean and variance have the shape (length,), which NumPy lines up with the columns (chapter 2): keepdims=True
@@ -75,10 +75,10 @@ LAYER_NORM = Exercise(
         + x.mean(axis=1)
         - (centred * centred).mean(axis=1, keepdims=True)
         + x.var(axis=1)
-        The mean is not taken off. (That is RMSNorm, which many newer models use.)
+        The mean is not subtracted. (This is RMSNorm, which many newer models use.)
         - x - x.mean(axis=1, keepdims=True)
         + x
-        Right so far, but the result is still to be multiplied by weight, plus bias.
+        This is right so far, but the result must still be multiplied by weight, and bias must be added.
         - * weight + bias
         +
     """,
@@ -124,29 +124,30 @@ LAYER_NORM_RULE = Exercise(
     hints=(
         "If all numbers of a row grow by 1, how does the normed row change? And if all are doubled? So which two "
         "directions can no gradient have?",
-        "The text's row of 3: from h it takes off the mean of h, and x_hat times the mean of h · x_hat. What is "
-        "left sums to 0.",
+        "In the text's example, a row of 3, the mean of h and x_hat times the mean of h · x_hat are subtracted from h. "
+        "The result sums to 0.",
         "r * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)), with h = g * "
         "weight; then (g * x_hat).sum(axis=0) and g.sum(axis=0).",
     ),
     changes="""
-        You treat mean and variance as constants. But each x of a row is in both, and changes all of the row: two terms
-        are to be taken off h.
+        You treat mean and variance as constants. But they depend on each x of a row, so each x changes the whole row:
+        subtract two terms from h.
         - h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)
         + h
-        The mean's term is there, the variance's is missing: x_hat * mean(h * x_hat).
+        The term of the mean is there, but the term of the variance is missing: x_hat * mean(h * x_hat).
         - - x_hat * (h * x_hat).mean(axis=1, keepdims=True)
         +
-        The variance's term is there, the mean's is missing: mean(h) of each row.
+        The term of the variance is there, but the term of the mean is missing: mean(h) of each row.
         - - h.mean(axis=1, keepdims=True)
         +
-        The mean of h * x_hat says how much of h points along x_hat. To take that part off, multiply it by x_hat.
+        The mean of h * x_hat says how much of h points along x_hat. To subtract this part, multiply it by x_hat.
         - - x_hat * (h
         + - (h
-        Right with weight 1. What arrives at x_hat is h = g * weight; use h where you have g, for x alone.
+        This is right if weight is 1. The gradient that arrives at x_hat is h = g * weight: use h instead of g, but only
+        in the gradient of x.
         - g * weight
         + g
-        Both means are taken over the whole array. Each row has its own: axis=1, keepdims=True.
+        Both means are taken over the whole array. Each row has its own means: axis=1, keepdims=True.
         - - h.mean(axis=1, keepdims=True)
         + - h.mean()
         - (h * x_hat).mean(axis=1, keepdims=True)
@@ -157,7 +158,7 @@ LAYER_NORM_RULE = Exercise(
         The weight is multiplied by x_hat, so its gradient is the sum of g * x_hat.
         - (g * x_hat).sum
         + g.sum
-        weight and bias have the shape (d,), and serve all rows: sum their gradients over the rows, axis 0.
+        weight and bias have the shape (d,) and are used for all rows: sum their gradients over the rows, axis 0.
         - (g * x_hat).sum(axis=0), g.sum(axis=0)
         + g * x_hat, g
         The gradients of weight and bias are sums over the rows, not means.
@@ -205,32 +206,32 @@ FEED_FORWARD = Exercise(
     real_feed_forward,
     source="nn.feed_forward.feed_forward",
     hints=(
-        "Does a word see another one here? So which axis stays what it is in both products?",
+        "Does a word see another word here? So which axis remains unchanged in both products?",
         "With d = 4 and n = 16 a word has 4 features, then 16, then 4. Of the 16 about half are below 0 and become 0.",
         "return np.maximum(x @ w1.T + b1, 0) @ w2.T + b2",
     ),
     changes="""
-        The bend is missing: between the two matrices nothing is below 0.
+        The relu is missing: between the two matrices no number should be below 0.
         - np.maximum(x @ w1.T + b1, 0)
         + (x @ w1.T + b1)
-        The bend stands behind the second matrix. It belongs between the two.
+        The relu comes after the second matrix. It belongs between the two matrices.
         - np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
         + np.maximum((x @ w1.T + b1) @ w2.T + b2, 0)
-        b1 is added behind the bend. It belongs before it: relu(x w1ᵀ + b1).
+        b1 is added after the relu. It should be added before the relu: relu(x w1ᵀ + b1).
         - np.maximum(x @ w1.T + b1, 0)
         + (np.maximum(x @ w1.T, 0) + b1)
-        The weights are stored as (out, in): multiply by their transposes. With as many features inside as outside no
-        error tells you.
+        The weights are stored as (out, in): multiply by their transposes. If there are as many features inside as
+        outside, no error is raised.
         - .T
         +
-        Words are rows here, so x stands on the left: x @ w1.T, not w1 @ x.
+        Words are rows here, so x comes first: x @ w1.T, not w1 @ x.
         - np.maximum(x @ w1.T + b1, 0) @ w2.T
         + np.maximum(w1 @ x + b1, 0) @ w2
         The second bias is missing.
         - w2.T + b2
         + w2.T
-        The output is cut off at 0 as well, so the layer can never take anything away from x. Only the inner numbers are
-        bent.
+        The output goes through a relu as well, so the layer can never subtract anything from x. Apply the relu only to
+        the inner features.
         - np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
         + np.maximum(np.maximum(x @ w1.T + b1, 0) @ w2.T + b2, 0)
     """,
@@ -281,8 +282,7 @@ BLOCK = Exercise(
         "norm2 and feed_forward with weight and bias of linear1, then of linear2.",
     ),
     changes="""
-        This is post-norm, norm(x + f(x)), as in the first Transformer. Here the norm stands before the work: x +
-        f(norm(x)).
+        This is post-norm, norm(x + f(x)), as in the first Transformer. Here the norm comes before f: x + f(norm(x)).
         - normed = layer_norm(x, weights["norm1.weight"], weights["norm1.bias"])
         + normed = x
         - normed = layer_norm(x, weights["norm2.weight"], weights["norm2.bias"])

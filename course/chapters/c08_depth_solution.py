@@ -14,8 +14,8 @@ def self_attention(x, w_in, w_out, heads):
 
 def layer_norm(x, weight, bias, eps=1e-5):
     """Each row of x (length, d) to mean 0 and variance 1, times weight (d,), plus bias (d,)."""
-    # your turn: Mean and variance of each row (which axis?), both as a column, so that they are lined up with x. eps
-    # stands inside the square root.
+    # your turn: Compute mean and variance of each row (along which axis?), both as a column, so that they are lined up
+    # with x. eps is added inside the square root.
     centred = x - x.mean(axis=1, keepdims=True)
     variance = (centred * centred).mean(axis=1, keepdims=True)
     return centred / np.sqrt(variance + eps) * weight + bias
@@ -24,7 +24,7 @@ def layer_norm(x, weight, bias, eps=1e-5):
 def layer_norm_rule(x, weight, g, eps=1e-5):
     """For layer_norm(x, weight, bias) and its gradient g (length, d): the gradients (of x, of weight, of bias)."""
     # your turn: You need x_hat and r of the text again, and h = g * weight. Then the gradient of x is one line: which
-    # two things are taken off h? For weight and bias think of chapter 2: one row serves all words.
+    # two terms are subtracted from h? For weight and bias think of chapter 2: the same row is used for all words.
     centred = x - x.mean(axis=1, keepdims=True)
     r = 1 / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps)
     x_hat, h = centred * r, g * weight
@@ -33,8 +33,9 @@ def layer_norm_rule(x, weight, g, eps=1e-5):
 
 
 def feed_forward(x, w1, b1, w2, b2):
-    """Each word for itself: x (length, d), w1 (n, d), b1 (n,), w2 (d, n), b2 (d,) -> (length, d)."""
-    # your turn: Up by w1 and b1, nothing below 0, back by w2 and b2. Weights are stored as (out, in).
+    """Each word separately: x (length, d), w1 (n, d), b1 (n,), w2 (d, n), b2 (d,) -> (length, d)."""
+    # your turn: Multiply by w1 and add b1, replace numbers below 0 by 0, then multiply by w2 and add b2. Weights are
+    # stored as (out, in).
     return np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
 
 
@@ -44,8 +45,8 @@ def block(x, weights, heads):
     self_attn.in_proj_weight, self_attn.out_proj.weight, linear1.weight, linear1.bias, linear2.weight, linear2.bias,
     norm1.weight, norm1.bias, norm2.weight, norm2.bias.
     """
-    # your turn: Two times the same form: x plus something, made of a normed copy of x. First attention after norm1,
-    # then the feed-forward network (linear1, linear2) after norm2.
+    # your turn: There are two steps of the same form: x plus a result that is computed from a normed copy of x. The
+    # first uses norm1 and attention, the second norm2 and the feed-forward network (linear1, linear2).
     normed = layer_norm(x, weights["norm1.weight"], weights["norm1.bias"])
     x = x + self_attention(normed, weights["self_attn.in_proj_weight"], weights["self_attn.out_proj.weight"], heads)
     normed = layer_norm(x, weights["norm2.weight"], weights["norm2.bias"])

@@ -86,8 +86,8 @@ SHIFTED = Exercise(
         The rows are filled with 0, whatever `pad` is: fill them with `pad`.
         - [pad]
         + [0]
-        Both rows are the same, so at each place the decoder reads the very word that it should say. What it reads has
-        to stand one place to the right: it begins with bos, and the other row does not.
+        Both rows are the same, so at each place the decoder reads the very word that it should say. The row that it
+        reads must be shifted by one place to the right: it begins with bos, and the other row does not.
         - [bos, *ids, *more]
         + [bos, *ids, eos, *more]
         - [*ids, eos, *more]
@@ -95,17 +95,18 @@ SHIFTED = Exercise(
         Nobody ever says eos. Then the decoder can't learn when a sentence is over, and a translation would never end.
         - [*ids, eos, *more]
         + [*ids, pad, *more]
-        The decoder reads eos too. After that nothing is left to say, so neither row needs that place: both have one
-        more than the longest sentence.
+        The decoder reads eos too. After eos nothing is left to say, so neither row needs this place: both rows are
+        longer by one than the longest sentence.
         - [bos, *ids, *more]
         + [bos, *ids, eos, *more]
         - [*ids, eos, *more]
         + [*ids, eos, pad, *more]
-        Right but for the shorter sentences, where the decoder reads eos: after the last word it reads pad.
+        This is right except for the shorter sentences, where the decoder reads eos: after the last word it should read
+        pad.
         - [bos, *ids, *more]
         + [bos, *ids, eos, *more][: longest + 1]
-        For one sentence it is right. In a shorter one eos stands behind the padding; it belongs right behind the last
-        word.
+        This is right for one sentence. In a shorter sentence eos comes after the padding, but it should come right
+        after the last word.
         - [*ids, eos, *more]
         + [*ids, *more, eos]
         It is the other way round: the decoder reads bos first, and says eos last.
@@ -161,7 +162,7 @@ EMBED = Exercise(
         Positions are missing. Without them attention can't tell one order of the words from another.
         - + sinusoidal_table(ids.shape[1], d)
         +
-        The positions are multiplied by sqrt(d) too; only the rows of the table are.
+        The positions are multiplied by sqrt(d) too; multiply only the rows of the table.
         - table[ids] * np.sqrt(d) + sinusoidal_table(ids.shape[1], d)
         + (table[ids] + sinusoidal_table(ids.shape[1], d)) * np.sqrt(d)
         The position is taken from the id. Row t of the sinusoidal table belongs to the t-th word of the sentence,
@@ -208,8 +209,8 @@ ENCODER_LAYER = Exercise(
     source="nn.transformer.TransformerEncoderLayer.forward",
     hints=(
         "In self-attention, who asks and who answers?",
-        "In the picture the left stack has 2 boxes a layer: look at each other, feed-forward. Each is norm of what "
-        "there was plus what is new.",
+        "In the picture the left stack has 2 boxes a layer: look at each other, feed-forward. Each is the norm of the "
+        "sum of what there was and what is new.",
         "x = norm(x + attention(x, x, w, f'{name}.self_attn', heads, mask), w, f'{name}.norm1'); then norm(x + "
         "feed_forward(x, w, name), w, f'{name}.norm2').",
     ),
@@ -220,16 +221,15 @@ ENCODER_LAYER = Exercise(
         + attention
         - x + feed_forward
         + feed_forward
-        Both steps use norm1. The second one has weights of its own: norm2.
+        Both steps use norm1. The second step has its own weights: norm2.
         - norm2
         + norm1
-        The second sum begins with the layer's input again. What there was, at that point, is the result of the first
-        step.
+        The second sum begins with the layer's input again. It should begin with the result of the first step.
         - x = norm(x
         + new = norm(x
         - feed_forward(x
         + feed_forward(new
-        Right without padding; but the mask is not handed to attention.
+        This is right without padding, but the mask is not passed to attention.
         - heads, mask), w
         + heads, True), w
     """,
@@ -294,19 +294,20 @@ DECODER_LAYER = Exercise(
         asks, memory answers.
         - attention(x, memory,
         + attention(memory, x,
-        The second attention looks at x once more, so nothing of the source arrives: its second argument is memory.
+        The second attention looks at x once more, so nothing from the source arrives: its second argument should be
+        memory.
         - attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask)
         + attention(x, x, w, f"{name}.multihead_attn", heads, own_mask)
-        What the source gives takes the place of x. It is added to x, as in the other steps.
+        The result of the attention to the source replaces x. It should be added to x, as in the other steps.
         - x + attention(x, memory
         + attention(x, memory
-        Right without padding in the source; memory_mask belongs to the second step.
+        This is right without padding in the source. The second step needs memory_mask.
         - heads, memory_mask)
         + heads, True)
-        Right for one word; with more of them nobody may look ahead: own_mask belongs to the first step.
+        This is right for one word. With more words, no word may look ahead: the first step needs own_mask.
         - heads, own_mask), w
         + heads, True), w
-        The look at the source uses the weights of self_attn. It has weights of its own: f"{name}.multihead_attn".
+        The attention to the source uses the weights of self_attn. It has its own weights: f"{name}.multihead_attn".
         - multihead_attn
         + self_attn
         The two masks are exchanged. own_mask belongs to the words said so far, memory_mask to the source.
@@ -320,7 +321,7 @@ DECODER_LAYER = Exercise(
 
 @DECODER_LAYER.wrong
 def source_first(x, memory, w, name, heads, own_mask, memory_mask):
-    """The steps are right and in another order: first the target's words look at each other, then at the source."""
+    """The steps are right, but their order is not: the target's words look at each other first, then at the source."""
     x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
     x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
     return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
@@ -373,23 +374,24 @@ TRANSFORMER = Exercise(
         "f'decoder.layers.{i}', heads, causal, seen) in another; linear(x, w, 'output').",
     ),
     changes="""
-        Right for one word. With more of them each target word sees those after it, which in a translation don't exist
-        yet: the decoder needs the causal mask.
+        This is right for one word. With more words, each target word sees the words after it, which don't exist yet
+        during a translation: the decoder needs the causal mask.
         - np.tri(target.shape[1], dtype=bool)
         + True
-        Decoder layer i is given what encoder layer i made. All of them get what the last encoder layer made: so run the
-        encoder to its end first.
+        Decoder layer i gets the output of encoder layer i. All decoder layers should get the output of the last encoder
+        layer: run the whole encoder first.
         - memory = embed(source, w["source_embedding.weight"])
         + made = [embed(source, w["source_embedding.weight"])]
         - memory = encoder_layer(memory, w, f"encoder.layers.{i}", heads, seen)
         + made.append(encoder_layer(made[-1], w, f"encoder.layers.{i}", heads, seen))
         - decoder_layer(x, memory
         + decoder_layer(x, made[i + 1]
-        Right without padding. Nobody may look at the padding of the source: neither its own words nor those of the
-        target.
+        This is right without padding. Neither the words of the source nor those of the target may look at the padding
+        of the source.
         - (source != pad)[:, None, None, :]
         + True
-        The encoder ignores padding, and the decoder still looks at it: the mask of the source is its memory_mask too.
+        The encoder ignores padding, but the decoder still looks at it: the mask of the source is also the decoder's
+        memory_mask.
         - causal, seen
         + causal, True
         The target's words are looked up in the table of the source. Each language has its own.

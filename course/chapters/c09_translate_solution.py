@@ -53,25 +53,25 @@ def shifted(sentences, pad, bos, eos):
 
 
 def embed(ids, table):
-    """ids (batch, length) -> vectors (batch, length, d): rows of the table (vocabulary, d), and where they stand."""
-    # your turn: The row of the table for each id, times sqrt(d); then add sinusoidal_table(length, d), whose row t
-    # belongs to the position t.
+    """ids (batch, length) -> vectors (batch, length, d): rows of the table (vocabulary, d), plus their positions."""
+    # your turn: Take the row of the table for each id, times sqrt(d). Then add sinusoidal_table(length, d), whose row t
+    # belongs to position t.
     d = table.shape[1]
     return table[ids] * np.sqrt(d) + sinusoidal_table(ids.shape[1], d)
 
 
 def encoder_layer(x, w, name, heads, mask):
     """x (batch, length, d) -> the same shape. The weights have names such as f"{name}.self_attn", f"{name}.norm1"."""
-    # your turn: Two steps, and each of them is norm(what there was + what is new): first the words look at each other,
-    # then each goes through feed_forward(..., name) by itself.
+    # your turn: There are two steps, each of the form norm(what there was + what is new): first the words look at each
+    # other, then each word goes through feed_forward(..., name) separately.
     x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, mask), w, f"{name}.norm1")
     return norm(x + feed_forward(x, w, name), w, f"{name}.norm2")
 
 
 def decoder_layer(x, memory, w, name, heads, own_mask, memory_mask):
     """x (batch, length, d) -> the same shape; memory (batch, source length, d) is what the encoder made."""
-    # your turn: Three steps now, each norm(what there was + what is new): look at the words said so far, look at the
-    # source (weights f"{name}.multihead_attn"), think it over.
+    # your turn: There are three steps now, each of the form norm(what there was + what is new): attention to the words
+    # said so far, attention to the source (weights f"{name}.multihead_attn"), and feed_forward.
     x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
     x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
     return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
@@ -84,9 +84,9 @@ def transformer(source, target, w, heads, layers, pad=0):
     are "encoder.layers.0", ..., "decoder.layers.0", ... The tables are w["source_embedding.weight"] and
     w["target_embedding.weight"], the last layer is "output".
     """
-    # your turn: Two masks: nobody looks at padding of the source, and no word of the target looks ahead. Then the
-    # encoder's layers over the embedded source; the decoder's over the embedded target, each of which is given what the
-    # *last* encoder layer made; and the linear layer "output".
+    # your turn: Make two masks: no word looks at padding of the source, and no word of the target looks ahead. Then
+    # apply the encoder layers to the embedded source, and the decoder layers to the embedded target; each decoder layer
+    # gets the output of the *last* encoder layer. At the end apply the linear layer "output".
     seen = (source != pad)[:, None, None, :]
     causal = np.tri(target.shape[1], dtype=bool)
     memory = embed(source, w["source_embedding.weight"])

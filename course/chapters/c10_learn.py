@@ -72,11 +72,11 @@ ADAM = Exercise(
         cancels.
         - lr * mean
         + lr * g
-        eps stands under the root. Add it to the root: np.sqrt(...) + eps.
+        eps is added inside the root. Add it to the root: np.sqrt(...) + eps.
         - np.sqrt(square) + eps
         + np.sqrt(square + eps)
         The corrected means are kept as m and v, so that the next step corrects them once more. Keep m and v as they
-        are, and give the corrected ones names of their own.
+        are, and give other names to the corrected means.
         - eps), m, v
         + eps), mean, square
         b1 * m + g is a sum that grows to ten times g. A mean gives the new gradient the share 1 - b1, and g squared the
@@ -94,12 +94,12 @@ ADAM = Exercise(
         b1 and b2 are exchanged: b1 belongs to m, b2 to v.
         - b1=0.9, b2=0.98
         + b2=0.9, b1=0.98
-        v is corrected, and m is not: it began at 0 too. Divide m by 1 - b1**t, or the first steps are ten times too
-        small.
+        v is corrected, and m is not: it began at 0 too. Divide m by 1 - b1**t; otherwise the first steps are ten times
+        too small.
         - m / (1 - b1**t)
         + m
-        m is corrected, and v is not: it began at 0 too. Divide v by 1 - b2**t, or the first steps are seven times too
-        large.
+        m is corrected, and v is not: it began at 0 too. Divide v by 1 - b2**t; otherwise the first steps are seven
+        times too large.
         - v / (1 - b2**t)
         + v
     """,
@@ -140,13 +140,13 @@ NOAM = Exercise(
         "d**-0.5 * min(step**-0.5, step * warmup**-1.5)",
     ),
     changes="""
-        This is the higher one of the two curves: it begins high and never stops rising. The rate is the lower one.
+        This is the higher of the two curves: it begins high and never stops rising. The rate is the lower curve.
         - min(
         + max(
-        Right up to the end of the warm-up; then the rate should fall with step**-0.5.
+        This is right up to the end of the warm-up. After that the rate should fall with step**-0.5.
         - min(step**-0.5, step * warmup**-1.5)
         + step * warmup**-1.5
-        The rate stays at the top. After the warm-up it falls with step**-0.5.
+        The rate stays at its maximum. After the warm-up it should fall with step**-0.5.
         - min(step**-0.5, step * warmup**-1.5)
         + warmup**-0.5 * min(1.0, step / warmup)
         The factor d**-0.5 is missing: wider models take smaller steps.
@@ -267,14 +267,15 @@ TRAIN = Exercise(
     source="train.trainer.Trainer.fit",
     hints=(
         "What does the decoder read, and what should it say: are these the same words?",
-        "2 of the 4 are in loss_of. 1 is missing at the beginning of each round of the loop, and 1 between the loop "
-        "and the held-out loss. Mend one at a time and check: you are told which are done.",
+        "2 of the 4 mistakes are in loss_of. 1 line is missing at the beginning of each round of the loop, and 1 line "
+        "is missing between the loop and the held-out loss. Fix one mistake at a time and check: the answer says which "
+        "ones are fixed.",
         "model(source, target[:, :-1]); ops.cross_entropy(..., ignore_index=PAD); optimizer.zero_grad() before "
         "backward(); model.eval() after the loop.",
     ),
     changes=f"""
 {some_left()}
-The gradients are forgotten between backward() and step(), so that nothing is learned. Forget those of the batch before:
+The gradients are cleared between backward() and step(), so nothing is learned. Clear those of the previous batch:
 zero_grad() comes before backward().
 - optimizer.zero_grad()
 + pass
@@ -284,7 +285,7 @@ zero_grad() comes before backward().
 The labels are what the decoder reads, target[:, :-1]. It should say the word *after* each of them.
 - target[:, 1:], ignore
 + target[:, :-1], ignore
-The model trains without its dropout: eval() belongs behind the loop, and train() before it.
+The model trains without its dropout: eval() belongs after the loop, and train() before it.
 - model.train()
 + model.eval()
 """,

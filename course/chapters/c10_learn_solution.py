@@ -9,8 +9,8 @@ PAD = 0
 
 def adam(w, g, m, v, t, lr, b1=0.9, b2=0.98, eps=1e-9):
     """Step number t (1, 2, ...): weights w, gradient g and both running means, arrays of one shape -> new w, m, v."""
-    # your turn: m is a running mean of g, and v of g squared. Both began at 0: by what must they be divided, so that
-    # they have the size of what they are a mean of? Then the step is lr times m over the root of v.
+    # your turn: m is a running mean of g, and v is a running mean of g squared. Both began at 0: by what must they be
+    # divided to correct this? Then the step is lr times m divided by the root of v.
     m = b1 * m + (1 - b1) * g
     v = b2 * v + (1 - b2) * g**2
     mean, square = m / (1 - b1**t), v / (1 - b2**t)
@@ -51,7 +51,7 @@ def suspect(model, optimizer, rate, batches, held_out):
 
 def train(model, optimizer, rate, batches, held_out):
     """What `suspect` should be: the same arguments, the same two lists."""
-    # your turn: Copy the lines of `suspect` here and mend four things. What does the decoder read, and what should it
+    # your turn: Copy the lines of `suspect` here and fix four mistakes. What does the decoder read, and what should it
     # say? Whose losses are counted? What does backward() do with the gradients that are there already? And which mode
     # is the model in when the held-out loss is taken?
 

@@ -70,20 +70,20 @@ GREEDY = Exercise(
         "ids.append(word). Return ids, total.",
     ),
     changes="""
-        The words are right. The log-probability of eos is missing: to end there is a choice as well.
+        The words are right, but the log-probability of eos is missing: to end the sentence is a choice like any other.
         - total += log_p[word]
         + total += log_p[word] * (word != eos)
-        eos is among the words. It ends the sentence and is no part of it.
+        eos is among the words. It ends the sentence, but it is not one of its words.
         - break
         + ids.append(word)
         + break
-        bos is among the words: it is only what the model is asked with.
+        bos is among the words. It is only the beginning of the list that the model gets.
         - return ids, total
         + return [bos, *ids], total
-        It goes on behind eos. Whatever comes after the end means nothing: stop there.
+        The search continues after eos. Words after the end have no meaning: stop at eos.
         - if word == eos:
         + if False:
-        This is the probability; the log-probability is asked for, a sum of logarithms.
+        This is the probability. Return the log-probability, which is a sum of logarithms.
         - return ids, total
         + return ids, np.exp(total)
     """,
@@ -145,14 +145,14 @@ TRAP = Exercise(
         "the row sums to 1.",
     ),
     changes="""
-        Here the likeliest first word leads to the likeliest sentence, so greedy is right. Make the second word that
-        follows it uncertain.
+        Here the likeliest first word leads to the likeliest sentence, so greedy search is right. Make the second word
+        that follows it uncertain.
         - 0.55, 0.45
         + 0.9, 0.1
         - 0.34, 0.33, 0.33
         + 0.8, 0.1, 0.1
-        Greedy does walk into it, but what it finds is more than half as likely as the best. Bring the two first words
-        closer together, or make what follows the wrong one less certain.
+        Greedy search does walk into the trap, but the sentence that it finds is more than half as likely as the best
+        one. Bring the two first words closer together, or make what follows the wrong one less certain.
         - 0.34, 0.33, 0.33
         + 0.6, 0.2, 0.2
         - 0.98, 0.01, 0.01
@@ -163,7 +163,7 @@ TRAP = Exercise(
 
 @TRAP.wrong
 def columns_sum_to_one():
-    """The columns sum to 1 where the rows should: row a holds what may come after the word a."""
+    """The columns sum to 1, but the rows should: row a holds the probabilities of the words that follow word a."""
     return trap().T
 
 
@@ -205,12 +205,12 @@ SCORE = Exercise(
         "log_p / ((5 + length) / 6) ** alpha",
     ),
     changes="""
-        A log-probability is negative: multiplied with a number above 1 it gets worse, so long sentences would be
-        punished twice. Divide.
+        A log-probability is negative: multiplied by a number above 1 it becomes worse, so long sentences would be
+        penalised twice. Divide instead.
         - log_p / ((5
         + log_p * ((5
-        This divides by length^alpha. It is used as well; here the length is softened to (5 + length) / 6, so that the
-        first few words count less.
+        This divides by length^alpha. This formula is used as well, but here the penalty is made of (5 + length) / 6, so
+        that the first few words count less.
         - ((5 + length) / 6) ** alpha
         + length**alpha
         alpha is an exponent, not a factor: ((5 + length) / 6) ** alpha.
@@ -220,7 +220,7 @@ SCORE = Exercise(
         alpha.
         - ((5 + length) / 6) ** alpha
         + (5 + length) / 6**alpha
-        `length` counts eos already: don't take it off.
+        `length` counts eos already: don't subtract it.
         - (5 + length)
         + (4 + length)
     """,
@@ -268,17 +268,17 @@ EXTENDED = Exercise(
         "*ids])); sorted(longer, key=lambda sentence: -sentence[0]).",
     ),
     changes="""
-        All sentences are there; they are not sorted yet. The best comes first.
+        All sentences are there, but they are not sorted yet: the best sentence comes first.
         - sorted(longer, key=lambda sentence: -sentence[0])
         + longer
-        Sorted the wrong way round: the largest log-probability comes first.
+        The order is reversed: the largest log-probability comes first.
         - -sentence[0]
         + sentence[0]
-        Only the last word's log-probability counts in yours. A sentence's is the sum over all its words: add what it
-        had before.
+        Only the last word's log-probability counts in yours. The log-probability of a sentence is the sum over all its
+        words: add the sum that it had before.
         - (total + log_p, [
         + (log_p, [
-        The model is asked with bos in front: next_log_p([bos, *ids]).
+        The list that the model gets begins with bos: next_log_p([bos, *ids]).
         - [bos, *ids]
         + ids
     """,
@@ -287,8 +287,8 @@ EXTENDED = Exercise(
 
 @EXTENDED.wrong
 def each_for_itself(sentences, next_log_p, bos):
-    """The continuations of each sentence are sorted for themselves. They compete with each other: the third best
-    of the first sentence may beat the best of the second.
+    """The continuations of each sentence are sorted separately. But all continuations compete with each other: the
+    third best of the first sentence may beat the best of the second.
     """
     return [longer for sentence in sentences for longer in extended([sentence], next_log_p, bos)]
 
@@ -351,33 +351,33 @@ BEAM_SEARCH = Exercise(
         Only one sentence goes on after each step: keep the `width` best of those that have not ended.
         - going_on[:width]
         + going_on[:1]
-        Right with alpha 0. The finished ones are compared by `score`, with the length that each of them has.
+        This is right with alpha 0. Compare the finished sentences by `score`, each with its own length.
         - score(log_p, length, alpha)
         + log_p
-        It stops as soon as one sentence has ended. A longer one that is still open may become better: go on to the
-        limit.
+        It stops as soon as one sentence has ended. A longer sentence that is still open may become better: continue up
+        to the limit.
         - sentences = going_on[:width]
         + sentences = going_on[:width]
         + if finished:
         +     break
         - finished += [
         + finished = finished or [
-        Every eos counts as finished, even one that stands far down the list. Any other word down there would have been
-        dropped: an ending counts if it is among the first `width`.
+        Every eos counts as finished, even one that is far down the list. Any other word so far down would have been
+        dropped: an eos counts only if it is among the first `width`.
         - elif rank < width:
         + else:
-        The beam gets narrower with each sentence that ends. Finished ones are set aside: `width` unfinished ones go on
-        after them.
+        The beam gets narrower with each sentence that ends. Set the finished sentences aside: `width` unfinished
+        sentences go on.
         - extended(sentences, next_log_p, bos)
         + extended(sentences, next_log_p, bos)[: max(1, width - len(finished))]
-        A sentence that ends takes a place in the beam: in that round fewer than `width` go on. Cut the list of those
-        that go on, not the list of all.
+        A sentence that ends takes a place in the beam: in that round fewer than `width` go on. Cut the list of the
+        sentences that go on, not the list of all sentences.
         - extended(sentences, next_log_p, bos)
         + extended(sentences, next_log_p, bos)[:width]
-        Every sentence goes on, however unlikely: there are soon millions of them. Keep the first `width`.
+        Every sentence goes on, however unlikely it is, so there are soon millions of sentences. Keep the first `width`.
         - going_on[:width]
         + going_on
-        The sentences that are still open at the limit are forgotten: they count as they are.
+        The sentences that are still open at the limit are left out, but they should count as they are.
         - finished += [(score(log_p, limit, alpha), ids) for log_p, ids in sentences]
         + pass
         The length of a finished sentence is one too small: eos counts as a word.
@@ -392,7 +392,7 @@ BEAM_SEARCH = Exercise(
 
 @BEAM_SEARCH.wrong
 def greedy_after_all(next_log_p, bos, eos, width, limit, alpha=0.0):
-    """This finds what greedy finds, whatever the width is: more than one sentence must go on."""
+    """This finds the same sentence as greedy search, whatever the width is: more than one sentence must go on."""
     ids, total = greedy(next_log_p, bos, eos, limit)
     return ids, score(total, min(len(ids) + 1, limit), alpha)
 

@@ -34,8 +34,8 @@ def trap():
 
     The sentence that greedy finds is less than half as likely as the likeliest one; at most 6 words, eos included.
     """
-    # your turn: Which first word is likelier, and what comes after it? After the less likely one the rest should be
-    # almost certain. Rows sum to 1; the one of eos does not matter.
+    # your turn: Which first word is likelier, and what comes after it? After the less likely first word the rest should
+    # be almost certain. Each row sums to 1; the row of eos does not matter.
     return np.array(
         [[0.00, 0.00, 0.55, 0.45], [0.25, 0.25, 0.25, 0.25], [0.0, 0.34, 0.33, 0.33], [0.0, 0.98, 0.01, 0.01]]
     )
@@ -66,8 +66,9 @@ def beam_search(next_log_p, bos, eos, width, limit, alpha=0.0):
 
     A sentence is finished with eos, which counts as a word. At `limit` words the unfinished ones count as they are.
     """
-    # your turn: At each length go through `extended`, best first. A sentence that ends in eos is finished, if it stands
-    # among the first `width`: note its score. Of the others the first `width` go on. At last take the best score.
+    # your turn: At each length go through `extended`, best first. A sentence that ends in eos is finished if it is
+    # among the first `width`: note its score. Of the other sentences the first `width` go on. At the end take the best
+    # score.
     sentences, finished = [(0.0, [])], []
     for length in range(1, limit + 1):
         going_on = []

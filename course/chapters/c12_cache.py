@@ -74,18 +74,18 @@ ATTEND_NEW = Exercise(
         "keys, values), keys, values.",
     ),
     changes="""
-        The new word looks at those before it and not at itself: put its key and value there first, then attend. (The
+        The new word looks at the words before it, but not at itself: append its key and value first, then attend. (The
         first word would have nothing to look at.)
         - attend(q, keys, values)
         + attend(q, keys[:, :, :-1], values[:, :, :-1])
-        The new word looks at itself alone. What was before has to stay: the new key goes behind the others.
+        The new word looks only at itself. Keep the earlier keys and values: append the new key after the others.
         - attend(q, keys, values), keys, values
         + attend(q, k, v), k, v
-        What it gets is right; but its key and value are not among those that are returned.
+        The output is right, but the key and value of the new word are not among those that are returned.
         - return attend(q, keys, values), keys, values
         + return attend(q, keys, values), keys[:, :, :-1], values[:, :, :-1]
-        The new key stands in front of the others. Attention does not mind, but whoever wants to know which word is
-        looked at does: the oldest comes first.
+        The new key comes before the others. The output is the same, but the weights no longer show which word is looked
+        at: the oldest key comes first.
         - [keys, k]
         + [k, keys]
         - [values, v]
@@ -140,28 +140,28 @@ START = Exercise(
     real_start,
     source="models.generation.raw_layers.RawAttention.keys_values",
     hints=(
-        "What of the look at the source changes from word to word: its queries, its keys or its values?",
+        "In the attention to the source, what changes from word to word: the queries, the keys or the values?",
         "For 2 layers there are 2 arrays of keys and 2 of values. which = 1 gives keys, which = 2 values.",
         "[project(memory, w, f'decoder.layers.{i}.multihead_attn', 1, heads) for i in range(layers)] are the keys, "
         "with 2 the values; State(keys, values, (source != pad)[:, None, None, :]).",
     ),
     changes="""
-        These are queries and keys (which = 0 and 1). Kept are keys and values: 1 and 2.
+        These are queries and keys (which = 0 and 1). Store keys and values: which = 1 and 2.
         - (1, 2)
         + (0, 1)
         Keys and values are exchanged: which = 1 are the keys, 2 the values.
         - (1, 2)
         + (2, 1)
-        These are made with the weights of self_attn. The look at the source has its own: multihead_attn.
+        These are made with the weights of self_attn. The attention to the source has its own weights: multihead_attn.
         - multihead_attn
         + self_attn
-        Right for the first layer; each layer has weights of its own, so keys and values of its own too.
+        This is right for the first layer. Each layer has its own weights, so it has its own keys and values too.
         - layers.{i}
         + layers.0
-        The mask is True at the padding; it should be True where a word stands.
+        The mask is True at the padding. It should be True at the words.
         - source != pad
         + source == pad
-        Nobody may look at the padding of the source: the mask is False there.
+        No word may look at the padding of the source: the mask is False there.
         - source != pad
         + source == source
     """,
@@ -219,26 +219,27 @@ STEP = Exercise(
         "sinusoidal_table(state.length + 1, d)[-1].",
     ),
     changes="""
-        Right for the first word. All later ones stand at position 0 in yours; the new word stands behind the
-        state.length words that there are.
+        This is right for the first word. All later words are at position 0 here, too. The new word comes after the
+        state.length words that were said before.
         - sinusoidal_table(state.length + 1, d)[-1]
         + sinusoidal_table(1, d)[0]
-        The new word stands one place too far: the first one is at position 0, where state.length is 0.
+        The position of the new word is too high by one: the first word, for which state.length is 0, is at position 0.
         - state.length + 1
         + state.length + 2
         The new keys and values are not put into the state, so the next word does not see this one.
         - mixed, state.keys[i], state.values[i] =
         + mixed, _, _ =
-        All layers share one list of keys. Each layer's are made of other vectors by another matrix: state.keys[i],
-        state.values[i].
+        All layers share one list of keys. Each layer computes its keys from other vectors with another matrix: use
+        state.keys[i] and state.values[i].
         - state.keys[i]
         + state.keys[0]
         - state.values[i]
         + state.values[0]
-        Right without padding in the source: attend(...) needs state.memory_mask for the second step.
+        This is right without padding in the source. In the second step attend(...) needs state.memory_mask.
         - , state.memory_mask)
         + )
-        The second query is made of the word's embedding. It should be made of x as it is after the first step.
+        The second query is computed from the word's embedding. It should be computed from x as it is after the first
+        step.
         - for i in range
         + first = x
         + for i in range
@@ -333,24 +334,24 @@ SELECT = Exercise(
         Nothing moves yet: the state stays as it was.
         - state.memory_mask = state.memory_mask[rows]
         + return
-        The keys move, the values stay: then the weights belong to one sentence and what is mixed to another.
+        The keys move, but the values stay: then the weights belong to one sentence and the values to another.
         - state.memory_mask = state.memory_mask[rows]
         + pass
         - (state.keys, state.values, state.memory_keys, state.memory_values)
         + (state.keys,)
-        What was said moves along, the source does not: right as long as all sentences are of one source. memory_keys,
-        memory_values and memory_mask have a row for each sentence too.
+        The words that were said move, but the source does not. This is right only as long as all sentences have the
+        same source. memory_keys, memory_values and memory_mask have a row for each sentence too.
         - state.memory_mask = state.memory_mask[rows]
         + pass
         - (state.keys, state.values, state.memory_keys, state.memory_values)
         + (state.keys, state.values)
-        All moves but memory_mask: then a sentence gets the padding of another one.
+        Everything moves except memory_mask: then a sentence gets the padding of another sentence.
         - state.memory_mask = state.memory_mask[rows]
         + pass
-        The first layer's arrays move, those of the other layers stay.
+        The arrays of the first layer move, but those of the other layers stay.
         - arrays[:] = [array[rows] for array in arrays]
         + arrays[0] = arrays[0][rows]
-        A row that is named twice has to go on twice.
+        A row that is named twice must be kept twice.
         - [rows]
         + [np.unique(rows)]
     """,

@@ -12,7 +12,7 @@ from .c09_translate_solution import decoder_layer, embed, encoder_layer
 
 
 def changes(decoder: bool) -> np.ndarray:
-    """How far each word's vector moves when a fifth word comes behind it: (embedding and layers, four words)."""
+    """How far each word's vector moves when a fifth word is appended: (embedding and layers, four words)."""
     w, ids = weights(), np.array([[1, 8, 4, 7, 10]])
     if decoder:
         memory, kind = embed(np.array([[5, 6, 10, 3]]), w["source_embedding.weight"]), "target"

@@ -41,10 +41,10 @@ def merge(mixed, w, name):
 
 
 class State:
-    """What is known of the sentences that are being said.
+    """What is stored about the sentences that are being said.
 
     keys, values: for each decoder layer (batch, heads, words said, e), of its self-attention.
-    memory_keys, memory_values: for each decoder layer (batch, heads, source length, e), of its look at the source.
+    memory_keys, memory_values: for each decoder layer (batch, heads, source length, e), of its attention to the source.
     memory_mask: (batch, 1, 1, source length), True = may look.
     """
 
@@ -61,21 +61,21 @@ class State:
 
 
 def attend_new(q, k, v, keys, values):
-    """A new word looks at all before it, and at itself.
+    """A new word looks at all words before it, and at itself.
 
     q, k, v: of the new word, (batch, heads, 1, e); keys, values: of those before, (batch, heads, past, e).
-    Returns what it gets, (batch, heads, 1, e), and the keys and values with its own behind them.
+    Returns the output of attention, (batch, heads, 1, e), and the keys and values, to which its own are appended.
     """
-    # your turn: Put its key behind the keys and its value behind the values (np.concatenate, which axis?). Then attend,
-    # without a mask: what comes later is not there yet.
+    # your turn: Append its key to the keys and its value to the values (np.concatenate, along which axis?). Then attend
+    # without a mask: there are no later words yet.
     keys, values = np.concatenate([keys, k], axis=2), np.concatenate([values, v], axis=2)
     return attend(q, keys, values), keys, values
 
 
 def start(memory, source, w, heads, layers, pad=0):
     """A State with nothing said. memory (batch, source length, d) is the encoder's output for the ids `source`."""
-    # your turn: The source never changes, so each layer's keys and values of it are computed here, once:
-    # project(memory, w, "decoder.layers.0.multihead_attn", ...) and so on. The mask is True where a word stands.
+    # your turn: The source never changes, so each layer's keys and values for the source are computed here, once:
+    # project(memory, w, "decoder.layers.0.multihead_attn", ...) and so on. The mask is True at the words.
     names = [f"decoder.layers.{i}.multihead_attn" for i in range(layers)]
     keys, values = ([project(memory, w, name, which, heads) for name in names] for which in (1, 2))
     return State(keys, values, (source != pad)[:, None, None, :])
@@ -88,9 +88,9 @@ def step(ids, state, w, heads):
     """
     table = w["target_embedding.weight"]
     d = table.shape[1]
-    # your turn: Only the new word goes through the layers: x is (batch, 1, d). Embed it, at which position? Then layer
-    # by layer as in chapter 9, with attend_new and this layer's keys and values for the first step, and the memory's
-    # for the second, where only a query is projected.
+    # your turn: Only the new word goes through the layers: x is (batch, 1, d). Embed it: at which position? Then go
+    # layer by layer as in chapter 9. The first step uses attend_new with the keys and values of this layer. The second
+    # step uses the keys and values of the memory, so only a query is projected.
     x = table[ids][:, None] * np.sqrt(d) + sinusoidal_table(state.length + 1, d)[-1]
     for i in range(len(state.keys)):
         name = f"decoder.layers.{i}"
@@ -105,9 +105,9 @@ def step(ids, state, w, heads):
 
 
 def select(state, rows):
-    """Keep these sentences of the batch, in this order; one that is named twice goes on twice. Changes the state."""
-    # your turn: Everything in the state whose first axis is the batch goes along: five things, four of which are lists
-    # with an array for each layer.
+    """Keep these sentences of the batch, in this order; one that is named twice is kept twice. Changes the state."""
+    # your turn: Select the rows of everything in the state whose first axis is the batch: five things, four of which
+    # are lists with one array for each layer.
     state.memory_mask = state.memory_mask[rows]
     for arrays in (state.keys, state.values, state.memory_keys, state.memory_values):
         arrays[:] = [array[rows] for array in arrays]

@@ -75,18 +75,18 @@ RUNNING_SUM = Exercise(
         "new = max(m, numbers.max()); total = total * np.exp(m - new) + np.exp(numbers - new).sum(); m = new.",
     ),
     changes="""
-        Right as long as the largest number comes first. When a larger one comes, what was summed before was relative to
-        the old m, and must shrink.
+        This is right as long as the largest number comes first. When a larger number comes, the old sum is still
+        relative to the old m, so it must shrink.
         - total * np.exp(m - new)
         + total
         The old sum is multiplied by exp(m' - m), which is above 1. It has to shrink: exp(m - m').
         - np.exp(m - new)
         + np.exp(new - m)
-        m is the largest number of the last block. It should be the largest of all so far: max(m, ...).
+        m is the largest number of the last block. It should be the largest number so far: max(m, ...).
         - max(m, numbers.max())
         + numbers.max()
-        The block's own numbers are taken relative to the old m, which at first is -inf. They too belong to the new one:
-        exp(number - m').
+        The numbers of the block are taken relative to the old m, which is -inf at first. They must be relative to the
+        new m: exp(number - m').
         - np.exp(numbers - new)
         + np.exp(numbers - m)
         This sums exp(number) itself, and m is always 0. Near 1000 that is infinity.
@@ -157,24 +157,24 @@ TAKE_BLOCK = Exercise(
         "total * shrink + p.sum(axis=1) and o * shrink[:, None] + p @ values.",
     ),
     changes="""
-        m and total are right. o is a sum with the same weights: it has to shrink by the same factor.
+        m and total are right. o is a sum with the same weights, so it must shrink by the same factor.
         - o * shrink[:, None]
         + o
-        o is right, and total is not: it shrinks by the same factor.
+        o is right, but total is not: it must shrink by the same factor.
         - total * shrink
         + total
-        The factor is the wrong way round. The new m is the larger one, and what was summed before shrinks: exp(m - m').
+        The factor is inverted. The new m is the larger one, so the old sum must shrink: exp(m - m').
         - m - new
         + new - m
-        The weights of the block are divided by their sum at once. That comes at the very end, by the sum over all
-        blocks: total collects it.
+        The weights of the block are divided by their sum at once. Divide at the very end, by the sum over all blocks,
+        which total collects.
         - p = np.exp(scores - new[:, None])
         + p = np.exp(scores - new[:, None])
         + p = p / p.sum(axis=1, keepdims=True)
-        m forgets the blocks before: it is the larger one of the old m and the new.
+        m forgets the earlier blocks: take the larger of the old m and the new one.
         - np.maximum(m, scores.max(axis=1))
         + scores.max(axis=1)
-        One m for all queries. Each query has its own: the largest of its row, axis=1.
+        You take one m for all queries. Each query has its own m, the largest score of its row: axis=1.
         - np.maximum(m, scores.max(axis=1))
         + np.full(len(m), max(m.max(), scores.max()))
     """,
@@ -259,13 +259,13 @@ FORWARD = Exercise(
         The scores are not divided by sqrt(d).
         - / np.sqrt(q.shape[1])
         +
-        The output is right. log_sum is log(sum of exp(score)), and total is the sum of exp(score - m): m is missing.
+        The output is right. log_sum is log(sum of exp(score)), but total is the sum of exp(score - m): add m.
         - m + np.log(total)
         + np.log(total)
         The output is right. log_sum is a logarithm: m + log(total).
         - m + np.log(total)
         + m + total
-        The last block, which is shorter, is left out. `slices` gives all of them.
+        The last block, which is shorter, is left out. `slices` gives all blocks.
         - slices(len(k), size)
         + slices(len(k) // size * size, size)
     """,
@@ -274,8 +274,8 @@ FORWARD = Exercise(
 
 @FORWARD.wrong
 def mean_of_the_blocks(q, k, v, size):
-    """The blocks are averaged with equal shares. A block with large scores should count for more: that is what the
-    running total and m are for.
+    """The blocks are averaged with equal shares. A block with large scores should count for more: the running total and
+    m take care of this.
     """
     parts = [table_at_once(q, k[block], v[block], size) for block in slices(len(k), size)]
     return np.mean([out for out, _ in parts], axis=0), np.logaddexp.reduce([log_sum for _, log_sum in parts], axis=0)
@@ -283,7 +283,9 @@ def mean_of_the_blocks(q, k, v, size):
 
 @FORWARD.wrong
 def row_by_row(q, k, v, size):
-    """The numbers are right. But each query meets all keys at a time: take them in blocks, and keep m and total."""
+    """The numbers are right. But each query is multiplied with all keys at once: take the keys in blocks, and keep m
+    and total.
+    """
     out, log_sum = np.zeros((len(q), v.shape[1])), np.zeros(len(q))
     for i, query in enumerate(q):
         scores = k @ query / np.sqrt(q.shape[1])
@@ -294,8 +296,8 @@ def row_by_row(q, k, v, size):
 
 @FORWARD.wrong
 def table_at_once(q, k, v, size):
-    """The numbers are right. But the whole table of scores is in memory at once, and to avoid that is what this is
-    about: only k[block] at a time.
+    """The numbers are right. But the whole table of scores is in memory at once, and this chapter is about avoiding
+    that: use only k[block] at a time.
     """
     scores = q @ k.T / np.sqrt(q.shape[1])
     top = scores.max(axis=1)
@@ -356,25 +358,26 @@ BACKWARD = Exercise(
         "with D = (g * out).sum(axis=1, keepdims=True); dq += ds @ k[block] * scale; dk[block] = ds.T @ q * scale.",
     ),
     changes="""
-        The gradient of v is right. In the softmax's rule D is missing: raising one weight lowers the others.
+        The gradient of v is right, but D is missing in the rule of the softmax: raising one weight lowers the others.
         - (g * out).sum(axis=1, keepdims=True)
         + 0
-        D is one number for all queries. Each query has its own: sum along the row, axis=1, and keep the axis.
+        D is one number for all queries here. Each query has its own D: sum along the row, axis=1, and keep the axis.
         - (g * out).sum(axis=1, keepdims=True)
         + (g * out).sum()
-        The scores were divided by sqrt(d), so the gradients of q and k are too.
+        The scores were divided by sqrt(d), so divide the gradients of q and k by sqrt(d) too.
         - k[block] * scale
         + k[block]
         - ds.T @ q * scale
         + ds.T @ q
-        The gradient of q is right; that of k needs the division by sqrt(d) as well.
+        The gradient of q is right. Divide the gradient of k by sqrt(d) as well.
         - ds.T @ q * scale
         + ds.T @ q
-        Right for one block. A query looks at the keys of all blocks, so each block adds to its gradient: +=.
+        This is right for one block. A query looks at the keys of all blocks, so each block adds to its gradient: use
+        +=.
         - dq +=
         + dq[:] =
-        Right for one block. The weights are normalised within the block; with log_sum they are right at once: exp(S -
-        log_sum), as shares of the whole row.
+        This is right for one block. The weights are normalised within the block here. They should be normalised over
+        the whole row: exp(S - log_sum).
         - dv[block] =
         + p = p / p.sum(axis=1, keepdims=True)
         + dv[block] =

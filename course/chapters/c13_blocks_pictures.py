@@ -65,7 +65,7 @@ def draw_held() -> Any:
     square(-4.2, 0, 1.2, 12, "q", facecolor="#dbeafe", edgecolor=BLUE)
     square(-2.7, 0, 2.3, 12, "m\ntotal\no", facecolor="#dcfce7", edgecolor=GREEN)
     left.text(6, 12.9, "the rest of the table does not exist", ha="center", fontsize=8.5, color=GREY)
-    plain(right, "numbers held beside q, k, v (d = 64)")
+    plain(right, "numbers stored in addition to q, k, v (d = 64)")
     lengths = np.geomspace(64, 65536, 30)
     right.loglog(lengths, lengths**2, color=RED, label="the whole table: n²")
     right.loglog(lengths, 66 * lengths + 128 * lengths, color=ORANGE, label="all queries, blocks of 128 keys")

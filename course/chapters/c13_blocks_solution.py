@@ -12,8 +12,8 @@ def running_sum(blocks):
     """For arrays of numbers, each seen once: m, the largest of all, and total, the sum of exp(number - m)."""
     m, total = -np.inf, 0.0
     for numbers in blocks:
-        # your turn: The largest so far may grow. What was summed before was summed relative to the old m: by which
-        # factor must it be multiplied to be relative to the new one? (exp(a - m') = exp(a - m) times what?)
+        # your turn: The largest number so far may grow. The old sum is relative to the old m: by which factor must it
+        # be multiplied to be relative to the new m? (exp(a - m') = exp(a - m) times what?)
         new = max(m, numbers.max())
         total = total * np.exp(m - new) + np.exp(numbers - new).sum()
         m = new
@@ -27,8 +27,8 @@ def take_block(m, total, o, scores, values):
     m, total (queries,) as in `running_sum`, for each query; o (queries, e): the values so far, summed with the weights
     exp(score - m). scores (queries, block), values (block, e). Returns new m, total, o.
     """
-    # your turn: As in running_sum, for each row. And o is a sum like total: what was summed before shrinks by the same
-    # factor, and the block's values come in with the weights exp(score - m').
+    # your turn: Do the same as in running_sum, for each row. o is a sum like total: the old sum shrinks by the same
+    # factor, and the values of the block are added with the weights exp(score - m').
     new = np.maximum(m, scores.max(axis=1))
     shrink = np.exp(m - new)
     p = np.exp(scores - new[:, None])
@@ -42,8 +42,8 @@ def forward(q, k, v, size):
     """
     m, total = np.full(len(q), -np.inf), np.zeros(len(q))
     o = np.zeros((len(q), v.shape[1]))
-    # your turn: For each block of keys: its scores, then take_block. At the end o is divided by the sum of the weights,
-    # and log_sum is log(sum of exp(score)), which m and total know together.
+    # your turn: For each block of keys compute its scores, then call take_block. At the end divide o by the sum of the
+    # weights. log_sum is log(sum of exp(score)); compute it from m and total.
     for block in slices(len(k), size):
         m, total, o = take_block(m, total, o, q @ k[block].T / np.sqrt(q.shape[1]), v[block])
     return o / total[:, None], m + np.log(total)
@@ -52,9 +52,9 @@ def forward(q, k, v, size):
 def backward(q, k, v, out, log_sum, g, size):
     """The gradients of q, k and v for the gradient g (queries, e) of `out`; out and log_sum are what `forward` gave."""
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    # your turn: For each block of keys: the weights once more, P = exp(S - log_sum). Then dV = Pᵀ g; dP = g Vᵀ; dS = P
-    # (dP - D), where D is one number for each query that needs no table: g · out. From dS come dQ (all blocks add up)
-    # and dK.
+    # your turn: For each block of keys compute the weights again, P = exp(S - log_sum). Then dV = Pᵀ g; dP = g Vᵀ;
+    # dS = P (dP - D), where D is one number for each query that needs no table: g · out. From dS come dQ (all blocks
+    # add up) and dK.
     scale = 1 / np.sqrt(q.shape[1])
     D = (g * out).sum(axis=1, keepdims=True)
     for block in slices(len(k), size):

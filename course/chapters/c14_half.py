@@ -45,26 +45,26 @@ LOST = Exercise(
     real_lost,
     source="train.optim.loss_scaling",
     hints=(
-        "A gradient that is 0 already: can it get lost? So of which ones is the share taken?",
+        "Can a gradient that is already 0 get lost? So of which gradients is the share taken?",
         "In 16 bits 1e-8 becomes 0, and 70000 becomes infinite. Times 1024, 1e-8 becomes 1e-5 and stays.",
         "halves = (gradients[gradients != 0] * np.float32(scale)).astype(np.float16); (halves == 0).mean() and "
         "np.isinf(halves).mean() are the shares.",
     ),
     changes="""
-        Gradients that are 0 anyway are among the lost. Leave them out first: gradients[gradients != 0].
+        Gradients that are 0 anyway are counted as lost. Leave them out first: gradients[gradients != 0].
         - [gradients != 0]
         +
-        The gradients are made 16 bits wide first and scaled then: what has vanished stays 0, whatever it is multiplied
-        by. Scale in 32 bits.
+        The gradients are converted to 16 bits first and scaled afterwards: a gradient that has become 0 stays 0,
+        whatever it is multiplied by. Scale in 32 bits.
         - (gradients[gradients != 0] * np.float32(scale)).astype(np.float16)
         + gradients[gradients != 0].astype(np.float16) * np.float16(min(scale, 65504))
-        Nothing is lost in yours: it stays in 32 bits. Convert with .astype(np.float16).
+        Nothing is lost here, because the gradients stay in 32 bits. Convert them with .astype(np.float16).
         - .astype(np.float16)
         +
-        These are counts. A share is the mean of the True and False.
+        These are counts. A share is the mean of an array of True and False.
         - .mean()
         + .sum()
-        The two shares are exchanged: first what becomes 0.
+        The two shares are exchanged: the share that becomes 0 comes first.
         - float((halves == 0).mean()), float(np.isinf(halves).mean())
         + float(np.isinf(halves).mean()), float((halves == 0).mean())
     """,
@@ -115,13 +115,13 @@ SCALER = Exercise(
         "Then self.good += 1; if self.good == self.interval: self.scale *= 2; self.good = 0.",
     ),
     changes="""
-        After the first `interval` good steps it grows at every step. When it has grown, counting begins anew.
+        After the first `interval` good steps the scale grows at every step. When it has grown, count from 0 again.
         - == self.interval
         + >= self.interval
         - self.scale *= 2
         - self.good = 0
         + self.scale *= 2
-        It grows once and never again: when the scale has doubled, `good` is set to 0.
+        The scale grows once and never again: when it has doubled, set `good` to 0.
         - self.scale *= 2
         - self.good = 0
         + self.scale *= 2
@@ -129,19 +129,19 @@ SCALER = Exercise(
         doubled, and after an overflow.
         - self.good = 0
         + pass
-        It halves, and never grows again: after `interval` good steps in a row it doubles.
+        The scale halves and never grows again: after `interval` good steps in a row it should double.
         - self.scale *= 2
         - self.good = 0
         + pass
-        Good steps before and after an overflow are counted together. They should be good *in a row*: an overflow sets
-        the count to 0.
+        Good steps before and after an overflow are counted together. The steps should be good *in a row*: after an
+        overflow, set the count to 0.
         - self.good = 0
         - self.skipped += 1
         + self.skipped += 1
-        The scale falls below `least`: max(..., self.least).
+        The scale falls below `least`: use max(..., self.least).
         - max(self.scale / 2, self.least)
         + self.scale / 2
-        It grows one step too late: with an interval of 3, the third good step in a row doubles it.
+        The scale grows one step too late: with an interval of 3, the third good step in a row doubles it.
         - == self.interval
         + > self.interval
         It is the other way round: `finite` says that the step was good. An overflow (not finite) halves.
@@ -258,39 +258,39 @@ HALF_STEP = Exercise(
         "scaler.update(finite); return [w - lr * g ...] if finite else weights.",
     ),
     changes="""
-        The weights come back in 16 bits. They have to stay in 32, or small steps are rounded away: the copies are for
-        the passes alone.
+        The weights are returned in 16 bits. They must stay in 32 bits, because small steps would be rounded away: use
+        the copies only for the passes.
         - w - lr * g
         + (w - lr * g).astype(np.float16)
-        After an overflow the copies in 16 bits come back, and digits of the weights are lost for ever. Return the
+        After an overflow the copies in 16 bits are returned, so digits of the weights are lost for ever. Return the
         weights themselves.
         - else weights
         + else halves
-        The passes get the weights in 32 bits. Give them copies in 16: that is what all this is about.
+        The passes get the weights in 32 bits. Give them copies in 16 bits: this is the purpose of mixed precision.
         - w.astype(np.float16)
         + w.astype(np.float32)
-        The division by the scale is done in 16 bits: what the scale has saved is lost again. First .astype(np.float32),
-        then divide.
+        The division by the scale is done in 16 bits: the small gradients that the scale has saved are lost again. First
+        .astype(np.float32), then divide.
         - g.astype(np.float32) / np.float32(scaler.scale)
         + (g / np.float16(scaler.scale)).astype(np.float32)
-        After an overflow the weights are infinite or NaN, for ever. Leave them as they were in such a step.
+        After an overflow the weights are infinite or NaN, for ever. In such a step leave the weights as they were.
         - if finite else weights
         +
-        What overflowed is taken as 0, and the rest of the step is done. But the largest gradients are just those that
-        overflow: skip the whole step.
+        Gradients that overflowed are replaced by 0, and the step is taken with the rest. But it is the largest
+        gradients that overflow: skip the whole step.
         - scaler.update(finite)
         + scaler.update(finite)
         + gradients = [np.where(np.isfinite(g), g, 0) for g in gradients]
         - if finite else weights
         +
-        The gradients are those of the loss times the scale: divide by it before the step.
+        These are the gradients of the loss times the scale: divide them by the scale before the step.
         - / np.float32(scaler.scale)
         +
-        The scaler is not told how the step went, so the scale stays as it is, and every step overflows.
+        scaler.update(finite) is not called, so the scale never changes and every step overflows.
         - scaler.update(finite)
         + pass
-        The gradients are divided by the scale as it is after update(), which may have changed it: divide by the one
-        that they were made with.
+        The gradients are divided by the scale as it is after update(), which may have changed it: divide by the scale
+        that they were computed with.
         - finite = all(np.isfinite(g).all() for g in gradients)
         - scaler.update(finite)
         + pass
@@ -298,7 +298,7 @@ HALF_STEP = Exercise(
         + finite = all(np.isfinite(g).all() for g in scaled)
         + scaler.update(finite)
         + gradients = [
-        Only the first gradient is looked at. One number in any of them is enough.
+        Only the first gradient is checked. One number that is not finite in any gradient is enough to skip the step.
         - for g in gradients)
         + for g in gradients[:1])
     """,

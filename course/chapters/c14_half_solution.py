@@ -9,8 +9,8 @@ def lost(gradients, scale):
     gradients: a float32 array. Returns (share that becomes 0, share that becomes infinite), floats.
     """
     with np.errstate(over="ignore"):
-        # your turn: Which of them are not 0? Multiply these with the scale, in 32 bits still, then .astype(np.float16),
-        # and count what is 0 and what is infinite.
+        # your turn: Which gradients are not 0? Multiply these by the scale, still in 32 bits. Then convert them with
+        # .astype(np.float16), and count how many are 0 and how many are infinite.
         halves = (gradients[gradients != 0] * np.float32(scale)).astype(np.float16)
         return float((halves == 0).mean()), float(np.isinf(halves).mean())
 
@@ -28,8 +28,8 @@ class Scaler:
 
     def update(self, finite):
         """Take note of a step: whether all its gradients were finite."""
-        # your turn: After an overflow the scale halves, and counting begins anew. After `interval` good steps in a row
-        # it doubles, and counting begins anew as well.
+        # your turn: After an overflow the scale halves, and counting starts at 0 again. After `interval` good steps in
+        # a row it doubles, and counting starts at 0 as well.
         if not finite:
             self.scale = max(self.scale / 2, self.least)
             self.good = 0
@@ -48,8 +48,9 @@ def half_step(weights, gradients_of, scaler, lr):
     After an overflow the weights are returned as they were. The scaler takes note of every step.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        # your turn: Copies in 16 bits, their gradients with the scaler's scale; then back to 32 bits, and only there
-        # divide by the scale. Is everything finite? Tell the scaler, and step only if it is.
+        # your turn: Make copies of the weights in 16 bits and compute their gradients with the scaler's scale. Convert
+        # the gradients to 32 bits, and only then divide by the scale. Is everything finite? Call scaler.update, and
+        # take the step only if it is.
         halves = [w.astype(np.float16) for w in weights]
         scaled = gradients_of(halves, scaler.scale)
         gradients = [g.astype(np.float32) / np.float32(scaler.scale) for g in scaled]

@@ -77,7 +77,8 @@ MATMUL = Exercise(
         The rule ignores g, which says how much the loss depends on each number of the product.
         - matmul_rule(x.data, y.data, g)
         + matmul_rule(x.data, y.data, np.ones_like(x.data @ y.data))
-        The rule is that of an elementwise product (chapter 1). Here each number of x met a whole row of y.
+        This is the rule of an elementwise product (chapter 1). Here each number of x was multiplied with a whole row of
+        y.
         - matmul_rule(x.data, y.data, g)
         + (g * y.data, g * x.data)
     """,
@@ -123,17 +124,18 @@ LOOKUP = Exercise(
         "shares = np.zeros_like(table.data); np.add.at(shares, ids, g * scale); return (shares,), a tuple of one.",
     ),
     changes="""
-        Right as long as no word occurs twice: NumPy's `shares[ids] += ...` keeps only the last share of a row that is
-        named twice. np.add.at adds them all.
+        This is right as long as no word occurs twice: NumPy's `shares[ids] += ...` keeps only the last share of a row
+        that is named twice. np.add.at adds all shares.
         - np.add.at(shares, ids, g * scale)
         + shares[ids] += g * scale
-        The vectors were multiplied by sqrt(d), so what goes back is multiplied by it too.
+        The vectors were multiplied by sqrt(d), so multiply their gradient by sqrt(d) too.
         - g * scale
         + g
         The vectors are the rows of the table times sqrt(d), as in chapter 9.
         - table.data[ids] * scale
         + table.data[ids]
-        What goes back has the shape of the vectors. The table is what was put in, so its gradient has its shape.
+        This gradient has the shape of the vectors. The input is the table, so the gradient must have the shape of the
+        table.
         - return (shares,)
         + return (g * scale,)
     """,
@@ -178,23 +180,23 @@ ATTEND = Exercise(
         "merge(ds.swapaxes(2, 3) @ qs) for k and merge(p.swapaxes(2, 3) @ g) for v.",
     ),
     changes="""
-        D is missing: the weights of a row sum to 1, so one can only grow at the expense of the others. Chapter 13's D
+        D is missing: the weights of a row sum to 1, so one weight can grow only if the others shrink. D of chapter 13
         is the sum of g · out.
         - (g * out).sum(axis=3, keepdims=True)
         + 0
-        The scores were multiplied by `scale`, so the gradients of q and k are too.
+        The scores were multiplied by `scale`, so multiply the gradients of q and k by `scale` too.
         - keepdims=True)) * scale
         + keepdims=True))
-        dV is Pᵀ g with the weights P, not with dS.
+        dV is Pᵀ g, with the weights P instead of dS.
         - merge(p.swapaxes
         + merge(ds.swapaxes
         The gradients are still split into heads. `merge` puts the heads side by side again.
         - merge(ds @ ks), merge(ds.swapaxes(2, 3) @ qs), merge(p.swapaxes(2, 3) @ g)
         + ds @ ks, ds.swapaxes(2, 3) @ qs, p.swapaxes(2, 3) @ g
-        dS has a row for each query. A key meets it in a column: dK is dSᵀ Q.
+        dS has a row for each query and a column for each key: dK is dSᵀ Q.
         - ds.swapaxes(2, 3) @ qs
         + ds @ qs
-        One D is taken for a whole batch. Each query of each head has its own: axis=3, keepdims=True.
+        You take one D for the whole batch. Each query of each head has its own D: axis=3, keepdims=True.
         - (g * out).sum(axis=3, keepdims=True)
         + (g * out).sum()
     """,
@@ -263,32 +265,33 @@ LEARN = Exercise(
     real_learn,
     source="train.trainer.Trainer.fit",
     hints=(
-        "Where does a gradient of the step before hide, if each step makes new Scalars? And if it does not?",
+        "Where could a gradient of the step before still be, if each step makes new Scalars? And where, if it does "
+        "not?",
         "The first weight of the check is 0.5 and 0.6 after one step: Adam's first step is as long as the rate, 0.1.",
         "nodes = {name: Scalar(w) for name, w in weights.items()}; loss = loss_of(nodes, batch); backward(loss); then "
         "weights[name], *means[name] = adam(weights[name], node.grad, *means[name], step, rate(step)).",
     ),
     changes="""
-        The means m and v are thrown away after each step, so Adam begins anew each time. Keep them in `means`.
+        The means m and v are thrown away after each step, so Adam starts again each time. Keep them in `means`.
         - weights[name], *means[name] = adam
         + weights[name], *_ = adam
-        Adam is told that each step is the first. It divides by 1 - b1**t: give it the number of the step.
+        Adam always gets the step number 1. It divides by 1 - b1**t: pass the number of the current step.
         - step, rate(step))
         + 1, rate(step))
-        Nothing has been learned: without the walk back all gradients are 0.
+        Nothing has been learned: without backward() all gradients are 0.
         - backward(loss)
         + pass
-        The Scalars are made once, before the loop: they hold the weights as they were at first. Make new ones at each
-        step.
+        The Scalars are made once, before the loop: they keep the initial weights. Make new Scalars at each step.
         - nodes = {name: Scalar(w) for name, w in weights.items()}
         + pass
         - for step, batch in enumerate(batches, 1):
         + nodes = {name: Scalar(w) for name, w in weights.items()}
         + for step, batch in enumerate(batches, 1):
-        The rate is that of the first step at each step: rate(step).
+        Each step uses the learning rate of the first step: use rate(step).
         - rate(step))
         + rate(1))
-        The step goes up: the weight moves with the gradient, and the loss grows. adam takes the gradient as it is.
+        The step goes upwards: the weight moves along the gradient, and the loss grows. Pass the gradient to adam
+        without changing its sign.
         - node.grad,
         + -node.grad,
     """,
@@ -348,22 +351,23 @@ TRANSLATE = Exercise(
     source="models.generation.beam.beam_search",
     hints=(
         "What does beam_search add up along a sentence, and are logits that?",
-        "The logits 2, 1, 0 are the log-probabilities -0.41, -1.41, -2.41: the same number is taken off each.",
+        "The logits 2, 1, 0 are the log-probabilities -0.41, -1.41, -2.41: the same number is subtracted from each.",
         "logits - logits.max() for safety, then minus np.log(np.exp(...).sum()). beam_search(next_log_p, BOS, EOS, "
         "width, 40, 1.0) returns the ids and their score; only the ids are wanted.",
     ),
     changes="""
-        The logits are added up as they are. They are log-probabilities only after the log of their sum of exp is taken
-        off, and that differs from step to step.
+        The logits are added up as they are. They become log-probabilities only if you subtract the log of their sum of
+        exp, which differs from step to step.
         - shifted - np.log(np.exp(shifted).sum())
         + logits
-        These are probabilities; the search adds up, so it needs their logarithms.
+        These are probabilities. The search computes sums, so it needs the logarithms.
         - shifted - np.log(np.exp(shifted).sum())
         + np.exp(shifted) / np.exp(shifted).sum()
-        The sums of log-probabilities are compared as they are, which favours short sentences: alpha is 1 here.
+        The sums of log-probabilities are compared without a length penalty, which favours short sentences: alpha should
+        be 1.
         - 40, 1.0
         + 40
-        This is the pair of ids and score. Only the ids are wanted.
+        This is the pair of ids and score. Return only the ids.
         - 1.0)[0]
         + 1.0)
         The width is fixed: the beam is as wide as `width` says.

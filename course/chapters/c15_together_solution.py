@@ -84,15 +84,16 @@ def loss_node(logits, target):
 
 def matmul(x, y):
     """x @ y as a Scalar that holds an array: x (..., m, k), y (k, n)."""
-    # your turn: The shape is that of `add` above: the value, the two inputs, and a rule. Chapter 2's matmul_rule gives
-    # both gradients; it wants arrays.
+    # your turn: Write it like `add` above: the value, the two inputs, and a rule. matmul_rule of chapter 2 gives both
+    # gradients; it takes arrays.
     return Scalar(x.data @ y.data, (x, y), lambda g: matmul_rule(x.data, y.data, g))
 
 
 def lookup(table, ids):
     """The rows of a table (vocabulary, d) for ids (batch, length), times sqrt(d): (batch, length, d)."""
-    # your turn: The value is table.data[ids] times a number. In the rule an array like the table gets, in each row, the
-    # sum of all that came back to it: a word that occurs twice gets two shares. `np.add.at` adds them all up.
+    # your turn: The value is table.data[ids] times a number. In the rule, make an array like the table in which each
+    # row is the sum of all shares that come back to it: a word that occurs twice gets two shares. `np.add.at` adds all
+    # of them.
     scale = table.data.shape[1] ** 0.5  # no NumPy number, which would make float64 of float32
 
     def rule(g):
@@ -215,8 +216,8 @@ def translate(next_logits, source, width=4):
 
     next_logits(source, target): for arrays of ids (1, length), the logits (vocabulary,) of the word after `target`.
     """
-    # your turn: beam_search asks for log-probabilities, next_log_p(ids), of a list that begins with BOS. What makes
-    # log-probabilities of logits (chapter 5)? An alpha of 1 divides by the length.
+    # your turn: beam_search asks for log-probabilities, next_log_p(ids), of a list that begins with BOS. How do logits
+    # become log-probabilities (chapter 5)? An alpha of 1 divides by the length.
 
     def next_log_p(ids):
         logits = next_logits(np.array([source]), np.array([ids]))

@@ -1,4 +1,6 @@
-"""Chapter 16, the exercises: three tools that find mistakes in a model that trains, and the model that they mend."""
+"""Chapter 16, the exercises: three tools that find mistakes in a model that trains, and the model that they help to
+fix.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ FIVE = {
         "- (scores, axis=2)\n+ (scores, axis=1)",
     ),
     "the norm": (
-        "`mixes_the_batch` says True: mean and variance run over axis 0, the sentences. Each word for itself: axis=2.",
+        "`mixes_the_batch` says True: mean and variance are taken over axis 0, the sentences. Each word has its own "
+        "mean and variance: axis=2.",
         "- axis=2, keepdims\n+ axis=0, keepdims",
     ),
     "the second network": (
@@ -85,19 +88,20 @@ SEES_THE_FUTURE = Exercise(
     real_sees_the_future,
     source="nn.attention.MultiHeadAttention.forward",
     hints=(
-        "If the last word of a sentence is exchanged, what may the model say differently after the words before it?",
-        "Of 6 positions the first 5 must stay as they are. Only what is said after the last word may change.",
+        "If the last word of a sentence is replaced, may the model's output at the words before it change?",
+        "Of 6 positions the first 5 must stay as they are. Only the logits at the last position may change.",
         "other = ids.copy(); other[:, -1] = (other[:, -1] + 1) % VOCABULARY; compare model(w, ...).data[:, :-1] of "
         "both with np.allclose.",
     ),
     changes="""
-        The last position is compared too. What is said after the last word may depend on it: leave it out, [:, :-1].
+        The last position is compared too. Its logits may depend on the last word: leave this position out, [:, :-1].
         - .data[:, :-1]
         + .data
-        Only the first position is compared, and a look at the next word or two does not reach it: [:, :-1].
+        Only the first position is compared, and a look one or two words ahead does not reach the last word from there:
+        compare [:, :-1].
         - .data[:, :-1]
         + .data[:, :1]
-        ids itself is changed, so both runs see the same tokens, and the caller's array is spoilt. Take ids.copy().
+        ids itself is changed, so both runs see the same tokens, and the caller's array is overwritten. Use ids.copy().
         - ids.copy()
         + ids
         True and False are exchanged: equal logits mean that the future is not seen.
@@ -186,13 +190,14 @@ UNUSED = Exercise(
         "(model(w, ids) ** 2).sum().backward(); then a name counts if grad is None or (grad == 0).all(axis=1).any().",
     ),
     changes="""
-        Only weights of which *no* row plays a part are found. One idle row is suspicious enough: .all(axis=1).any().
+        This finds only weights of which *no* row is used. A single unused row is suspicious: .all(axis=1).any().
         - .all(axis=1).any()
         + .all()
-        Every weight with a single 0 in its gradient is named. A row counts if all of its gradient is 0.
+        This names every weight with a single 0 in its gradient. A row is unused only if its whole gradient is 0.
         - .all(axis=1).any()
         + .any()
-        The gradients of the call before are still there, so what was used once counts as used: set them to None first.
+        The gradients of the previous call are still there, so a weight that was used then still counts as used: set the
+        gradients to None first.
         - parameter.grad = None
         + pass
         A weight that was never touched has no gradient at all: `grad` is None, which has no rows.

@@ -44,7 +44,7 @@ def sees_the_future(model, w, ids):
 
 def mixes_the_batch(model, w, ids):
     """Whether the logits of a sentence depend on the others of its batch: True or False. ids (batch, length)."""
-    # your turn: The first sentence in company, and the first sentence alone, as a batch of one: ids[:1].
+    # your turn: Run the model on the whole batch, and on the first sentence alone, as a batch of one: ids[:1].
     return not np.allclose(model(w, ids).data[:1], model(w, ids[:1]).data)
 
 
