@@ -1,15 +1,15 @@
 """Test and measure handloom on this GPU: python -m handloom.gpu_check
 
-Runs on a machine with a CUDA GPU, in a clone of the repository: what the machine is, every test that is marked `gpu`,
-the checks and timings of benchmarks/gpu.py, the benchmarks of attention and of the training step. Each is a process of
-its own with a time limit, the most telling come first. What fails runs once more with CUDA_LAUNCH_BLOCKING=1 and, where
-it is installed, under compute-sanitizer. `report.json`, the file to send in, is written after every step; the same
-command goes on from there.
+This needs a machine with a CUDA GPU and a clone of the repository. It describes the machine, runs every test that is
+marked `gpu`, runs the checks and timings of benchmarks/gpu.py, and runs the benchmarks of attention and of the training
+step. Each step runs in its own process with a time limit; the most important steps come first. A step that fails runs
+again with CUDA_LAUNCH_BLOCKING=1 and, where it is installed, under compute-sanitizer. `report.json`, the file to send
+in, is written after every step. The same command continues an interrupted check from this file.
 
     pip install -e '.[gpu,test]'            # or .[gpu-cuda12,test]; a PyTorch built for CUDA is measured too
-    python -m handloom.gpu_check            # an hour; --minutes 10: what fits into ten minutes
+    python -m handloom.gpu_check            # takes an hour; --minutes 10 runs what fits into ten minutes
 
-Exit code 0: everything passed; 1: something did not, see the report; 2: nothing could be run here, one line says why.
+Exit code 0: everything passed; 1: something failed, see the report; 2: nothing could run here, and one line says why.
 """
 
 from __future__ import annotations

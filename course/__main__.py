@@ -70,7 +70,7 @@ def _chapter(number: int) -> Chapter:
 
 def _start(path: Path) -> None:
     written, kept = start(path)
-    print(f"{path}: {len(written)} files written{f', {len(kept)} were there and stay as they are' if kept else ''}.")
+    print(f"{path}: {len(written)} files written{f', {len(kept)} existing files kept' if kept else ''}.")
     print(f"Read {path / 'README.md'}, then {path / chapters()[0].stem}.md. Then:")
     print(f"    cd {path}\n    python -m handloom.course check")
 
@@ -118,7 +118,7 @@ def _hint(folder: Folder, chapter: Chapter, name: str | None) -> None:
     if name:
         left = [exercise for exercise in chapter.exercises if exercise.name == name]
     if not left:
-        print(f"Chapter {chapter.number} is done. For another look: --exercise NAME.")
+        print(f"Chapter {chapter.number} is done. To see a hint again, add --exercise NAME.")
         return
     exercise = left[0]
     count = folder.next_hint(chapter, exercise.name)

@@ -50,7 +50,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 TABLES = ("training", "lengths")
 SENTENCE = 16  # tokens, about
 #: The German-English report's Table 2: an A100, batches of 512, 80,000 pairs, 5 epochs; its second row is
-#: FlashAttention's. Of what its validation loss is a mean, it does not say.
+#: FlashAttention's. The report does not say over what it averages the validation loss.
 REPORT = (
     {"report_seconds_a_batch": 0.98, "report_seconds": 931.0, "report_gb": 46, "report_loss": 16.15},
     {"report_seconds_a_batch": 0.168, "report_seconds": 368.61, "report_gb": 32, "report_loss": 14.38},

@@ -2,7 +2,7 @@
 
 python -m handloom.train.sweep --out sweeps/a --grid seed=0,1 --grid set.dropout=0,0.1,0.3 -- \\
     examples/translate_de_en.py --preset laptop
-mpirun -n 5 python -m handloom.train.sweep ...      four cells at a time; the fifth process hands them out
+mpirun -n 5 python -m handloom.train.sweep ...      four cells at a time; the fifth process distributes them
 
 --change NAME=VALUE,... changes one option at a time, to find out which of many changes helps. The table is also
 written as results.json.

@@ -217,8 +217,8 @@ MATMUL_RULE = Exercise(
         + np.swapaxes(y, -1, -2) @ g
         - np.swapaxes(x, -1, -2) @ g
         + g @ np.swapaxes(x, -1, -2)
-        This is right for two matrices. For a stack of matrices, .T reverses all axes, also the batch axis: exchange
-        only the last two, with swapaxes(-1, -2).
+        This is right for two matrices. For a stack of matrices, .T reverses all axes, including the batch axis:
+        exchange only the last two, with swapaxes(-1, -2).
         - np.swapaxes(y, -1, -2)
         + y.T
         - np.swapaxes(x, -1, -2)

@@ -269,7 +269,7 @@ ACCEPTS = Exercise(
         g has a number for each element of f(x), not of x: a product with a matrix has another length.
         - f(x).shape
         + x.shape
-        Everything is accepted, also the mutants. Return True or False: whether the difference is small.
+        Everything is accepted, including the mutants. Return True or False: whether the difference is small.
         - return bool(difference <= 1e-6 * np.abs(numeric).max())
         + return True
     """,

@@ -180,8 +180,8 @@ SMOOTHED = Exercise(
         "log_p.mean(), with log_p of logits[counts] as in cross_entropy.",
     ),
     changes="""
-        You give the share s only to the other tokens, s / (V - 1) each. Here all V tokens get s / V, also the target.
-        (Both formulas are in use; this exercise checks the one in the text.)
+        You give the share s only to the other tokens, s / (V - 1) each. Here all V tokens get s / V, including the
+        target. (Both formulas are in use; this exercise checks the one in the text.)
         - smoothing * log_p.mean()
         + smoothing * (log_p.sum(axis=1).mean() + cross_entropy(logits[counts], target[counts])) / (log_p.shape[1] - 1)
         The share s is added, but it is not subtracted from the target: the target's part is (1 - s) times -log p.

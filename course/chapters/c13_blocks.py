@@ -372,8 +372,8 @@ BACKWARD = Exercise(
         The gradient of q is right. Divide the gradient of k by sqrt(d) as well.
         - ds.T @ q * scale
         + ds.T @ q
-        This is right for one block. A query looks at the keys of all blocks, so each block adds to its gradient: use
-        +=.
+        This is right for one block. A query looks at the keys of all blocks, so add the share of each block to its
+        gradient, with `+=`.
         - dq +=
         + dq[:] =
         This is right for one block. The weights are normalised within the block here. They should be normalised over
