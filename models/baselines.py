@@ -18,7 +18,8 @@ RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru":
 
 
 class RandomLanguageModel(Module):
-    """Predicts all tokens but the first `special` with equal probability: log(vocab_size - special) nats per token.
+    """A model that predicts all tokens but the first `special` with equal probability: log(vocab_size - special) nats
+    per token.
 
     The logits differ randomly by less than 1e-6, so that the most probable token is random too.
     """
@@ -35,12 +36,14 @@ class RandomLanguageModel(Module):
         return logits
 
     def start(self, rows: int = 1) -> Uncached:
-        """A DecodingState of `rows` sequences, see `models.generation`."""
+        """Return a DecodingState of `rows` sequences; see `models.generation`."""
         return Uncached(lambda ids, origin: self._logits((len(ids),)), rows)
 
 
 class BigramLanguageModel(Module):
-    """Predicts the next token from the last one: `logits.weight` (vocab_size, vocab_size), a row per last token."""
+    """A model that predicts the next token from the last one: `logits.weight` (vocab_size, vocab_size) has a row per
+    last token.
+    """
 
     def __init__(self, vocab_size: int):
         self.vocab_size = vocab_size
@@ -64,7 +67,7 @@ class BigramLanguageModel(Module):
         return self.logits(ids)
 
     def start(self, rows: int = 1) -> Uncached:
-        """A DecodingState of `rows` sequences, see `models.generation`."""
+        """Return a DecodingState of `rows` sequences; see `models.generation`."""
         return Uncached(lambda ids, origin: self.logits.weight.data[ids[:, -1]].copy(), rows)
 
 
@@ -110,13 +113,14 @@ class RecurrentLanguageModel(Module):
         return self.outputs(ids)[0]
 
     def outputs(self, ids: Any, state: list[State] | None = None) -> tuple[Tensor, list[State]]:
-        """Logits, and the state after the last token; `ids` continue from `state`, if given."""
+        """Return the logits, and the state after the last token. If `state` is given, `ids` continue from it."""
         x = self.embedding(ids)
         x, state = self.recurrent(self.dropout(x) if self.config.embedding else x, state)
         return self.output(self.dropout(x)), state
 
     def start(self, rows: int = 1) -> RecurrentState:
-        """A DecodingState of `rows` sequences, see `models.generation`; the model should be in evaluation mode."""
+        """Return a DecodingState of `rows` sequences; see `models.generation`. The model should be in evaluation mode.
+        """
         return RecurrentState(self, rows)
 
 

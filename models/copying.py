@@ -32,7 +32,7 @@ _TINY = 1e-20
 
 
 def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, uncopied: int | None = None) -> Tensor:
-    """The logits l' of the mixture, (batch, length, vocab_size); of float16 in float32.
+    """Return the logits l' of the mixture, (batch, length, vocab_size). For float16 they are computed in float32.
 
     Args:
         logits: l, of the vocabulary, (batch, length, vocab_size).
@@ -54,8 +54,8 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, unco
 
 
 def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
-    """(batch, source_length, source_length) of zeros and ones: by it a row of weights becomes c at the first position
-    of each token that may be copied, and zero elsewhere.
+    """Return a matrix of zeros and ones, (batch, source_length, source_length). Multiplied by it, a row of weights
+    becomes c at the first position of each token that may be copied, and zero elsewhere.
     """
     xp = array_module(source)
     same = source[:, :, None] == source[:, None]
@@ -67,7 +67,7 @@ def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
 
 
 def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
-    """How much the decoder attends again to the same tokens: the sum of min(a_i, sum of a_i in earlier steps).
+    """Compute how much the decoder attends again to the same tokens: the sum of min(a_i, sum of a_i in earlier steps).
 
     Args:
         weights: a, (batch, length, source_length).
@@ -87,7 +87,8 @@ def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
 def copied_shares(
     logits: Tensor, gate: Tensor, weights: Tensor, source: Any, written: Any, uncopied: int | None = None
 ) -> Any:
-    """The probability that each generated token was copied from each source token, (batch, length, source_length).
+    """Return the probability that each generated token was copied from each source token, (batch, length,
+    source_length).
 
     Arguments as in `copy_logits`; `written` (batch, length) ids. A row sums to the probability that the token was
     copied at all, given that it was written: (1 - p) c(w) / P(w).

@@ -53,7 +53,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Choices:
-    """One of these words."""
+    """A field whose value must be one of these words."""
 
     words: Sequence[Any]
 
@@ -102,14 +102,15 @@ class Flag:
 
 
 def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> Any:
-    """A field of a dataclass with its help text and the option that sets it. A subclass that gives the field
-    another default has the same words and option.
+    """Return a dataclass field with its help text and the option that sets it. If a subclass gives the field another
+    default, the help text and the option stay the same.
     """
     return field(default=default, metadata={"help": help, "flag": flag})
 
 
 def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
-    """For each field of a dataclass that is, in it or a base class, a `setting`: its words and its option."""
+    """Return the help text and the option of each field of a dataclass that is a `setting`, in it or in a base class.
+    """
     found: dict[str, tuple[str, Flag | None]] = {}
     for base in owner.__mro__:
         for one in fields(base) if is_dataclass(base) else ():
@@ -119,7 +120,7 @@ def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
 
 
 def field_kinds(owner: Any) -> dict[str, Any]:
-    """The annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
+    """Return the annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
     return {name: kind for name, kind in _hints(owner).items() if kind is not KW_ONLY}
 
 
@@ -135,7 +136,7 @@ def check_fields(owner: Any) -> None:
 
 
 def fits(kind: Any, value: Any) -> bool:
-    """Whether an annotation allows a value. NumPy's scalars count like Python's; True is not a number."""
+    """Return whether an annotation allows a value. NumPy's scalars count like Python's; True is not a number."""
     alternatives, optional = _alternatives(kind)
     if value is None or kind is Any:
         return optional or kind is Any
@@ -181,8 +182,8 @@ def parse_value(kind: Any, text: str) -> Any:
 
 
 def described(kind: Any, none: bool = True) -> str:
-    """What an annotation allows, in words: "a whole number from 1 to 1,000", "true or false", "one of a, b"; and ",
-    or none" where that can be said.
+    """Describe in words what an annotation allows: "a whole number from 1 to 1,000", "true or false", "one of a, b".
+    The description ends with ", or none" where None can be given.
     """
     alternatives, optional = _alternatives(kind)
     kind, rule = _with_rule(alternatives)
@@ -202,22 +203,23 @@ def described(kind: Any, none: bool = True) -> str:
 
 
 def without_none(kind: Any) -> Any:
-    """An annotation without its `| None`."""
+    """Return an annotation without its `| None`."""
     return _alternatives(kind)[0]
 
 
 def plain_kind(kind: Any) -> tuple[Any, Any]:
-    """The Python type of an annotation without `None`, and its Bounds, Choices or Parsed; None if it has none."""
+    """Return the Python type of an annotation without `None`, and its Bounds, Choices or Parsed; None if it has none.
+    """
     return _with_rule(without_none(kind))
 
 
 def short(value: Any) -> str:
-    """The repr of a value, abridged if it is long or deep."""
+    """Return the repr of a value, abridged if it is long or deep."""
     return _SHORT.repr(value)
 
 
 def _alternatives(kind: Any) -> tuple[Any, bool]:
-    """A kind without its `| None`, and whether it had one."""
+    """Return a kind without its `| None`, and whether it had one."""
     if typing.get_origin(kind) not in (typing.Union, types.UnionType):
         return kind, False
     others = [one for one in typing.get_args(kind) if one is not type(None)]
@@ -227,7 +229,7 @@ def _alternatives(kind: Any) -> tuple[Any, bool]:
 
 
 def _with_rule(kind: Any) -> tuple[Any, Any]:
-    """The plain kind and its Bounds, Choices or Parsed; None if it has none."""
+    """Return the plain kind and its Bounds, Choices or Parsed; None if it has none."""
     if typing.get_origin(kind) is Literal:
         return str, Choices(typing.get_args(kind))
     if typing.get_origin(kind) is Annotated:

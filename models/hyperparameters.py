@@ -145,7 +145,7 @@ class Preset:
         check_fields(self)
 
     def _shared(self, *names: str) -> dict[str, Any]:
-        """The fields that this preset and the model's configuration share."""
+        """Return the fields that this preset and the model's configuration share."""
         sizes = ("d_model", "nhead", "dim_feedforward", "dropout")
         kinds = ("norm_first", "activation", "norm", "bias", "positions", "pattern")
         return {name: getattr(self, name) for name in (*sizes, *kinds, *names)}
@@ -153,7 +153,7 @@ class Preset:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TranslationPreset(Preset):
-    """A run of an encoder-decoder."""
+    """The hyperparameters of a run that trains an encoder-decoder."""
 
     tokens_per_batch: Count = setting(help="maximum number of source or target tokens per batch, including padding")
     pairs_per_batch: Count | None = setting(
@@ -173,7 +173,9 @@ class TranslationPreset(Preset):
     test_size: Count | None = setting(None, help="number of test texts to evaluate; none evaluates all of them")
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
-        """The model for a vocabulary of `vocab_size` tokens, which may be smaller than the preset's."""
+        """Return the model's configuration for a vocabulary of `vocab_size` tokens, which may be smaller than the
+        preset's.
+        """
         return Seq2SeqConfig(
             source_vocab_size=vocab_size,
             target_vocab_size=vocab_size,
@@ -190,7 +192,9 @@ class TranslationPreset(Preset):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LanguageModelPreset(Preset):
-    """A run of a language model, by default with AdamW's decay, a warm-up and half a cosine."""
+    """The hyperparameters of a language model's run. By default it uses AdamW's weight decay, a warm-up and half a
+    cosine.
+    """
 
     vocab_size: Count = 2000  # of BPE; characters are as many as the text has
     head_dim: Size = setting(help="number of features per attention head")
@@ -218,24 +222,28 @@ class LanguageModelPreset(Preset):
     )
 
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
-        """The decoder-only model for a vocabulary of `vocab_size` tokens, with `changes` to its sizes."""
+        """Return the decoder-only model's configuration for a vocabulary of `vocab_size` tokens, with `changes` to its
+        sizes.
+        """
         sizes = {**self._shared("layers", "head_dim"), "max_length": self.length, "tie_output": self.tied}
         return LanguageModelConfig(vocab_size, **{**sizes, **changes})
 
     def recurrent(self, vocab_size: int, kind: str) -> RecurrentConfig:
-        """The baseline of this kind ("rnn", "lstm" or "gru")."""
+        """Return the configuration of the recurrent baseline of this kind ("rnn", "lstm" or "gru")."""
         return RecurrentConfig(
             vocab_size, kind, self.recurrent_size, dropout=self.dropout, embedding=self.recurrent_embedding
         )
 
     def for_baselines(self) -> LanguageModelPreset:
-        """The same run for a recurrent model."""
+        """Return the hyperparameters of the same run for a recurrent model."""
         return dataclasses.replace(self, steps=self.recurrent_steps, lr=self.recurrent_lr)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassifierPreset(Preset):
-    """A run of a classifier, by default with Adam at a constant rate; one validation an epoch."""
+    """The hyperparameters of a classifier's run. By default it uses Adam at a constant rate and one validation an
+    epoch.
+    """
 
     batch_size: Count = setting(help="number of texts per batch")
     epochs: Count = setting(help="number of passes over the training data, unless steps are given")
@@ -254,6 +262,6 @@ class ClassifierPreset(Preset):
     weighted: bool = setting(True, help="weight each class in the loss by its inverse frequency, at most 10")
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
-        """The model for this number of words and classes."""
+        """Return the model's configuration for this number of words and classes."""
         own = self._shared("layers", "max_length", "pooling", "token_dropout", "bos")
         return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **own)

@@ -98,7 +98,7 @@ class LanguageModel(Module):
             self.output.weight = self.embedding.weight
 
     def forward(self, ids: Any, padding: Any = None) -> Tensor:
-        """Logits of the token after each of `ids` (batch, length).
+        """Return the logits of the token after each of `ids` (batch, length).
 
         The first `padding` (batch,) tokens of each row are padding: no other token sees them, and positions count
         from the token after them. The results at padding are meaningless.
@@ -108,7 +108,7 @@ class LanguageModel(Module):
         return self.output(self.hidden(ids, padding))
 
     def hidden(self, ids: Any, padding: Any = None) -> Tensor:
-        """The input of the output layer, (batch, length, d_model)."""
+        """Return the input of the output layer, (batch, length, d_model)."""
         offset, mask = 0, None
         if padding is not None:
             padding = np.asarray(padding)
@@ -117,11 +117,13 @@ class LanguageModel(Module):
         return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """The decoder for `start`, in the layout that is fastest for generation; a copy unless `packed` is false."""
+        """Return the decoder for `start` in the layout that is fastest for generation. It is a copy unless `packed` is
+        false.
+        """
         return RawDecoder(self._embed, self.decoder.layers, self.decoder.norm, self.output, packed)
 
     def start(self, rows: int = 1, *, keep_attention: bool = False, decoder: RawDecoder | None = None) -> CachedState:
-        """A DecodingState of `rows` sequences, see `models.generation`.
+        """Return a DecodingState of `rows` sequences; see `models.generation`.
 
         With `keep_attention` the state keeps the attention weights of each step; `decoder`, from `raw_decoder`,
         saves time where the same model generates repeatedly. Dropout is off, whatever the mode.

@@ -42,12 +42,14 @@ class ModelOptions:
     sinusoid_halves: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as a JSON object. Keyword-only options are left out where they have their defaults."""
+        """Return the configuration as a JSON object. A keyword-only option that has its default is left out."""
         values = dataclasses.asdict(self)
         left_out = [f.name for f in dataclasses.fields(self) if f.kw_only and values[f.name] == f.default]
         return {name: value for name, value in values.items() if name not in left_out}
 
     def layer_options(self, in_attention: str, pattern: str) -> dict[str, Any]:
-        """Keyword arguments of the layers in `nn.transformer`; `in_attention` comes from `nn.embedding_positions`."""
+        """Return the keyword arguments of the layers in `nn.transformer`; `in_attention` comes from
+        `nn.embedding_positions`.
+        """
         attention = {"positions": in_attention, "pattern": pattern, "kv_heads": self.kv_heads, "rotary": self.rotary}
         return {"layer_norm_eps": self.norm_eps, "norm": self.norm, "bias": self.bias, **attention}

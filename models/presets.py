@@ -43,7 +43,7 @@ PAPER = TranslationPreset(
 
 
 def translation_preset(name: str, data: str) -> TranslationPreset:
-    """The preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data."""
+    """Return the preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data."""
     if name == "laptop":
         return {"embedded": LAPTOP_EMBEDDED, "multi30k": LAPTOP_MULTI30K}.get(data, LAPTOP)
     return {"smoke": SMOKE, "paper": PAPER}[name]
@@ -108,22 +108,22 @@ EN_FR_PRESETS = {
 
 
 def _sized(presets: dict[str, Any], name: str, data: str) -> Any:
-    """The preset for this name and data set, if there is one, else the one for this name."""
+    """Return the preset for this name and data set if there is one, else the preset for this name."""
     return presets.get(f"{name} {data}", presets[name])
 
 
 def summary_preset(name: str, data: str) -> TranslationPreset:
-    """As `translation_preset`, for headlines."""
+    """Return the preset for headlines; see `translation_preset`."""
     return _sized(SUMMARY_PRESETS, name, data)
 
 
 def paraphrase_preset(name: str, data: str) -> TranslationPreset:
-    """As `translation_preset`, for paraphrases."""
+    """Return the preset for paraphrases; see `translation_preset`."""
     return _sized(PARAPHRASE_PRESETS, name, data)
 
 
 def en_fr_preset(name: str, data: str) -> TranslationPreset:
-    """As `translation_preset`, for English into French."""
+    """Return the preset for English into French; see `translation_preset`."""
     return _sized(EN_FR_PRESETS, name, data)
 
 
@@ -155,13 +155,15 @@ LANGUAGE_MODEL_PRESETS = {
 
 
 def kth_cell(heads: int, head_dim: int) -> dict[str, int]:
-    """Changes to preset `paper` for a cell of the KTH report's Table 1: one layer, as wide as its heads together."""
+    """Return the changes to preset `paper` for a cell of the KTH report's Table 1: one layer, as wide as its heads
+    together.
+    """
     d_model = heads * head_dim
     return {"nhead": heads, "head_dim": head_dim, "d_model": d_model, "dim_feedforward": 4 * d_model, "layers": 1}
 
 
 def language_model_preset(name: str, data: str) -> LanguageModelPreset:
-    """The preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
+    """Return the preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
     return _sized(LANGUAGE_MODEL_PRESETS, name, data)
 
 
@@ -190,5 +192,5 @@ CLASSIFIER_PRESETS = {
 
 
 def classifier_preset(name: str, data: str) -> ClassifierPreset:
-    """The preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
+    """Return the preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
     return _sized(CLASSIFIER_PRESETS, name, data)

@@ -97,7 +97,8 @@ class Seq2SeqConfig(ModelOptions):
 
 
 class Seq2SeqTransformer(Module):
-    """ids of a source sentence and of the target so far -> logits of the next target token.
+    """An encoder-decoder Transformer: ids of a source sentence and of the target so far -> logits of the next target
+    token.
 
     Embeddings are scaled by sqrt(d_model) and added to positions, sinusoidal ones by default. Matrices start Xavier
     uniform, the tables normal with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017, arXiv 1706.03762;
@@ -145,7 +146,7 @@ class Seq2SeqTransformer(Module):
             self.decoder.layers[-1].multihead_attn.method = "standard"
 
     def forward(self, source: Any, target: Any, source_lengths: Any = None) -> Tensor:
-        """Logits (batch, target_length, target_vocab_size) of the token after each target position.
+        """Return the logits (batch, target_length, target_vocab_size) of the token after each target position.
 
         Args:
             source: (batch, source_length) ids, padded at the end.
@@ -158,7 +159,7 @@ class Seq2SeqTransformer(Module):
         return self.decode(target, memory, source_lengths, source=source)
 
     def encode(self, source: Any, source_lengths: Any = None) -> tuple[Tensor, Any]:
-        """The encoder output (batch, source_length, d_model) and the lengths (batch,) without padding."""
+        """Return the encoder output (batch, source_length, d_model) and the lengths (batch,) without padding."""
         if source_lengths is None:
             source_lengths = (source != self.config.pad_id).sum(axis=1)
         x = self.dropout(self.positions(self.source_embedding(source)))
@@ -173,7 +174,8 @@ class Seq2SeqTransformer(Module):
         source: Any = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Logits for `target` (batch, length) given the encoder output `memory` (batch, source_length, d_model).
+        """Return the logits for `target` (batch, length) given the encoder output `memory` (batch, source_length,
+        d_model).
 
         Appends the cross-attention weights of each layer, (batch, heads, length, source_length), to `cross_weights`.
         A model that copies needs the `source` (batch, source_length), too, or raises ValueError.
@@ -188,7 +190,9 @@ class Seq2SeqTransformer(Module):
     def _to_mix(
         self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The logits of the vocabulary, the gate and the attention that `copying` mixes."""
+        """Return the three inputs of `copy_logits`: the vocabulary logits, the copy gate, and the attention weights
+        averaged over heads.
+        """
         last: list[Tensor] = []
         x = self._decoded(target, memory, memory_lengths, cross_weights, last)
         return self.output(x), self.copy_gate(x), last[0].mean(axis=1)
@@ -211,7 +215,8 @@ class Seq2SeqTransformer(Module):
         class_weight: Any = None,
         coverage: float = 0.0,
     ) -> Tensor:
-        """Mean cross-entropy, in nats, of `labels` (batch, target_length) given what `forward` takes, without padding.
+        """Return the mean cross-entropy, in nats, of `labels` (batch, target_length) without padding. The other inputs
+        are those of `forward`.
 
         Equal to `ops.cross_entropy` of the logits, but never holds all of them, unless the model copies. Then it may
         have `coverage` times the `copying.coverage_loss` added to it; another model raises ValueError for that.
@@ -234,7 +239,7 @@ class Seq2SeqTransformer(Module):
         return value + coverage * coverage_loss(weights, labels != pad_id) if coverage else value
 
     def copied(self, source: Any, target: Any, written: Any) -> Any:
-        """The probability that each token of `written` (batch, target_length) was copied from each source token.
+        """Return the probability that each token of `written` (batch, target_length) was copied from each source token.
 
         `source` and `target` are those of `forward`, which predicts `written`; see `copying.copied_shares`.
         """
@@ -243,7 +248,9 @@ class Seq2SeqTransformer(Module):
             return copied_shares(*parts, source, written, self.config.uncopied_id)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """The decoder for `start`, in the layout that is fastest for generation; a copy unless `packed` is false."""
+        """Return the decoder for `start` in the layout that is fastest for generation. It is a copy unless `packed` is
+        false.
+        """
         copying = (self.copy_gate, self.config.uncopied_id) if self.config.copy else None
         return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed, copying)
 
@@ -279,7 +286,9 @@ class Seq2SeqTransformer(Module):
         )
 
     def start_uncached(self, source: Any, source_lengths: Any = None) -> Uncached:
-        """As `start`, but each step recomputes all target positions: the reference that the cache is tested against."""
+        """Return a state like that of `start` which recomputes all target positions at each step. The cache is tested
+        against it.
+        """
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)
 

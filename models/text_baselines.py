@@ -17,7 +17,7 @@ _WORD = regex.compile(r"\w+(?:['’]\w+)*")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, without punctuation."""
+    """Split a text into its words, in lower case and without punctuation."""
     return _WORD.findall(text.lower())
 
 
@@ -29,7 +29,9 @@ class Bags(NamedTuple):
     values: np.ndarray  # (entries,) float64
 
     def weighted_sums(self, weights: np.ndarray) -> np.ndarray:
-        """(texts, columns): for each text the sum of its features' rows of `weights` (features, columns) x value."""
+        """Return for each text the sum of value * `weights` row over its features, (texts, columns); `weights` is
+        (features, columns).
+        """
         sums = np.zeros((len(self.offsets) - 1, weights.shape[1]))
         entries = weights[self.features] * self.values[:, None]
         filled = np.flatnonzero(np.diff(self.offsets))
@@ -38,7 +40,7 @@ class Bags(NamedTuple):
         return sums
 
     def rows(self, texts: np.ndarray) -> Bags:
-        """The bags of some texts, in the order of their numbers."""
+        """Select the bags of some texts, in the order of their numbers."""
         sizes = np.diff(self.offsets)[texts]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[texts] - offsets[:-1], sizes)
@@ -75,7 +77,7 @@ class Vocabulary:
         return found + [f"{a} {b}" for a, b in pairwise(found)] if self.pairs else found
 
     def counts(self, texts: Iterable[str]) -> Bags:
-        """How often each feature occurs in each text."""
+        """Count how often each feature occurs in each text."""
         offsets, features, values = [0], list[int](), list[int]()
         for text in texts:
             found = Counter(self.number[part] for part in self._parts(text) if part in self.number)
@@ -85,7 +87,9 @@ class Vocabulary:
         return Bags(np.array(offsets), np.array(features, np.int64), np.array(values, np.float64))
 
     def tf_idf(self, texts: Iterable[str]) -> Bags:
-        """(1 + log count) * (1 + log((1 + n) / (1 + texts with the feature))), each text divided by its length."""
+        """Compute (1 + log count) * (1 + log((1 + n) / (1 + texts with the feature))), and divide each text by its
+        length.
+        """
         bags = self.counts(texts)
         rarity = 1 + np.log((1 + self.texts) / (1 + self.texts_with))
         values = (1 + np.log(bags.values)) * rarity[bags.features]
@@ -121,7 +125,7 @@ class NaiveBayes:
         return self
 
     def predict(self, texts: Sequence[str], alpha: float | None = None) -> np.ndarray:
-        """(texts,): the most probable class of each text; `alpha` replaces the model's own."""
+        """Return the most probable class of each text, (texts,); `alpha` replaces the model's own."""
         alpha = self.alpha if alpha is None else alpha
         totals = self._counts.sum(axis=0) + alpha * len(self.vocabulary)
         bags = self.vocabulary.counts(texts)
@@ -131,7 +135,7 @@ class NaiveBayes:
 
 
 class TfIdfRegression:
-    """Logistic regression on TF-IDF of words and pairs, by AdaGrad over batches of 64 texts.
+    """Logistic regression on the TF-IDF of words and pairs of words, trained by AdaGrad with batches of 64 texts.
 
     Args:
         texts, labels: to learn from; labels are integers from 0 to classes - 1.
@@ -185,12 +189,14 @@ class TfIdfRegression:
         weights[rows] -= self.RATE * gradient / np.sqrt(squares[rows])
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """(texts,): the most probable class of each text."""
+        """Return the most probable class of each text, (texts,)."""
         return self._scores(self.vocabulary.tf_idf(texts), self.weights).argmax(axis=1)
 
 
 def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
-    """(texts,): for each text the number of the most similar one in `among`, by the cosine of TF-IDF of words."""
+    """Return for each text the number of the most similar text in `among`, (texts,), by the cosine of the TF-IDF of
+    words.
+    """
     vocabulary = Vocabulary(among, pairs=False)
     bags, queries = vocabulary.tf_idf(among), vocabulary.tf_idf(texts)
     order = np.argsort(bags.features, kind="stable")  # the entries of one feature together: an inverted index
@@ -207,7 +213,7 @@ def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
 
 
 class WordForWord:
-    """Replace each word by its most probable translation in IBM model 1; unknown words are copied.
+    """A translator that replaces each word by its most probable translation in IBM model 1; unknown words are copied.
 
     Args:
         pairs: (source, target) sentences.
@@ -242,5 +248,5 @@ class WordForWord:
         self.table = {by_word[couple[i] // len(outputs)]: names[couple[i] % len(outputs)] for i in order}
 
     def translate(self, text: str) -> str:
-        """The text with each word replaced; punctuation stays where it is."""
+        """Return the text with each word replaced. Punctuation stays where it is."""
         return _WORD.sub(lambda found: self.table.get(found[0].lower(), found[0]), text)

@@ -23,7 +23,7 @@ class AddedToken(NamedTuple):
 
 
 class AddedTokenSplitter:
-    """Finds added tokens in a text: at each position the longest one."""
+    """A splitter that finds added tokens in a text: at each position the longest one."""
 
     def __init__(self, tokens: Iterable[AddedToken]) -> None:
         self._ids = {token.content: token.id for token in tokens}
@@ -31,7 +31,7 @@ class AddedTokenSplitter:
         self._expression = regex.compile("|".join(map(regex.escape, longest_first)) or r"(?!)")
 
     def split(self, text: str) -> list[str | int]:
-        """`text` as a list, in order: the ids of added tokens and the non-empty strings between them."""
+        """Split `text` into a list of the ids of added tokens and the non-empty strings between them, in order."""
         parts: list[str | int] = []
         end = 0
         for match in self._expression.finditer(text):

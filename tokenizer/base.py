@@ -20,7 +20,7 @@ DAMAGED = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 
 
 class Tokenizer(ABC):
-    """Text to token ids and back.
+    """The base class of tokenizers, which map a text to token ids and back.
 
     A subclass defines how a text without special tokens becomes ids (`_encode`), how ids become text (`decode`), what
     each token looks like (`token_strings`), and what its file holds (`_content` and `_from_content`).
@@ -47,11 +47,11 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _encode(self, text: str) -> list[int]:
-        """The ids of `text`, without beginning and end."""
+        """Return the ids of `text`, without beginning and end tokens."""
 
     @abstractmethod
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """The text of `ids`; special tokens are left out, or written as their text.
+        """Return the text of `ids`. Special tokens are left out, or written as their text.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -59,7 +59,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        """A printable string for each id, for display only; joined, the strings need not equal the text.
+        """Return a printable string for each id, for display only: joined, the strings need not equal the text.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -67,12 +67,12 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """What `_from_content` needs, in a form that JSON can hold."""
+        """Return what `_from_content` needs, in a form that JSON can hold."""
 
     @classmethod
     @abstractmethod
     def _from_content(cls, data: dict[str, Any]) -> Self:
-        """The tokenizer whose file holds `data`; of damaged data it may raise any of `DAMAGED`."""
+        """Make the tokenizer whose file holds `data`. If the data is damaged, it may raise any of `DAMAGED`."""
 
     def save(self, path: str | Path) -> None:
         """Write the tokenizer to one JSON file.
@@ -84,7 +84,7 @@ class Tokenizer(ABC):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
+        """Read the tokenizer from a file that `save` wrote.
 
         Raises:
             InputError: the file is missing, is not JSON, is damaged, or holds another kind of tokenizer.
@@ -100,7 +100,7 @@ class Tokenizer(ABC):
             raise InputError(f"{path} is a damaged {cls.kind} tokenizer file ({error}). Restore a copy.") from None
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
-        """The ids of `text`, with `bos_id` before and `eos_id` after them if requested."""
+        """Return the ids of `text`, with `bos_id` before and `eos_id` after them if requested."""
         ids = self._encode(text)
         if add_bos:
             ids = [self.bos_id, *ids]
@@ -109,27 +109,29 @@ class Tokenizer(ABC):
         return ids
 
     def encode_whole(self, text: str) -> list[int]:
-        """`encode` with <bos> and <eos> where the tokenizer's model was trained with them, see `begins` and `ends`."""
+        """Encode `text` with <bos> and <eos> where the tokenizer's model was trained with them; see `begins` and
+        `ends`.
+        """
         return self.encode(text, add_bos=self.begins, add_eos=self.ends)
 
     def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
-        """`encode` of each text, without padding."""
+        """Return the ids of each text, as `encode` does, without padding."""
         return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in texts]
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
-        """`encode` of texts in the target language, where a translator's tokenizer has its own tokens for it."""
+        """Encode texts in the target language, for which a translator's tokenizer may have separate tokens."""
         return self.encode_batch(texts)
 
     def decode_more(self, ids: Iterable[int]) -> str:
-        """The text that `ids` add after earlier ids, special tokens left out."""
+        """Return the text that `ids` add after earlier ids. Special tokens are left out."""
         return self.decode(ids)
 
     def decode_batch(self, batch: Iterable[Iterable[int]], *, skip_special_tokens: bool = True) -> list[str]:
-        """`decode` of each sequence."""
+        """Return the text of each sequence, as `decode` does."""
         return [self.decode(ids, skip_special_tokens=skip_special_tokens) for ids in batch]
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of `text` as printable strings, for display."""
+        """Return the tokens of `text` as printable strings, for display."""
         return self.token_strings(self.encode(text))
 
     @property
@@ -161,7 +163,7 @@ class Tokenizer(ABC):
         )
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
-        """The ids as a list. Raises an `InputError` that names the first one outside `range(vocab_size)`."""
+        """Return the ids as a list. Raises an `InputError` that names the first one outside `range(vocab_size)`."""
         ids = list(ids)
         if ids and not (min(ids) >= 0 and max(ids) < self.vocab_size):
             wrong = next(id for id in ids if not 0 <= id < self.vocab_size)
@@ -173,7 +175,7 @@ class Tokenizer(ABC):
 
 
 def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
-    """The special tokens as a tuple, if they are distinct non-empty strings.
+    """Return the special tokens as a tuple. They must be distinct non-empty strings.
 
     Raises:
         InputError: a token is empty, is not a string, or occurs twice.

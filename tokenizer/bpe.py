@@ -201,7 +201,7 @@ class BPETokenizer(Tokenizer):
             return [encode(text) for text in texts]
 
     def encode_bytes(self, data: bytes) -> list[int]:
-        """The ids of any bytes; `decode_bytes` gives them back.
+        """Return the ids of any bytes. `decode_bytes` is the inverse.
 
         Bytes that are not UTF-8 count as neither letters nor digits nor white space when the data are split into words.
         """
@@ -223,7 +223,7 @@ class BPETokenizer(Tokenizer):
             return data.decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of `ids`, special tokens included; they need not be UTF-8.
+        """Return the bytes of `ids`, including special tokens. They need not be valid UTF-8.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -243,7 +243,7 @@ class BPETokenizer(Tokenizer):
         write_json(path, {**own, **self.to_json()} if self.roles else self.to_json(), indent=1)
 
     def to_json(self) -> dict[str, Any]:
-        """The content of a `tokenizer.json`."""
+        """Return the content of a `tokenizer.json`."""
         names = ("vocab", "merges", "added_tokens", "add_prefix_space", "ignore_merges", "dropout")
         return bpe_to_json(self._pre_tokenizer, **{name: getattr(self, name) for name in names})
 
@@ -274,7 +274,8 @@ class BPETokenizer(Tokenizer):
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """A batch makes many lists and no cycles; the cycle collector would scan them again and again."""
+    """Pause the cycle collector: a batch makes many lists and no cycles, and it would scan the lists again and again.
+    """
     if not gc.isenabled():
         yield
         return
@@ -286,7 +287,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -> list[bytes]:
-    """The bytes of each token by id.
+    """Return the bytes of each token by id.
 
     Raises:
         InputError: the ids are not 0, 1, 2, ... without a gap.

@@ -25,7 +25,7 @@ _ARRAY = 10_000
 
 
 class BPEEncoder:
-    """Bytes of one word to ids.
+    """An encoder that turns the bytes of one word into ids.
 
     Args:
         pairs: the pairs of ids in the order in which they were learned.
@@ -43,7 +43,7 @@ class BPEEncoder:
         self._table: _RankTable | None = None
 
     def encode(self, word: bytes) -> list[int]:
-        """The ids of a word."""
+        """Return the ids of a word."""
         if len(word) < _HEAP:
             return self._encode_short(word)
         if len(word) >= _ARRAY:
@@ -54,7 +54,7 @@ class BPEEncoder:
         return self._encode_by_heap(word, 0.0, Random(0))
 
     def encode_with_dropout(self, word: bytes, dropout: float, generator: Random) -> list[int]:
-        """The ids of a word if each possible merge is skipped with probability `dropout`.
+        """Return the ids of a word if each possible merge is skipped with probability `dropout`.
 
         BPE-dropout: Provilkov, Emelianenko and Voita 2020, algorithm 1.
         """
@@ -78,7 +78,9 @@ class BPEEncoder:
         return ids
 
     def _encode_by_heap(self, word: bytes, dropout: float, generator: Random) -> list[int]:
-        """A heap of (rank, position); a linked list of tokens, in which a token that was merged away is `GONE`."""
+        """Encode a word with a heap of (rank, position) and a linked list of tokens. A token that was merged away is
+        `GONE`.
+        """
         ids = [self._byte_ids[byte] for byte in word]
         next = list(range(1, len(ids) + 1))
         previous = list(range(-1, len(ids) - 1))
@@ -136,7 +138,7 @@ class BPEEncoder:
 
 
 class _RankTable:
-    """The merges as arrays.
+    """The merges as arrays, in which the ranks of many pairs are looked up at once.
 
     Attributes:
         left, right, merged: (n,) the pair of each rank and what it becomes.
@@ -166,7 +168,7 @@ class _RankTable:
         self._next_after = used_first[self.merged].tolist()
 
     def ranks(self, codes: Ints) -> Ints:
-        """The rank of each pair, `never` for one that is not merged."""
+        """Return the rank of each pair, or `never` for a pair that is not merged."""
         if not len(self._codes):
             return np.full(len(codes), self.never)
         slots = np.searchsorted(self._codes, codes)
@@ -174,8 +176,8 @@ class _RankTable:
         return np.where(self._codes[slots] == codes, self._values[slots], self.never)
 
     def next_batch(self, heap: list[int]) -> list[int]:
-        """Take from the heap the ranks whose pairs can be replaced at once: no two overlap, and none forms a pair with
-        a rank between theirs.
+        """Take from the heap the ranks whose pairs can be replaced at once: no two pairs overlap, and none forms a pair
+        with a rank between theirs.
         """
         batch: list[int] = []
         lefts: set[int] = set()

@@ -16,7 +16,9 @@ Pair = tuple[int, int]
 
 
 def merge_pair(tokens: list[int], pair: Pair, merged: int) -> list[int]:
-    """`tokens` with every occurrence of `pair` replaced by `merged`, from left to right: (a, a) in a a a gives aa a."""
+    """Replace every occurrence of `pair` in `tokens` by `merged`, from left to right: merging (a, a) in a a a gives aa
+    a.
+    """
     result = []
     i = 0
     while i < len(tokens):

@@ -49,7 +49,8 @@ def train_fast(
 
 
 def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:
-    """The next pairs that can be merged at once, each with the id it becomes; empty when the epoch is over."""
+    """Return the next pairs that can be merged at once, each with the id that it becomes; empty when the epoch is over.
+    """
     batch: dict[Pair, int] = {}
     lefts: set[int] = set()
     rights: set[int] = set()
@@ -69,7 +70,7 @@ def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int]
 
 
 class _Text:
-    """All words as one array of tokens.
+    """All words of the corpus as one array of tokens.
 
     Attributes:
         array: their tokens.
@@ -114,7 +115,9 @@ class _TrackedPairs:
         self._level = np.iinfo(np.int64).max  # pairs with at least this count are sorted; it falls step by step
 
     def most_frequent(self) -> Iterator[Pair]:
-        """Some of the tracked pairs with the highest counts; equal counts by ascending ids."""
+        """Return some of the tracked pairs with the highest counts. Pairs with equal counts are sorted by ascending
+        ids.
+        """
         chosen = np.flatnonzero(self._counts >= self._level)
         if not chosen.size:
             cut = max(len(self._counts) - _CANDIDATES, 0)
@@ -125,20 +128,20 @@ class _TrackedPairs:
         return zip(left.tolist(), right.tolist(), strict=True)
 
     def take(self, left: Ints, right: Ints) -> list[Ints]:
-        """The positions of each of these pairs, which may be out of date; stops tracking the pairs."""
+        """Stop tracking these pairs, and return their positions, which may be out of date."""
         codes = pack(left, right)
         self._counts[np.searchsorted(self._codes, codes)] = 0
         return [self._positions.pop(code) for code in codes.tolist()]
 
     def subtract(self, codes: Ints, weights: Ints) -> None:
-        """Lower the counts of those of the pairs that are tracked."""
+        """Lower the counts of those pairs that are tracked."""
         slots = np.searchsorted(self._codes, codes)
         slots[slots == len(self._codes)] = 0
         tracked = self._codes[slots] == codes
         np.subtract.at(self._counts, slots[tracked], weights[tracked])
 
     def add(self, codes: Ints, weights: Ints, positions: Ints) -> None:
-        """Track those of the new pairs that are frequent enough."""
+        """Track those new pairs that are frequent enough."""
         codes, counts, starts, order = _sum_by_code(codes, weights)
         positions = positions[order]
         ends = np.append(starts[1:], len(positions))
@@ -167,7 +170,9 @@ def _merge(text: _Text, pairs: _TrackedPairs, batch: dict[Pair, int]) -> None:
 
 
 def _sum_by_code(codes: Ints, weights: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """The distinct codes, ascending; the sums of their weights; the start of each in the sorted order; that order."""
+    """Return the distinct codes in ascending order, the sums of their weights, the start of each code in the sorted
+    order, and that order.
+    """
     order = np.argsort(codes)
     ordered = codes[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(codes)]

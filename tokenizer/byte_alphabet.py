@@ -31,12 +31,12 @@ _BYTE_TABLE = _ByteTable({ord(character): chr(byte) for character, byte in CHARA
 
 
 def bytes_to_text(token: bytes) -> str:
-    """The token in the notation of vocabulary files: a character for each byte."""
+    """Convert a token to the notation of vocabulary files: a character for each byte."""
     return "".join([BYTE_TO_CHARACTER[byte] for byte in token])
 
 
 def text_to_bytes(text: str) -> bytes:
-    """The bytes that `text`, a token of a vocabulary file, represents.
+    """Return the bytes that `text`, a token of a vocabulary file, represents.
 
     Raises:
         UnicodeEncodeError: a character is not one of the 256.

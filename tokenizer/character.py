@@ -30,7 +30,7 @@ _SAME = str.maketrans(
 
 
 def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
-    """`text` in the characters of `alphabet`.
+    """Write `text` in the characters of `alphabet`.
 
     Quotation marks, dashes and white space get one form each (a line ends with a line feed). Then runs of blanks
     become one blank; blanks at the end of a line and all but the first of several empty lines are removed. A character
@@ -46,7 +46,7 @@ def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
 
 
 def without_special(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
-    """`text` without the characters that `clean_text` would transliterate or remove.
+    """Return `text` without the characters that `clean_text` would transliterate or remove.
 
     >>> without_special("Kōsaku – “Ksaku”")
     'Ksaku – “Ksaku”'
@@ -57,7 +57,7 @@ def without_special(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
 
 
 def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]:
-    """The characters that `clean_text` leaves out without a replacement, and how often each occurs."""
+    """Count how often each character occurs that `clean_text` leaves out without a replacement."""
     text = unicodedata.normalize("NFC", text)
     known = {*alphabet, *map(chr, _SAME)}
     lost = {character for character in set(text) - known if not _in_letters(character, alphabet)}
@@ -65,14 +65,14 @@ def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]
 
 
 def _in_letters(character: str, alphabet: str) -> str:
-    """The plain letters of an accented letter or a ligature; empty if the alphabet lacks one of them."""
+    """Return the plain letters of an accented letter or a ligature; empty if the alphabet lacks one of them."""
     parts = unicodedata.normalize("NFKD", character)
     letters = "".join(part for part in parts if not unicodedata.combining(part))
     return letters if all(letter in alphabet for letter in letters) else ""
 
 
 class CharacterTokenizer(VocabularyTokenizer):
-    """One token for each character.
+    """A tokenizer with one token for each character.
 
     Args:
         vocabulary: the characters, without the special tokens.

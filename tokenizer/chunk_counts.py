@@ -17,7 +17,7 @@ _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint6
 
 
 class ChunkCounts:
-    """How often each chunk occurs in the blocks of bytes that were counted.
+    """The number of times that each chunk occurs in the blocks of bytes that were counted.
 
     Attributes:
         size: about how many bytes the counts take.
@@ -55,7 +55,7 @@ class ChunkCounts:
         self.size += sum(map(len, islice(reversed(self._long), len(self._long) - known)))
 
     def take(self) -> dict[bytes, int]:
-        """The counts so far. The object can't be used afterwards."""
+        """Return the counts so far. The object can't be used afterwards."""
         result = dict(self._long)
         if self._short:
             numbers, counts = np.concatenate(self._short), np.concatenate(self._counts)
@@ -70,5 +70,5 @@ class ChunkCounts:
 
 
 def _first_of_equals(ordered: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The start of each distinct number in sorted numbers."""
+    """Return the start of each distinct number in sorted numbers."""
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]

@@ -35,7 +35,7 @@ class Compression:
 
 @dataclass(frozen=True)
 class MergeTree:
-    """How a token was built: `parts` are the two it was merged from, none for a byte. `rank` counts merges from 0."""
+    """The two `parts` from which a token was merged (none for a byte), recursively. `rank` counts merges from 0."""
 
     token: str
     rank: int | None = None
@@ -43,14 +43,14 @@ class MergeTree:
 
 
 def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """The tokenizer with its first `vocab_size` tokens only."""
+    """Return the tokenizer with its first `vocab_size` tokens only."""
     vocab = {token: id for token, id in tokenizer.vocab.items() if id < vocab_size}
     merges = [pair for pair in tokenizer.merges if tokenizer.vocab[pair[0] + pair[1]] < vocab_size]
     return BPETokenizer(vocab, merges, added_tokens=tokenizer.added_tokens, pattern=tokenizer.pattern)
 
 
 def usual_sizes(vocab_size: int) -> list[int]:
-    """Vocabulary sizes to compare: the bytes alone, then doubling up to `vocab_size`."""
+    """Return vocabulary sizes to compare: the bytes alone, then doubling up to `vocab_size`."""
     sizes = [260]
     while sizes[-1] * 2 < vocab_size:
         sizes.append(sizes[-1] * 2 if len(sizes) > 1 else 512)
@@ -58,7 +58,7 @@ def usual_sizes(vocab_size: int) -> list[int]:
 
 
 def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[int]) -> list[Compression]:
-    """The compression of `texts` by the first tokens of the tokenizer, for several vocabulary sizes."""
+    """Measure the compression of `texts` by the first tokens of the tokenizer, for several vocabulary sizes."""
     words = count_words(iter(texts), PreTokenizer(tokenizer.pattern))
     total_bytes = sum(len(word) * count for word, count in words.items())
     total_words = sum(words.values())
@@ -71,7 +71,7 @@ def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[i
 
 
 def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> dict[int, int]:
-    """How many tokens have 1, 2, 3, ... bytes: of the vocabulary without special tokens, or of the given `ids`.
+    """Count how many tokens have 1, 2, 3, ... bytes, in the vocabulary without special tokens or in the given `ids`.
 
     Lengths that no token has are left out.
     """
@@ -85,7 +85,8 @@ def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> 
 
 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
-    """The first merges as trees: one for each token that is not a part of another of them, in order of the merges.
+    """Return the first merges as trees, in order of the merges. A token that is a part of another one has no tree of
+    its own.
 
     Tokens of more than 64 bytes are left out: in a text that repeats itself each is twice as long as the last.
     """
@@ -101,7 +102,7 @@ def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
 
 
 def tree_lines(tree: MergeTree) -> list[str]:
-    """A tree in the form of `tree(1)`, each merged token with the number of its merge, from 1."""
+    """Draw a tree in the form of `tree(1)`, each merged token with the number of its merge, from 1."""
     lines = [tree.token if tree.rank is None else f"{tree.token}   (merge {tree.rank + 1})"]
     for part, (first, rest) in zip(tree.parts, (("├─ ", "│  "), ("└─ ", "   ")), strict=False):
         inner = tree_lines(part)
@@ -110,14 +111,14 @@ def tree_lines(tree: MergeTree) -> list[str]:
 
 
 def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
-    """Trees one below the other; those of two bytes, which are most of the first merges, together on one line."""
+    """Draw trees one below the other. Trees of two bytes, which are most of the first merges, share one line."""
     pairs = [tree for tree in trees if not any(part.parts for part in tree.parts)]
     lines = ["two bytes: " + "  ".join(tree.token for tree in pairs)] if pairs else []
     return lines + [line for tree in trees if tree not in pairs for line in tree_lines(tree)]
 
 
 def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str:
-    """The text with a background for each token, or with bars between tokens if `colours` is False.
+    """Return the text with a background for each token, or with bars between tokens if `colours` is False.
 
     A character of several bytes that is split between tokens is shown as escapes.
     """
@@ -128,7 +129,7 @@ def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str
 
 
 def bars(values: dict[str, float], width: int = 50) -> list[str]:
-    """A bar chart of lines: label, bar, value."""
+    """Draw a bar chart in text: each line has a label, a bar and a value."""
     longest = max(map(len, values), default=0)
     scale = width / (max(values.values(), default=0) or 1)
     return [
@@ -138,5 +139,5 @@ def bars(values: dict[str, float], width: int = 50) -> list[str]:
 
 
 def _display(token: str) -> str:
-    """A token of the vocabulary with `·` for the blank."""
+    """Return a token of the vocabulary with `·` for the blank."""
     return printable(text_to_bytes(token).decode("utf-8", "backslashreplace")).replace(" ", "·")

@@ -69,7 +69,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
 
 def package() -> Any:
-    """The package `tokenizers`. Raises InputError if it is not installed."""
+    """Import the package `tokenizers`. Raises InputError if it is not installed."""
     try:
         import tokenizers
     except ImportError:
@@ -86,5 +86,5 @@ def _read(text: str) -> Any:
 
 
 def _valid(text: str) -> str:
-    """The text with a replacement for each half of a surrogate pair, which `tokenizers` does not take."""
+    """Return the text with a replacement for each half of a surrogate pair, which `tokenizers` does not take."""
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text

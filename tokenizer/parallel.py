@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
-    """The function's results, in order; all but the first come from other processes where the system can fork.
+    """Return the function's results in order. Where the system can fork, all but the first come from other processes.
 
     Raises what the function raises, and BrokenProcessPool if a process ends before its time.
     """

@@ -78,7 +78,7 @@ def _draw_lengths(panel: Axes, lengths: dict[int, int]) -> None:
 
 
 def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
-    """Bytes in a row at the bottom; each merged token above its two parts, with the number of its merge."""
+    """Draw bytes in a row at the bottom, and each merged token above its two parts with the number of its merge."""
     panel.set_title("the first merges")
     panel.axis("off")
     column = 0.0
@@ -108,7 +108,7 @@ def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
 
 
 def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
-    """The first tokens in a fixed-width font, each on its own colour, in lines of `columns` characters."""
+    """Draw the first tokens in a fixed-width font, each on its own colour, in lines of `columns` characters."""
     from matplotlib.patches import Rectangle
 
     panel.axis("off")

@@ -25,7 +25,7 @@ WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200
 
 
 class PreTokenizer:
-    """Splits texts by a regular expression: each match is a piece, and so is the text between two matches.
+    """A splitter of texts by a regular expression: each match is a piece, and so is the text between two matches.
 
     Args:
         pattern: a name of `PATTERNS`, or a regular expression in the syntax of the `regex` package. Hugging Face's

@@ -12,7 +12,7 @@ from .base import Tokenizer
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """Marian's tokenizer, equal to `transformers`' id for id without that one's optional `sacremoses`.
+    """Marian's tokenizer. It gives the same ids as that of `transformers` without the optional package `sacremoses`.
 
     `encode` takes source texts, `encode_targets` target texts, and `decode` gives target texts. The decoder begins
     with `pad_id`, which therefore is `bos_id` too. Source: Kudo and Richardson 2018, arXiv 1808.06226.

@@ -19,7 +19,7 @@ class NeedsCareError(Exception):
 
 
 class TextEncoder:
-    """Encodes texts by splitting them at blanks and looking up the chunks, which is faster than splitting into words.
+    """An encoder that splits texts at blanks and looks up the chunks, which is faster than splitting into words.
 
     As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, or with an
     added token, `encode_quickly` raises `NeedsCareError`; only a chunk that is not in the cache is tested for these, so
@@ -44,7 +44,7 @@ class TextEncoder:
         self._look_up_chunk = self._chunks.__getitem__
 
     def encode_quickly(self, text: str) -> list[int]:
-        """The ids of a text.
+        """Return the ids of a text.
 
         Raises:
             NeedsCareError: the text must be searched for added tokens and go through `encode_words`.
@@ -54,7 +54,7 @@ class TextEncoder:
         return list(chain.from_iterable(map(self._look_up_chunk, (_START + text).split(" "))))
 
     def encode_words(self, text: str) -> list[int]:
-        """The ids of a text without added tokens."""
+        """Return the ids of a text without added tokens."""
         return list(chain.from_iterable(map(self._look_up_word, self._pre_tokenizer.split(text))))
 
     def _encode_chunk(self, chunk: str) -> list[int]:

@@ -52,7 +52,7 @@ class TokenArray:
         self.previous = np.arange(-1, len(tokens) - 1)
 
     def replace(self, left: Ints, right: Ints, merged: Ints, positions: list[Ints]) -> Replaced:
-        """Replace the pairs (left[i], right[i]) by merged[i] where they are still found at `positions[i]`.
+        """Replace the pairs (left[i], right[i]) by merged[i] at those of `positions[i]` where they are still found.
 
         No occurrence of one pair may overlap an occurrence of another. The pair (a, a) must come alone: its own
         occurrences overlap in a run of a, where every other one is replaced, beginning with the first.
@@ -94,7 +94,7 @@ class TokenArray:
 
 
 def pack(left: Ints, right: Ints) -> Ints:
-    """Two ids in one number; the numbers sort like the pairs."""
+    """Pack two ids into one number. The numbers sort like the pairs."""
     return left << 32 | right
 
 
@@ -103,7 +103,7 @@ def unpack(codes: Ints) -> tuple[Ints, Ints]:
 
 
 def _every_other(positions: Ints, next: Ints) -> Ints:
-    """Of the ascending positions of (a, a), in each run of a the first, the third, ..."""
+    """Select from the ascending positions of (a, a) the first, the third, ... in each run of a."""
     index = np.arange(len(positions))
     begins = np.ones(len(positions), dtype=bool)
     begins[1:] = next[positions[:-1]] != positions[1:]

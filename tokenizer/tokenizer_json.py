@@ -24,7 +24,7 @@ def bpe_to_json(
     ignore_merges: bool,
     dropout: float,
 ) -> dict[str, Any]:
-    """The content of a `tokenizer.json`."""
+    """Return the content of a `tokenizer.json`."""
     byte_level = {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space}
     if pre_tokenizer.pattern == "gpt2":
         cutting: dict[str, Any] = byte_level
@@ -68,7 +68,7 @@ def bpe_to_json(
 
 
 def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `BPETokenizer` that a `tokenizer.json` holds.
+    """Return the arguments of `BPETokenizer` that a `tokenizer.json` holds.
 
     Raises:
         InputError: the file is damaged, or needs a feature that byte-level BPE here does not have.
@@ -108,7 +108,9 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge(entry: str | list[str]) -> tuple[str, str]:
-    """Files until 2024 write a merge as one string with a blank between its parts, later ones as a list."""
+    """Split a merge into its two parts. Files written until 2024 store a string with a blank between the parts, later
+    ones a list.
+    """
     left, right = entry.split(" ") if isinstance(entry, str) else entry
     if not isinstance(left, str) or not isinstance(right, str):
         raise TypeError("a merge is not two texts")

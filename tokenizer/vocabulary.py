@@ -12,7 +12,8 @@ from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 
 
 class VocabularyTokenizer(Tokenizer):
-    """Splits a text into units and looks each up in a list; a unit that is not in it becomes `unk_id`.
+    """A tokenizer that splits a text into units and looks each up in a list. A unit that is not in the list becomes
+    `unk_id`.
 
     A class's `usual_special_tokens` are those of `train`; with `in_order` a trained vocabulary is in the order of the
     alphabet, otherwise the most frequent unit comes first.
@@ -49,7 +50,7 @@ class VocabularyTokenizer(Tokenizer):
         min_frequency: int = 1,
         **settings: Any,
     ) -> Self:
-        """Take the units of `texts`: all, or the most frequent ones that fit `vocab_size`.
+        """Make a tokenizer from the units of `texts`: all, or the most frequent ones that fit `vocab_size`.
 
         Args:
             texts: what to learn from.
@@ -71,11 +72,11 @@ class VocabularyTokenizer(Tokenizer):
 
     @abstractmethod
     def split(self, text: str) -> list[str]:
-        """The units of `text`, after its clean-up."""
+        """Split `text` into its units, after its clean-up."""
 
     @abstractmethod
     def join(self, units: list[str]) -> str:
-        """A text of these units."""
+        """Join these units to a text."""
 
     @property
     def vocab_size(self) -> int:
@@ -94,7 +95,7 @@ class VocabularyTokenizer(Tokenizer):
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
-        """The arguments of the class except the vocabulary, as JSON values."""
+        """Return the arguments of the class except the vocabulary, as JSON values."""
 
     def _content(self) -> dict[str, Any]:
         special = len(self.special_ids)
@@ -109,7 +110,8 @@ class VocabularyTokenizer(Tokenizer):
 def most_common(
     counts: Counter[str], vocab_size: int | None, special_tokens: Sequence[str], min_frequency: int
 ) -> list[str]:
-    """The most frequent units, equal counts in alphabetical order, as many as `vocab_size` allows.
+    """Return as many of the most frequent units as `vocab_size` allows. Units with equal counts are in alphabetical
+    order.
 
     Raises:
         InputError: there is nothing to count, or `vocab_size` leaves none after the special tokens.

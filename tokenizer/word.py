@@ -33,7 +33,8 @@ def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) 
 
 
 class WordTokenizer(VocabularyTokenizer):
-    """One token for each word: `preprocess`, then nltk's `NLTKWordTokenizer` (after the Penn Treebank's rules).
+    """A tokenizer with one token for each word: `preprocess`, then nltk's `NLTKWordTokenizer` (after the Penn
+    Treebank's rules).
 
     Decoded words are joined by blanks, which does not restore the original text.
 

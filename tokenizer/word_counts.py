@@ -48,7 +48,7 @@ Segment = tuple[Path, int, int]
 def count_words(
     files_or_texts: str | Path | Iterable[str | Path], pre_tokenizer: PreTokenizer, processes: int = 1
 ) -> dict[bytes, int]:
-    """How often each word, as UTF-8 bytes, occurs in the files or texts.
+    """Count how often each word, as UTF-8 bytes, occurs in the files or texts.
 
     Files are read in at most `processes` processes, where the system can fork.
 
@@ -67,7 +67,7 @@ def count_words(
 
 
 def _paths_and_texts(items: str | Path | Iterable[str | Path]) -> tuple[list[Path], Iterator[str] | None]:
-    """Files and texts among the arguments; texts are an iterator, since they need not fit in memory."""
+    """Divide the arguments into files and texts. The texts are an iterator, since they need not fit in memory."""
     if isinstance(items, str | Path):
         return [Path(items)], None
     iterator = iter(items)
@@ -92,7 +92,9 @@ def _checked(first: object, rest: Iterator[object]) -> Iterator[str]:
 
 
 def _divide(paths: list[Path], processes: int) -> list[list[Segment]]:
-    """The files in at most `processes` parts of about the same size; a part may end within a file, at a line."""
+    """Divide the files into at most `processes` parts of about the same size. A part may end within a file, at the end
+    of a line.
+    """
     try:
         sizes = [path.stat().st_size for path in paths]
     except OSError as error:
@@ -115,7 +117,9 @@ def _count_files(segments: list[Segment], pattern: str) -> dict[bytes, int]:
 
 
 def _file_blocks(segments: Iterable[Segment]) -> Iterator[bytes]:
-    """The segments in blocks of whole lines. A line belongs to the segment in which it begins."""
+    """Yield the text of the segments in blocks that end at a line break. A line belongs to the segment in which it
+    begins.
+    """
     for path, start, end in segments:
         try:
             with path.open("rb") as file:
@@ -146,7 +150,9 @@ def _check_utf8(block: bytes, path: Path) -> None:
 
 
 def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
-    """The texts, many in a block. A line feed within a text does not end it, so a blank after one is kept too."""
+    """Yield blocks of many texts each. A line break within a text does not end the text, so a blank after it is kept
+    too.
+    """
     while batch := list(islice(texts, 4096)):
         block = _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
         block = _keep_runs(block).replace(_START, b" " + _START)[1:]
@@ -161,12 +167,12 @@ def _keep_runs(block: bytes) -> bytes:
 
 
 def _keep_blanks(block: bytes) -> bytes:
-    """Keep the blanks that follow other white space, but for the one that ends a line or text."""
+    """Keep the blanks that follow other white space, except the blank that ends a line or a text."""
     return _BLANK_AFTER_WHITE_SPACE.sub(rb"\1" + _KEPT, block)
 
 
 def _cuts_behind_white_space(block: bytes) -> bool:
-    """Whether white space may come before one of the blanks; false alarms are rare."""
+    """Return whether white space may come before one of the blanks. False alarms are rare."""
     data = np.frombuffer(bytes(3) + block, dtype=np.uint8)
     blanks = np.flatnonzero(data == 0x20)
     suspects = blanks[_LAST_BYTES[data[blanks - 1]]]
@@ -196,7 +202,8 @@ def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict
 
 
 def _cut(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
-    """The counts of words from the counts of chunks. Empties `chunks`: the two need not fit in memory together.
+    """Compute the counts of words from the counts of chunks, and empty `chunks`: the two need not fit in memory
+    together.
 
     Chunks that occur equally often are joined to one text, so that there are few calls. A word begins at the blank
     before each of them, however the chunk before it ends.

@@ -22,11 +22,11 @@ class Affine:
         self.xp, self.dtype = array_module(weight), weight.dtype
 
     def buffer(self, rows: int) -> Any:
-        """An array for the results of at most this many rows."""
+        """Return an array that holds the results of up to this many rows."""
         return self.xp.empty((rows, self.out_features), self.dtype)
 
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
-        """(rows, in_features) -> (rows, out_features), written into `buffer` if there is one."""
+        """Map (rows, in_features) to (rows, out_features). The result is written into `buffer` if there is one."""
         y = (self.buffer(len(x)) if buffer is None else buffer)[: len(x), : self.out_features]
 
         def some_rows(first: int, last: int) -> None:
@@ -50,7 +50,7 @@ def finish(y: Any, bias: Any, relu: bool) -> None:
 
 @replaceable
 def affine(weight: Any, bias: Any) -> Affine:
-    """The Affine of a weight and a bias; in `fast` one that `pack` can cut into blocks."""
+    """Return the Affine of a weight and a bias. In `fast`, `pack` can cut its weight into blocks."""
     return Affine(weight, bias)
 
 

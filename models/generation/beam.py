@@ -105,7 +105,9 @@ class _Complete:
         return hypothesis
 
     def settled(self, best_open: float, length: int) -> bool:
-        """Whether no open hypothesis, of `length` tokens and log-probability `best_open` or less, can enter."""
+        """Return whether no open hypothesis can still enter: each has `length` tokens and a log-probability of at most
+        `best_open`.
+        """
         if len(self.best) < self.kept:
             return False
         if self.early_stopping is True:
@@ -118,8 +120,8 @@ class _Complete:
 
 
 class _BeamSearch:
-    """One search. The state's rows are the open sequences of each sentence: one at first, then `width`, of which some
-    may be unused; those have the log-probability -inf.
+    """The state of one search. The rows of the decoding state are the open sequences of each sentence: one at first,
+    then `width`. Unused rows have the log-probability -inf.
     """
 
     def __init__(
@@ -163,7 +165,7 @@ class _BeamSearch:
         self.attended = new if self.attended is None else self.attended + new
 
     def _candidates(self, logits: Any) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
-        """The best continuations of each sentence, best first: log-probabilities, parents and tokens."""
+        """Return the best continuations of each sentence, best first: log-probabilities, parents and tokens."""
         progress, (alive, opened) = self.progress, self.scores.shape
         if self.rules.penalise == "log-probabilities":
             total = log_sum_exp(logits)
@@ -184,7 +186,7 @@ class _BeamSearch:
         return np.take_along_axis(scores, order, axis=1).tolist(), (order // k).tolist(), tokens.tolist()
 
     def _extend(self, index: int, scores: list[float], parents: list[int], tokens: list[int]) -> list[Candidate]:
-        """The candidates that stay open, of the sentence alive[index]; none if it is done."""
+        """Return the candidates of the sentence alive[index] that stay open; none if the sentence is done."""
         progress, opened = self.progress, self.scores.shape[1]
         first = index * opened
         self.ended = []
@@ -227,7 +229,7 @@ class _BeamSearch:
             self.ended.append((row % self.scores.shape[1], last, hypothesis))
 
     def _advance(self, kept: list[list[Candidate]]) -> np.ndarray:
-        """Select the sequences kept, without the sentences that are done; returns the ids to feed next."""
+        """Select the sequences to keep, drop the sentences that are done, and return the ids to feed next."""
         indices = survivors(np.array([bool(candidates) for candidates in kept], dtype=bool))
         self.alive = self.alive[indices]
         if not len(indices):

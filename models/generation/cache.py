@@ -42,7 +42,8 @@ class TreeCache:
         self._sweep_at = INITIAL_CAPACITY  # nodes; twice what was left after the last sweep
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
-        """Write the keys and values (sentences, heads, new, head_dim) of new nodes; returns all of this layer.
+        """Write the keys and values (sentences, heads, new, head_dim) of new nodes, and return all keys and values of
+        this layer.
 
         `extend` allocates them first, once for all layers.
         """
@@ -52,7 +53,8 @@ class TreeCache:
         return keys[:, :, : self.length], values[:, :, : self.length]
 
     def extend(self, position: int, new: int = 1) -> None:
-        """Add nodes to each sentence: one for each of its sequences at `position`, or `new` of them from there on."""
+        """Add nodes to each sentence: one at `position` for each of its sequences, or `new` nodes from `position` on.
+        """
         nodes = self.width * new
         if self.length >= self._sweep_at:
             self._sweep()
@@ -66,20 +68,23 @@ class TreeCache:
         self.length += nodes
 
     def distances(self, position: int, new: int) -> np.ndarray:
-        """(sentences or 1, new or 1, length): the position of each node minus that of the new tokens."""
+        """Return the position of each node minus the position of the new tokens, (sentences or 1, new or 1, length)."""
         positions = self.positions if self.allowed is not None else self.positions[:1]
         queries = np.arange(position, position + (1 if self.width > 1 else new))
         return positions[:, None] - queries[:, None]
 
     def bias(self, dtype: Any) -> Any:
-        """Added to scores (sentences, heads, width, length): 0 for a sequence's own past, -inf elsewhere; or None."""
+        """Return the bias of scores (sentences, heads, width, length): 0 for a sequence's own past, -inf elsewhere.
+        Return None if no bias is needed.
+        """
         if self.allowed is None:
             return None
         zero, minus = np.zeros((), dtype), np.array(-np.inf, dtype)
         return self.xp.asarray(np.where(self.allowed, zero, minus)[:, None])
 
     def select(self, rows: np.ndarray, width: int) -> np.ndarray:
-        """Keep these sequences; `rows` and `width` as in DecodingState.select. Returns the sentences kept."""
+        """Keep these sequences and return the sentences that are kept; `rows` and `width` as in DecodingState.select.
+        """
         sentences, parents = np.divmod(rows.reshape(-1, width), self.width)
         if (sentences != sentences[:, :1]).any():
             raise ValueError(f"sequences of different sentences can't be in one group of {width}")
@@ -97,7 +102,7 @@ class TreeCache:
         return sentences
 
     def _sweep(self) -> None:
-        """Remove the nodes without a living sequence, if they are many."""
+        """Remove the nodes to which no living sequence belongs, if there are many."""
         if self.allowed is None:
             return
         living = self.allowed.any(axis=1)
@@ -126,7 +131,8 @@ class TreeCache:
 
 
 def keep_rows(arrays: list[Any], rows: np.ndarray, length: int) -> list[Any]:
-    """These rows, in this order, of arrays (n, heads, capacity, head_dim); only the first `length` nodes are copied.
+    """Select these rows, in this order, from arrays (n, heads, capacity, head_dim). Only the first `length` nodes are
+    copied.
 
     The arrays are reused unless they have too few rows, and may keep more rows than that. Rows that keep their
     index are not copied.

@@ -116,7 +116,7 @@ class CachedState:
             self._cross_bias = self._cross_bias[self.decoder.xp.asarray(sentences)]
 
     def _attend_by_position(self, q: Any, k: Any, v: Any, number: int, scores: PositionScores, bias: Any) -> Any:
-        """Self-attention with scores that depend on the distance of two tokens."""
+        """Compute self-attention with scores that depend on the distance between two tokens."""
         with no_grad():
             rotated = self._rotate(scores, q, k)
             added = scores.bias_at(self._cache.distances(self.length, q.shape[2]), q.dtype)
@@ -127,7 +127,7 @@ class CachedState:
         return self._attend(rotated[0], keys, values, bias, self.self_attention, self.keep_attention)
 
     def _rotate(self, scores: PositionScores, q: Any, k: Any) -> list[Any]:
-        """New queries and keys (sentences, heads, width or new, head_dim) at their positions."""
+        """Rotate new queries and keys (sentences, heads, width or new, head_dim) to their positions."""
         if self._cache.width == 1:
             return [x.data for x in scores.rotate(Tensor(q), Tensor(k), self.length)]
         # All sequences of a sentence have the same length.
@@ -148,7 +148,9 @@ class CachedState:
         return out
 
     def _by_row(self, weights: Any, own: bool) -> Any:
-        """(sentences, heads, width or new, keys) -> (rows, heads, new, keys), of the sequences' own keys alone."""
+        """Rearrange (sentences, heads, width or new, keys) to (rows, heads, new, keys), with the keys of each sequence
+        only.
+        """
         width, allowed = self._cache.width, self._cache.allowed
         if width > 1:
             weights = weights.swapaxes(1, 2).reshape(self.rows, weights.shape[1], 1, weights.shape[3])
@@ -158,7 +160,9 @@ class CachedState:
         return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(nodes), axis=3)
 
     def _causal(self, new: int) -> Any:
-        """The bias (1, 1, new, length) for several new tokens, each of which sees itself and those before it."""
+        """Return the bias (1, 1, new, length) for several new tokens. Each token attends to itself and to the tokens
+        before it.
+        """
         before = self._cache.length - new
         return self._minus_infinity_unless(np.tri(new, before + new, before, dtype=bool)[None, None])
 
@@ -167,7 +171,9 @@ class CachedState:
         return self.decoder.xp.asarray(np.where(allowed, 0, -np.inf).astype(dtype))
 
     def _mixture(self, x: Any) -> Any:
-        """Logits of x (rows, d_model) with the source's tokens mixed in, by the last layer's attention to them."""
+        """Return the logits of x (rows, d_model) after the source tokens are mixed in by the last layer's attention to
+        them.
+        """
         assert self.decoder.gate is not None
         last = self.cross_attentions[-1][:, :, -1:].mean(axis=1)
         with no_grad():
@@ -175,7 +181,7 @@ class CachedState:
             return copy_logits(logits, gate, Tensor(last), self._source, self.decoder.uncopied).data[:, 0]
 
     def _project(self, x: Any, may_ban: Sequence[int] | None = None) -> Any:
-        """Logits, in the same memory at each step: newly allocated megabytes would cost page faults."""
+        """Compute logits into the same memory at each step: newly allocated megabytes would cost page faults."""
         if self._logits is None or len(self._logits) < len(x):
             self._logits = self.decoder.output.buffer(len(x))
         if may_ban is not None and self._screened and (screen := self.decoder.screen) is not None:

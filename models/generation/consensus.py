@@ -23,7 +23,7 @@ Compared = Callable[[list[int]], Sequence[Hashable]]
 
 
 def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) -> list[Hypothesis]:
-    """The distinct sequences sampled for one text, the one most similar to the others first.
+    """Return the distinct sequences sampled for one text, starting with the one that is most similar to the others.
 
     Scores become mean similarities to the other draws, 0 to 1. A sequence that was drawn twice is like its twin. They
     are compared by their ids if `compared` is None.
@@ -42,7 +42,8 @@ def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) 
 
 
 def common_lengths(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """(n, n) int: lengths of the longest common subsequences of each two of n sequences of numbers from 0 on.
+    """Return the lengths of the longest common subsequences of each pair among n sequences of numbers >= 0, as an (n,
+    n) integer array.
 
     The textbook's table, row after row, for all pairs at a time.
     """

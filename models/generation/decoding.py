@@ -93,7 +93,7 @@ class Uncached:
 
 
 def survivors(going: np.ndarray) -> np.ndarray:
-    """The rows to select so that only those with `going` (rows,) true are left.
+    """Return the rows to select so that only rows where `going` (rows,) is true are left.
 
     Rows from the end replace those that leave, so that most rows keep their index and need not be copied.
     """
@@ -103,7 +103,9 @@ def survivors(going: np.ndarray) -> np.ndarray:
 
 
 def to_host(ids: Any, numbers: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Integers below 2^53 and floats of equal shape, as int64 and float64 NumPy arrays; from a device in one copy."""
+    """Convert integers below 2^53 and floats of equal shape to int64 and float64 NumPy arrays. They come from a device
+    in one copy.
+    """
     xp = array_module(ids)
     if xp is not np:
         ids, numbers = to_device(xp.stack([ids.astype(np.float64), numbers.astype(np.float64)]), "cpu")

@@ -28,7 +28,7 @@ class DecodingStep(NamedTuple):
 
 
 def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
-    """The Choice of greedy search: the largest logit; ties go to the smallest id."""
+    """Return the Choice of greedy search: the largest logit; ties go to the smallest id."""
     if array_module(logits) is not np:
         return logits.argmax(axis=1)
     chosen = np.empty(len(logits), np.int64)
@@ -50,7 +50,7 @@ def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) ->
 
 
 def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> Iterator[int]:
-    """The tokens of one sequence, each as soon as it is known: its prefix first, without <eos>.
+    """Yield the tokens of one sequence as soon as each is known: first its prefix, and no <eos>.
 
     Args:
         choose: `likeliest`, or a Sampler.
@@ -63,7 +63,8 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
 
 
 def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> list[Hypothesis]:
-    """Extend every sequence with the tokens of `choose` until all have ended; ended ones leave the batch.
+    """Extend every sequence with the tokens of `choose` until all have ended. A sequence that has ended leaves the
+    batch.
 
     Raises ValueError if a logit is NaN.
     """

@@ -10,7 +10,7 @@ from ...autograd.backend import array_module
 
 
 def length_penalty(length: Any, alpha: float) -> Any:
-    """((5 + length) / 6)^alpha. Source: Wu et al. 2016, arXiv 1609.08144, equation 14."""
+    """Compute ((5 + length) / 6)^alpha. Source: Wu et al. 2016, arXiv 1609.08144, equation 14."""
     return ((5.0 + length) / 6.0) ** alpha
 
 
@@ -19,7 +19,8 @@ LENGTH_NORMS = {"wu": length_penalty, "power": lambda length, alpha: float(max(l
 
 
 def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
-    """beta sum_i log(min(sum_j p_ij, 1)): zero where every source token has received attention 1, negative elsewhere.
+    """Compute beta sum_i log(min(sum_j p_ij, 1)): zero where every source token has received attention 1, negative
+    elsewhere.
 
     Args:
         attention: (..., source_length): for each source token i the attention sum_j p_ij of all target tokens to it;
@@ -33,8 +34,8 @@ def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
 
 
 def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -> None:
-    """Make the tokens of `history` (rows, length) less likely: modifies logits (rows, vocab_size). Positive ones are
-    divided by `penalty`, negative ones multiplied by it, once however often a token occurs.
+    """Make the tokens of `history` (rows, length) less likely by changing `logits` (rows, vocab_size) in place.
+    Positive logits are divided by `penalty` and negative ones multiplied by it, once however often a token occurs.
 
     Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1; multiplication of negative logits makes the effect
     independent of the sign.
@@ -46,7 +47,8 @@ def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -
 
 
 def repeated_ngrams(history: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens that would complete an n-gram which `history` (rows, length) already has: their rows, and their ids.
+    """Return the tokens that would complete an n-gram which `history` (rows, length) already contains: their rows and
+    their ids.
 
     Source: Paulus et al. 2017, arXiv 1705.04304, section 2.5 (with n = 3).
     """

@@ -21,7 +21,7 @@ Attend = Callable[..., Any]
 
 
 class Normalise:
-    """A norm on arrays x (rows, features)."""
+    """A norm of arrays x (rows, features)."""
 
     def __init__(self, norm: Module):
         self.norm = norm
@@ -36,7 +36,7 @@ class Normalise:
 
 @replaceable
 def normalised(x: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """Layer norm of rows x (rows, features)."""
+    """Compute the layer norm of rows x (rows, features)."""
     xp, features = array_module(x), x.shape[1]
     y = x - x.sum(axis=1, keepdims=True) / features
     scale = xp.einsum("ij,ij->i", y, y)[:, None]
@@ -51,20 +51,20 @@ def normalised(x: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 @replaceable
 def attend_few(output: Affine, q: Any, keys: Any, values: Any, bias: Any) -> Any:
-    """A faster `attend` for few queries in a decoder with this output layer; None to use `attend`."""
+    """Return a faster `attend` for few queries in a decoder with this output layer, or None to use `attend`."""
     return None
 
 
 @replaceable
 def screen_of(output: Affine) -> Any:
-    """A `Screen` that computes only the largest logits; None to compute all."""
+    """Return a `Screen` that computes only the largest logits, or None to compute all."""
     return None
 
 
 def attend(
     q: Any, keys: Any, values: Any, bias: Any, *, some_see_nothing: bool = False, return_weights: bool = False
 ) -> tuple[Any, Any]:
-    """Attention of scaled queries (batch, heads, queries, head_dim), with the batch divided among threads.
+    """Compute the attention of scaled queries (batch, heads, queries, head_dim). The batch is divided among threads.
 
     Keys and values (batch, kv_heads, keys, head_dim) may have fewer heads, each for a group of query heads. The bias
     (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. With `some_see_nothing`, a query that
@@ -101,7 +101,9 @@ def attend(
 
 
 def _by_group(x: Any, shared: Any) -> Any:
-    """x (batch, heads, n, a) @ shared (batch, kv_heads, a, b), each head of which a group of heads of x shares."""
+    """Compute x (batch, heads, n, a) @ shared (batch, kv_heads, a, b), where a group of heads of x shares each head of
+    `shared`.
+    """
     (batch, heads), kv_heads = x.shape[:2], shared.shape[1]
     if heads == kv_heads:
         return x @ shared
@@ -110,7 +112,7 @@ def _by_group(x: Any, shared: Any) -> Any:
 
 
 class RawAttention:
-    """The projections of a MultiHeadAttention; `cross` for one that attends to an encoder output."""
+    """The projections of a MultiHeadAttention. `cross` is true if it attends to an encoder output."""
 
     def __init__(self, attention: MultiHeadAttention, cross: bool = False):
         self.heads, self.head_dim, inner = attention.num_heads, attention.head_dim, attention.inner_dim
@@ -125,13 +127,15 @@ class RawAttention:
         self.position_scores = attention.position_scores
 
     def split(self, x: Any, sentences: int, *heads: int) -> list[Any]:
-        """(rows * new, features) -> parts (sentences, heads, width or new, head_dim), each with its number of heads."""
+        """Split (rows * new, features) into parts (sentences, heads, width or new, head_dim), each with its number of
+        heads.
+        """
         tokens, count = len(x) // max(sentences, 1), x.shape[1] // self.head_dim
         x = x.reshape(sentences, tokens, count, self.head_dim).transpose(0, 2, 1, 3)
         return [x[:, sum(heads[:part]) : sum(heads[: part + 1])] for part in range(len(heads))]
 
     def keys_values(self, memory: Any) -> tuple[Any, Any]:
-        """Keys and values (batch, heads, source_length, head_dim) of the encoder output `memory`."""
+        """Return keys and values (batch, heads, source_length, head_dim) of the encoder output `memory`."""
         batch, length, features = memory.shape
         projected, xp = self.project_keys_values(memory.reshape(batch * length, features)), array_module(memory)
         keys, values = (xp.ascontiguousarray(part) for part in self.split(projected, batch, *[self.kv_heads] * 2))
@@ -170,7 +174,7 @@ class RawLayer:
         return y if self.norm_first else norm(y)
 
     def affines(self) -> list[Affine]:
-        """All matrices that a decoding step reads."""
+        """Return all matrices that a decoding step reads."""
         attentions = [self.own] if self.cross is None else [self.own, self.cross]
         projections = [part for one in attentions for part in (one.project_new, one.project_out)]
         return [*projections, self.linear1, self.linear2]
@@ -184,7 +188,7 @@ class RawLayer:
 
 
 class RawDecoder:
-    """The part of a model that generates, as arrays: embedding, layers and output layer.
+    """The part of a model that generates, as plain arrays: embedding, layers and output layer.
 
     Args:
         embed: function of ids (rows, new) and the position of the first -> vectors (rows, new, d_model).

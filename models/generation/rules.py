@@ -130,25 +130,26 @@ class SearchProgress:
         return self.prefix_lengths + np.minimum(wanted, room)
 
     def first_ids(self) -> np.ndarray:
-        """The ids to feed first, (rows, at least 1): <bos> and as much of the prefix as all sequences have."""
+        """Return the ids to feed first, (rows, at least 1): <bos> and the part of the prefix that all sequences have.
+        """
         start = np.tile(np.array(self.start, np.int64), (len(self.history), 1))
         return np.concatenate([start, self.history[:, : self.length]], axis=1)
 
     def forced(self) -> np.ndarray:
-        """(rows,) whether the next token still belongs to the prefix."""
+        """Whether the next token of each row still belongs to the prefix, (rows,)."""
         return self.length < self.prefix_lengths
 
     def next_of_prefix(self) -> np.ndarray:
-        """(rows,) the next token where it is `forced`, anything elsewhere."""
+        """The next token of each row where it is `forced`, and any number elsewhere, (rows,)."""
         return self.history[:, self.length]
 
     def penalise(self, logits: Any) -> None:
-        """Apply the repetition penalty to logits (rows, vocab_size) of the next token; modifies them."""
+        """Apply the repetition penalty to the logits (rows, vocab_size) of the next token, in place."""
         if self.rules.repetition_penalty != 1.0:
             apply_repetition_penalty(logits, self.sequences(), self.rules.repetition_penalty)
 
     def sequences(self) -> np.ndarray:
-        """(rows, tokens so far), <bos> included."""
+        """The tokens so far, <bos> included, (rows, tokens)."""
         so_far = self.history[:, : self.length]
         return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
 
@@ -164,7 +165,7 @@ class SearchProgress:
             ban(self, rules, logits, total)
 
     def ended(self, tokens: np.ndarray) -> np.ndarray:
-        """(rows,) whether the token ends its sequence."""
+        """Return whether the token ends its sequence, for each row: (rows,)."""
         ended = np.zeros(len(tokens), bool)
         for end in self.rules.ends:
             ended |= tokens == end
@@ -187,7 +188,7 @@ def ban_forbidden(search: SearchProgress, rules: Rules, logits: Any, total: Any)
 
 
 def ban_early_ends(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
-    """No end before the minimum length."""
+    """Forbid the end of a sequence before the minimum length."""
     if rules.min_length or rules.min_total:
         early = search.length + 1 - search.prefix_lengths < rules.min_length
         early |= search.length + len(search.start) < rules.min_total
@@ -205,7 +206,7 @@ def ban_repeated_ngrams(search: SearchProgress, rules: Rules, logits: Any, total
 
 
 def force_last(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
-    """At the maximum length only `forced_last`, with probability 1."""
+    """Allow only `forced_last` at the maximum length, with probability 1."""
     if rules.forced_last is not None:
         last = np.flatnonzero(search.limits == search.length + 1)
         if len(last):

@@ -43,7 +43,7 @@ class Sampler:
         self._streams: dict[int, np.random.Generator] = {}
 
     def __call__(self, logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
-        """Draw an id for each row of logits (rows, vocab_size); rows that are not wanted consume no random number."""
+        """Draw an id for each row of logits (rows, vocab_size). Rows that are not wanted consume no random number."""
         if self.temperature == 0:
             return likeliest(logits, sequences, wanted)
         xp = array_module(logits)
@@ -61,7 +61,7 @@ class Sampler:
         return xp.take_along_axis(ids, index[:, None], axis=1)[:, 0]
 
     def _weights(self, logits: Any) -> Any:
-        """exp((x - max x) / temperature) in float64: probabilities up to a factor."""
+        """Compute exp((x - max x) / temperature) in float64: probabilities up to a factor."""
         xp = array_module(logits)
         x = logits.astype(np.float64)
         top = x.max(axis=1, keepdims=True)
@@ -79,7 +79,9 @@ class Sampler:
 
 
 def _first_above(total: Any, uniform: Any) -> Any:
-    """For each row of cumulative sums (rows, n), the first index of one above `uniform` (in [0, 1)) of the total."""
+    """Return for each row of cumulative sums (rows, n) the first index whose sum exceeds `uniform` (in [0, 1)) times
+    the total.
+    """
     whole = total[:, -1]
     # Rounded up, the product could equal the total, which no sum exceeds.
     threshold = array_module(total).minimum(uniform * whole, whole * (1 - 2.0**-52))
@@ -95,7 +97,7 @@ def sample(
     top_p: float = 1.0,
     seed: int | Sequence[Any] = 0,
 ) -> list[Hypothesis]:
-    """Sample a sequence for each row of the state; arguments as in `Sampler`.
+    """Sample a sequence for each row of the state; for the arguments see `Sampler`.
 
     The score of a hypothesis is its log-probability under the model, without temperature, top-k and top-p.
     """

@@ -74,7 +74,7 @@ class Strategy:
         compared: Compared | None = None,
         scores: bool = True,
     ) -> list[list[Hypothesis]]:
-        """`n_best` hypotheses for each row of the state, best first. Raises ValueError for wrong options.
+        """Return the `n_best` hypotheses for each row of the state, best first. Raises ValueError for wrong options.
 
         Args:
             bos_id, eos_id, prefix, forbidden: of `Rules`; `forbidden` adds to what the strategy forbids.

@@ -18,7 +18,7 @@ STRIP = 256  # see _candidates
 
 @replaceable
 def log_sum_exp(logits: Any) -> Any:
-    """log sum exp over the last axis: (rows, vocab_size) -> (rows,), float32 at least."""
+    """Compute log sum exp over the last axis, in float32 at least: (rows, vocab_size) -> (rows,)."""
     xp = array_module(logits)
     dtype = np.float32 if logits.dtype == np.float16 else logits.dtype
     if xp is not np:
@@ -38,7 +38,7 @@ def log_sum_exp(logits: Any) -> Any:
 
 
 def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
-    """log sum exp of logits (rows, vocab_size) into out (rows,)."""
+    """Compute log sum exp of logits (rows, vocab_size) into `out` (rows,)."""
     with np.errstate(over="ignore", under="ignore"):
         total = np.exp(logits, out=buffer, dtype=buffer.dtype).sum(axis=1)
     # Logits are usually of a size whose exponentials neither overflow nor lose their smallest terms; that saves two of
@@ -50,7 +50,7 @@ def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
 
 
 def shifted(logits: Any, dtype: Any, xp: Any) -> Any:
-    """log sum exp as max x + log sum exp(x - max x), for logits of any size."""
+    """Compute log sum exp as max x + log sum exp(x - max x), for logits of any size."""
     top = logits.max(axis=1, keepdims=True).astype(dtype)
     top = xp.where(xp.isfinite(top), top, 0)
     with np.errstate(divide="ignore"):  # a row of -inf has the sum 0
@@ -59,7 +59,7 @@ def shifted(logits: Any, dtype: Any, xp: Any) -> Any:
 
 @replaceable
 def top_k(logits: Any, k: int) -> tuple[Any, Any]:
-    """The k largest logits of each row, in descending order; ties by ascending id.
+    """Return the k largest logits of each row in descending order. Equal logits are sorted by ascending id.
 
     Returns values (rows, k) and ids (rows, k) of logits (rows, vocab_size), k at most vocab_size. Raises ValueError for
     NaN, and for a k of 0.
@@ -85,7 +85,7 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
 
 
 def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
-    """Rows and ids, in this order, of candidates that contain the k largest of each row, and few others."""
+    """Return the rows and the ids of candidates, which contain the k largest logits of each row and few others."""
     xp, (rows, vocabulary) = array_module(logits), logits.shape
     # Fold each row into a strip and keep the maximum of each column of the fold. k columns have a maximum that reaches
     # the k-th largest of these; so the k largest elements of the row reach it, too.
@@ -99,7 +99,7 @@ def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
 
 
 def _sorted(logits: Any, row: Any, ids: Any, k: int) -> tuple[Any, Any]:
-    """The k largest of each row's candidates, in order: values and ids."""
+    """Return the k largest candidates of each row in order: their values and their ids."""
     xp = array_module(logits)
     values = logits[row, ids]
     order = xp.lexsort(xp.stack([ids, -values, row]))  # by row, then value, then id

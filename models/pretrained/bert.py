@@ -37,7 +37,7 @@ def config_here(config: dict[str, Any]) -> ClassifierConfig:
 
 
 def classes_of(config: dict[str, Any]) -> int:
-    """The number of classes: two unless the file names another number."""
+    """Return the number of classes: two unless the file names another number."""
     refuse(config, problem_type=config.get("problem_type") and "single_label_classification")
     return len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels", 2))
 
@@ -62,7 +62,7 @@ def entries(c: ClassifierConfig) -> Entries:
 
 
 def obstacles(c: ClassifierConfig) -> dict[str, bool]:
-    """Options that neither BERT nor DistilBERT has, see `layouts.needs`."""
+    """Return the options that neither BERT nor DistilBERT has; see `layouts.needs`."""
     return {
         "there is no norm after the embeddings (build it with embedding_norm)": not c.embedding_norm,
         "embeddings are scaled": c.scale_embedding,

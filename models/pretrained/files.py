@@ -32,7 +32,7 @@ class Stored(NamedTuple):
     dtype: str
 
     def read(self) -> np.ndarray:
-        """The values; bfloat16 as float32, whose upper half it is."""
+        """Return the values. A bfloat16 number becomes a float32 number, whose upper half it is."""
         if not all(self.shape):
             return np.empty(self.shape, np.float32)
         stored = np.memmap(self.path, DTYPES[self.dtype], "r", self.start, self.shape)
@@ -40,7 +40,8 @@ class Stored(NamedTuple):
 
 
 def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path:
-    """The local folder, or a folder with the files of this Hugging Face Hub repository, fetched unless in the cache.
+    """Return the local folder, or a folder with the files of this Hugging Face Hub repository. Files that are not in
+    the cache are fetched.
 
     Raises InputError if there is neither; the message says what to fetch.
     """
@@ -67,7 +68,8 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
-    """The JSON object in a file; {} if there is no file, or InputError with the message `missing` if that is given.
+    """Read the JSON object in a file. If there is no file, return {}, or raise InputError with the message `missing` if
+    that is given.
 
     Raises InputError for anything but an object.
     """
@@ -79,7 +81,7 @@ def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
 
 
 def find_tensors(folder: Path) -> dict[str, Stored]:
-    """All tensors of a folder by name, from the headers of its files.
+    """Find all tensors of a folder in the headers of its files, and return them by name.
 
     Raises InputError if there are none, a file is missing or damaged, or the weights are pickled.
     """

@@ -45,7 +45,8 @@ WITHOUT_EFFECT = {
 
 
 def strategy_of(folder: Path, config: dict[str, Any], vocab_size: int) -> Strategy:
-    """The Strategy of generation_config.json, or of config.json in folders without one; greedy search by default.
+    """Return the Strategy of generation_config.json, or of config.json in folders without one. The default is greedy
+    search.
 
     Raises InputError for an option that handloom does not have, or a value that it can't have.
     """
@@ -112,7 +113,7 @@ def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
 
 
 def _tokens(name: str, found: Any) -> list[int]:
-    """The tokens of an option that holds one or a list."""
+    """Return the tokens of an option that holds one token or a list."""
     found = found if isinstance(found, list) else [found]
     if not all(fits(Whole, one) for one in found):
         raise ValueError(f"{name} is {short(found)}, it must hold tokens")
@@ -120,7 +121,7 @@ def _tokens(name: str, found: Any) -> list[int]:
 
 
 def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max_length: int) -> dict[str, Any]:
-    """The content of a generation_config.json; `ids` are bos_token_id and so on, `max_length` is the model's.
+    """Return the content of a generation_config.json. `ids` holds bos_token_id and so on; `max_length` is the model's.
 
     Raises InputError for a strategy that `transformers` does not have.
     """

@@ -35,12 +35,12 @@ class Entry:
     optional: bool = False
 
     def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The parameter, with this shape, from the tensors."""
+        """Return the parameter of this shape, read from the tensors."""
         parts = [tensors[name].T if self.transposed else tensors[name] for name in self.theirs]
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(shape)
 
     def write(self, own: np.ndarray) -> dict[str, np.ndarray]:
-        """The tensors of a parameter."""
+        """Return the tensors that hold a parameter."""
         if self.transposed:
             own = own.T
         if len(self.theirs) == 1:
@@ -57,7 +57,8 @@ def linear(
     own: str, theirs: str | tuple[str, ...], outs: int | tuple[int, ...], ins: int, *, bias: bool = True,
     transposed: bool = False,
 ) -> Entries:  # fmt: skip
-    """Weight and bias of a linear layer, or of several linear layers that are one in handloom."""
+    """Yield the entries of weight and bias for a linear layer, or for several linear layers that are one in handloom.
+    """
     names = (theirs,) if isinstance(theirs, str) else theirs
     sizes = (outs,) if isinstance(outs, int) else outs
     weights = tuple((ins, out) if transposed else (out, ins) for out in sizes)
@@ -83,7 +84,7 @@ NAMES_OF_ACTIVATIONS = {name: row.names[0] for name, row in ops.ACTIVATIONS.item
 
 
 def activation_here(config: dict[str, Any], key: str, default: str) -> str:
-    """handloom's name of config[key]. Raises ValueError if handloom has no such activation."""
+    """Return handloom's name of config[key]. Raises ValueError if handloom has no such activation."""
     name = config.get(key, default)
     if name not in ACTIVATIONS:
         raise ValueError(f"its {key} is {name!r}, which handloom does not have; it has {', '.join(ACTIVATIONS)}")

@@ -48,7 +48,7 @@ def config_here(config: dict[str, Any]) -> LanguageModelConfig:
 
 
 def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
-    """Options of RotaryPositions; the file format has two ways to write them."""
+    """Return the options of RotaryPositions. The file format has two ways to write them."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     base = float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0)

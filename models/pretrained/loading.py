@@ -119,7 +119,7 @@ def _labels(config: dict[str, Any]) -> list[str]:
 
 @contextmanager
 def _following(folder: Path) -> Iterator[None]:
-    """Turns errors in reading the values of config.json into InputError."""
+    """Turn errors in reading the values of config.json into InputError."""
     try:
         yield
     except InputError:
@@ -144,7 +144,7 @@ def _vocabulary(config: Any) -> int:
 
 
 def _by_full_names(found: dict[str, Stored], prefix: str) -> dict[str, Stored]:
-    """A folder's tensors by their full names: some files leave out the prefix."""
+    """Return a folder's tensors by their full names. Some files leave out the prefix."""
     bare = not any(name.startswith(prefix) for name in found)
     heads = ("lm_head.", "classifier.", "pre_classifier.", "final_logits_bias")
     full = {}
@@ -159,7 +159,8 @@ Sources = list[tuple[Entry, dict[str, Stored]]]
 
 
 def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Sources:
-    """The tensors from which each parameter is read; parameters whose names begin with one of `fresh` are not read.
+    """Return the tensors from which each parameter is read. Parameters whose names begin with one of `fresh` are not
+    read.
 
     Stops at the first problems, since a configuration may ask for any number of layers.
     """
@@ -211,7 +212,7 @@ def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...
 
 
 def _same(first: Stored, second: Stored, name: str, alias: str) -> Iterator[str]:
-    """Yields a problem if the two copies of a tied tensor differ."""
+    """Yield a problem if the two copies of a tied tensor differ."""
     if first.shape != second.shape or not np.array_equal(first.read(), second.read()):
         yield f"{name} and {alias} differ, and config.json says that they are tied (tie_word_embeddings)"
 

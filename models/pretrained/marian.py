@@ -139,7 +139,8 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """What Pegasus' files contain in addition to the parameters: positions, and a table unused by untied models."""
+    """Return what Pegasus' files contain in addition to the parameters: positions, and a table unused by untied models.
+    """
     if not c.norm_first:
         return {}
     table = state["source_embedding.weight"]
@@ -149,7 +150,8 @@ def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
-    """The state dict with the residual stream's features in the order of `transformers`: all sines before the cosines.
+    """Return the state dict with the residual stream's features in the order of `transformers`: all sines before the
+    cosines.
 
     The order is free: every layer reads and writes the stream through its weights, and norms sum over all features.
     """
@@ -163,7 +165,7 @@ def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def _stream_axis(name: str) -> int | None:
-    """The axis of a parameter that corresponds to the stream's features."""
+    """Return the axis of a parameter that corresponds to the stream's features."""
     if name == "output.bias" or name.endswith(("in_proj_bias", "linear1.bias")):
         return None
     return 1 if name.endswith(("embedding.weight", "in_proj_weight", "linear1.weight", "output.weight")) else 0

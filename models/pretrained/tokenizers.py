@@ -29,7 +29,7 @@ WITHOUT = "with_tokenizer=False loads the model alone."
 
 
 def load_tokenizer_of(folder: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:
-    """The tokenizer in the folder. Raises InputError if there is none, or it can't be used."""
+    """Load the tokenizer in the folder. Raises InputError if there is none or if it can't be used."""
     try:
         tokenizer = _read(folder, config)
     except InputError as error:
@@ -62,7 +62,7 @@ def _read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer of a tokenizer.json; `names` are the special tokens by role, from other files.
+    """Make the tokenizer that a tokenizer.json describes. `names` are the special tokens by role, from other files.
 
     Byte-level BPE is encoded here, all else by the package `tokenizers`.
     """
@@ -103,13 +103,12 @@ def _texts(data: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _text(token: Any) -> str:
-    """A special token's text; it is stored as a string, or in an object."""
+    """Return a special token's text, which is stored as a string or in an object."""
     return str(token["content"]) if isinstance(token, dict) else str(token)
 
 
 def _template_of(processor: Mapping[str, Any] | None) -> list[str | bool]:
-    """The template of a tokenizer.json's post_processor: special tokens, and False for the text; [] for none.
-    """
+    """Return the template of a tokenizer.json's post_processor: special tokens, and False for the text; [] for none."""
     if processor is None:
         return []
     steps = processor["processors"] if processor["type"] == "Sequence" else [processor]
@@ -118,7 +117,7 @@ def _template_of(processor: Mapping[str, Any] | None) -> list[str | bool]:
 
 
 def _bert_files(folder: Path, said: Mapping[str, Any]) -> dict[str, Any]:
-    """vocab.txt as a tokenizer.json."""
+    """Convert vocab.txt to a tokenizer.json."""
     made = package().BertWordPieceTokenizer(
         str(folder / "vocab.txt"),
         lowercase=said.get("do_lower_case", True),
@@ -129,7 +128,7 @@ def _bert_files(folder: Path, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _gpt2_files(folder: Path, said: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """vocab.json and merges.txt as a tokenizer.json."""
+    """Convert vocab.json and merges.txt to a tokenizer.json."""
     vocab = read_object(folder / "vocab.json", missing="it holds merges.txt and no vocab.json.")
     lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
     merges = [line for line in lines if line and not line.startswith("#version")]
@@ -157,8 +156,8 @@ def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str])
 def save_tokenizer(
     tokenizer: Tokenizer, folder: Path, max_length: int, *, begins: bool = False, ends: bool = False
 ) -> None:
-    """Write the tokenizer files of `transformers`, which put <bos> before a text if `begins`, and <eos> after it if
-    `ends`; or where the tokenizer itself says so.
+    """Write the tokenizer files of `transformers`. They put <bos> before a text if `begins` and <eos> after it if
+    `ends`, or where the tokenizer itself says so.
 
     Raises InputError for kinds that it does not have: characters and words.
     """
@@ -189,7 +188,7 @@ def save_tokenizer(
 
 
 def role_names(tokenizer: Tokenizer) -> dict[str, str]:
-    """The special tokens' texts by role, for the roles that the tokenizer has."""
+    """Return the special tokens' texts by role, for the roles that the tokenizer has."""
     texts = {id: text for text, id in tokenizer.special_ids.items()}
     names = {}
     for role in ROLES:
@@ -201,7 +200,7 @@ def role_names(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _template(tokenizer: Tokenizer, begins: bool, ends_: bool) -> dict[str, Any] | None:
-    """The post_processor that puts <bos> and <eos> around a text."""
+    """Return the post_processor that puts <bos> and <eos> around a text."""
     ends = {"bos": begins, "eos": ends_}
     if not any(ends.values()):
         return None

@@ -19,12 +19,14 @@ MIN_LOG_PROBABILITY = {"tatoeba-de-en": -0.66}
 
 
 def min_log_probability(name: str | Path | None) -> float:
-    """The bound in `MIN_LOG_PROBABILITY` of a model by its name or its folder; -inf for other models."""
+    """Return the bound in `MIN_LOG_PROBABILITY` of a model, given its name or its folder; -inf for other models."""
     found = (MIN_LOG_PROBABILITY[own] for own, path in MODELS.items() if name and model_path(str(name)) == path)
     return next(found, float("-inf"))
 
 
 def model_path(text: str) -> Path:
-    """The folder of a shipped model, if `text` is its name and there is no file or folder so called; else the path."""
+    """Return the folder of the shipped model called `text`, or `text` as a path if there is no such model or a file or
+    folder has that name.
+    """
     path = Path(text)
     return path if os.path.exists(path) else MODELS.get(text, path)

@@ -30,7 +30,7 @@ IN_PLACE = ("SkylakeX", "Cooperlake", "SapphireRapids")  # OpenBLAS's names of i
 
 @functools.cache
 def reads_in_place() -> bool:
-    """Whether NumPy's BLAS multiplies small matrices without copying them."""
+    """Return whether NumPy's BLAS multiplies small matrices without copying them."""
     return blas_of_numpy().kernel in IN_PLACE
 
 
@@ -50,7 +50,7 @@ class PackedAffine(Affine):
         self.compiled = False
 
     def buffer(self, rows: int) -> Any:
-        """An array for the results of up to this many rows."""
+        """Return an array that holds the results of up to this many rows."""
         if self.blocks is None:
             return super().buffer(rows)
         number, _, width = self.blocks.shape
@@ -58,7 +58,7 @@ class PackedAffine(Affine):
         return np.empty((groups * size, number * width), self.dtype)
 
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
-        """(rows, in_features) -> (rows, out_features), written into `buffer` if there is one."""
+        """Map (rows, in_features) to (rows, out_features). The result is written into `buffer` if there is one."""
         rows, packed, bias = len(x), self.blocks, self.bias
         if packed is None or (rows == 1 and not self.compiled):
             return super().__call__(x, buffer, relu)
@@ -93,7 +93,9 @@ class PackedAffine(Affine):
         return y[:rows, : self.out_features]
 
     def _groups(self, rows: int, width: int) -> tuple[int, int]:
-        """In how many groups to divide the rows so that products with a block stay small, and the rows of a group."""
+        """Return the number of groups of rows that keeps products with a block small, and the number of rows in a
+        group.
+        """
         most = max(SMALL // (self.in_features * width), 1)
         groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
         return groups, -(-rows // max(groups, 1))
@@ -101,7 +103,7 @@ class PackedAffine(Affine):
 
 @functools.cache
 def _few_rows() -> Any:
-    """The module of compiled products, imported when it is first needed."""
+    """Return the module of compiled products, imported when it is first needed."""
     from . import few_rows
 
     return few_rows
@@ -142,7 +144,9 @@ def pack(layers: list[PackedAffine]) -> None:
 
 
 def in_loops(layers: list[PackedAffine]) -> bool:
-    """Whether `few_rows` can multiply these and is faster: for less than a million weights its threads gain nothing."""
+    """Return whether `few_rows` can multiply these matrices and is faster: below a million weights its threads gain
+    nothing.
+    """
     arrays = [array for layer in layers for array in (layer.weight, layer.bias) if array is not None]
     return (
         array_module(*arrays) is np

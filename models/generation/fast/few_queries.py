@@ -20,7 +20,8 @@ MAX_QUERIES = 8  # queries of a sentence; more are multiplied faster by a BLAS
 
 @inlined
 def attend_one(q, keys, values, bias, seen, weights, out):
-    """out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim); zeros if it sees nothing.
+    """Compute out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim). If the query may
+    attend to nothing, `out` is zero.
 
     `bias` (n,) is -inf for a key that isn't seen; `seen` and `weights` (n + 4,) are scratch. Keys and values are read
     by fours, which need q and `out` once.
@@ -58,7 +59,7 @@ def attend_one(q, keys, values, bias, seen, weights, out):
 
 @job
 def _attend(arguments, part):
-    """One part of an attention: some sentences and heads."""
+    """Compute one part of an attention call: some sentences and heads."""
     sentences, heads, queries, length, head_dim, group = integers(arguments, 6)
     q_at, keys_at, values_at, bias_at, out_at = integers(arguments + 6 * INTEGER, 5)
     key_steps, value_steps = integers(arguments + 11 * INTEGER, 2), integers(arguments + 13 * INTEGER, 2)
@@ -76,7 +77,7 @@ def _attend(arguments, part):
 
 
 def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
-    """The results of `raw_layers.attend`, with its arguments; a query that may attend to nothing gets zeros.
+    """Return the results of `raw_layers.attend` for the same arguments. A query that may attend to nothing gets zeros.
 
     None if there are many queries, or the arrays are not float32 or lie in memory in another way than the cache's.
     """

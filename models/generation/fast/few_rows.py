@@ -23,7 +23,8 @@ _FLOAT = 4  # bytes
 
 @inlined
 def multiply_block(x, block, out):
-    """out = x @ block, for x (rows, inner) and flat block (inner * WIDTH) and out (rows * WIDTH); inner in eights.
+    """Compute out = x @ block for x (rows, inner), flat `block` (inner * WIDTH) and `out` (rows * WIDTH); `inner` is a
+    multiple of 8.
 
     Each number of the block is read once for four rows, each of `out` once for four products; of a row without three
     others, once for eight. That is as fast as memory for up to about eight rows; a BLAS for large matrices holds more
@@ -77,7 +78,7 @@ def _gemm(context, function, m, n, k, a, lda, b, ldb, c, ldc):
 
 @inlined
 def _add_bias(product, bias, y, relu):
-    """y = product + bias, or its ReLU."""
+    """Compute y = product + bias, or its ReLU."""
     for j in range(y.size):
         t = product[j] + bias[j]
         y[j] = np.float32(0) if relu and t < 0 else t  # NaN stays
@@ -85,7 +86,7 @@ def _add_bias(product, bias, y, relu):
 
 @job
 def _blocks(arguments, part):
-    """One part of a product: some blocks of columns of y = x @ weights + bias, or of its ReLU."""
+    """Compute one part of a product: some blocks of columns of y = x @ weights + bias, or of its ReLU."""
     rows, inner, blocks, columns, step, x_at, weights_at, bias_at, y_at, relu, gemm = integers(arguments, 11)
     x, scratch = floats(x_at, (rows, inner)), np.empty(rows * WIDTH, np.float32)
     for number in range(blocks * part // PARTS, blocks * (part + 1) // PARTS):
@@ -102,7 +103,7 @@ def _blocks(arguments, part):
 
 
 def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray, relu: bool = False) -> None:
-    """y = x @ W^T + bias, or its ReLU, for W^T cut into blocks.
+    """Compute y = x @ W^T + bias, or its ReLU, for W^T cut into blocks.
 
     Args:
         x: (rows, inner), at most MAX_BLOCK_ROWS rows, contiguous; inner is a multiple of 8.

@@ -17,14 +17,14 @@ MAX_BY_LOOP = 64  # a loop that keeps the largest numbers sorted is slow for mor
 
 
 def for_loops(logits: Any) -> bool:
-    """Whether compiled loops are available for these rows."""
+    """Return whether compiled loops are available for these rows."""
     if compiled.unsupported_reason([logits], {}) is not None:
         return False
     return logits.strides[0] >= 0 and logits.strides[1] == logits.itemsize
 
 
 def memory(logits: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """The rows as one row, which the compiler knows to be contiguous, the step from one to the next, and the length."""
+    """Return the rows as one contiguous row, the step from one row to the next, and the length of a row."""
     (rows, vocabulary), step = logits.shape, logits.strides[0] // logits.itemsize
     flat = np.lib.stride_tricks.as_strided(logits, ((rows - 1) * step + vocabulary,), (logits.itemsize,))
     return flat, step, vocabulary

@@ -71,7 +71,8 @@ class Screen:
         self._counts = functools.lru_cache(maxsize=4)(functools.partial(_counts, vocabulary))
 
     def __call__(self, x: np.ndarray, logits: np.ndarray, may_ban: Sequence[int]) -> bool:
-        """Logits of x (rows, features) into `logits` (rows, vocabulary), -inf for all that can't be the largest.
+        """Write the logits of x (rows, features) into `logits` (rows, vocabulary); -inf for all that can't be the
+        largest.
 
         They can't be even if all tokens `may_ban` are ruled out. Returns False, and leaves anything in `logits`, if x
         is not float32 or of other features, if a number here is not finite or near the end of float32, or if too many
@@ -100,14 +101,14 @@ class Screen:
 
 
 def _counts(vocabulary: int, may_ban: tuple[int, ...]) -> np.ndarray:
-    """(vocabulary,) 0, or -inf for the tokens whose lower bounds don't count."""
+    """Return (vocabulary,) numbers: -inf for the tokens whose lower bounds do not count, 0 for the others."""
     counts = np.zeros(vocabulary, np.float32)
     counts[list(may_ban)] = -np.inf
     return counts
 
 
 def screen(weight: Any, bias: Any) -> Screen | None:
-    """A Screen of this output layer; None if it is not supported or gains nothing."""
+    """Return a Screen of this output layer; None if it is not supported or gains nothing."""
     arrays = weight, bias
     if array_module(*arrays) is not np or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
         return None
@@ -117,21 +118,22 @@ def screen(weight: Any, bias: Any) -> Screen | None:
 
 
 def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows x (n, features) as t q + u: q of 8 bits, t (n,), and u (n, features), what is lost."""
+    """Split rows x (n, features) into t q + u: 8-bit integers q, scales t (n,), and the rounding error u (n, features).
+    """
     t = np.maximum(np.abs(x).max(axis=1) / LEVELS, _SMALLEST)
     q = np.rint(x / t[:, None])
     return q.astype(np.int8), t, x - q * t[:, None]
 
 
 def _length(x: np.ndarray) -> np.ndarray:
-    """The length of each row of x (n, features), rounded up to float32, or to _SMALLEST."""
+    """Return the Euclidean length of each row of x (n, features), rounded up to float32 and at least _SMALLEST."""
     lengths = np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64)) * (1 + 8 * _ROUNDING)
     return np.maximum(lengths.astype(np.float32), _SMALLEST)
 
 
 @fused
 def logit_bounds(products, added, layer, counts, sizes, upper, lower):
-    """Bounds of logits (rows, tokens) from the products (rows, tokens) of integers.
+    """Compute bounds of logits (rows, tokens) from the integer products (rows, tokens).
 
     `added` (tokens,) is in the products and not in q . p; `layer` (4, tokens) holds s, b, |r| and |s q|; `counts`
     (tokens,) is 0, or -inf for a token whose lower bound doesn't count; `sizes` (3, rows) holds t, |x| and |u|. Into
@@ -153,7 +155,7 @@ def logit_bounds(products, added, layer, counts, sizes, upper, lower):
 
 @fused
 def largest_logits(logits, least, weight, bias, x, most):
-    """The logits of a row x, in place of their upper bounds, where these reach `least`; -inf elsewhere.
+    """Replace the upper bounds of a row x by its logits where they reach `least`, and by -inf elsewhere.
 
     False if there are more than `most`.
     """
@@ -198,7 +200,7 @@ def _gemm(context, function, m, n, k, a, b, c, nothing):
 
 @job
 def _bound(arguments, part):
-    """Upper bounds of the logits of some tokens, written into `logits`, and the largest of the lower bounds."""
+    """Write upper bounds of the logits of some tokens into `logits`, and the largest lower bound into `lower`."""
     rows, features, vocabulary, gap, gemm = integers(arguments, 5)
     weights, added_at, layer_at, counts_at, p, sizes_at, logits_at, lower_at = integers(arguments + 5 * INTEGER, 8)
     added, layer, counts = (

@@ -64,7 +64,7 @@ INTEGER = 8
 
 
 def call_address(builder: Any, address: Any, kinds: list[Any], arguments: list[Any]) -> None:
-    """The instruction that calls a function, which returns nothing, at an address."""
+    """Generate the instruction that calls a function at an address; the function returns nothing."""
     builder.call(builder.inttoptr(address, ir.PointerType(ir.FunctionType(ir.VoidType(), kinds))), arguments)
 
 
@@ -83,7 +83,7 @@ else:
 
 @intrinsic
 def _load(context, address):
-    """The integer at an address."""
+    """Return the integer at an address."""
 
     def write(context, builder, signature, arguments):
         return builder.load_atomic(_integer_at(builder, arguments[0]), "acquire", 8)
@@ -115,7 +115,7 @@ def _add(context, address, value):
 
 @intrinsic
 def _place(context, address):
-    """An address as a pointer, of which `numba.carray` makes an array."""
+    """Return an address as a pointer, from which `numba.carray` makes an array."""
 
     def write(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], ir.PointerType(ir.IntType(8)))
@@ -125,13 +125,13 @@ def _place(context, address):
 
 @exact
 def integers(address, count):
-    """The int64 numbers at an address."""
+    """Return the int64 numbers at an address."""
     return carray(_place(address), count, np.int64)
 
 
 @exact
 def floats(address, shape):
-    """The float32 array at an address."""
+    """Return the float32 array at an address."""
     return carray(_place(address), shape, np.float32)
 
 
@@ -147,7 +147,7 @@ def _call(context, function, arguments, part):
 
 
 def job(function: Callable[[int, int], None]) -> Callable[[], Any]:
-    """Compiles function(address of its arguments, number of the part) when it is first called for."""
+    """Compile function(address of its arguments, number of the part) at the first call."""
 
     @functools.cache
     def compiled() -> Any:
@@ -165,7 +165,7 @@ def job(function: Callable[[int, int], None]) -> Callable[[], Any]:
 
 @exact
 def _work(board, at):
-    """Compute parts of the job on the board until all are taken; the number of those computed."""
+    """Compute parts of the job on the board until all are taken. Return the number of parts computed."""
     computed = 0
     while _load(at + _NEXT * INTEGER) < PARTS:
         part = _add(at + _NEXT * INTEGER, 1)
@@ -197,7 +197,7 @@ def _lead(board, at, function, arguments):
 
 @exact
 def _help(board, at, number, patience):
-    """The work of a helper, until there has been none for a while or fewer helpers are wanted."""
+    """Run a helper's loop until there has been no work for a while or fewer helpers are wanted."""
     _add(at + _AWAKE * INTEGER, 1)
     idle = 0
     while idle < patience and number < _load(at + _WANTED * INTEGER):
@@ -269,7 +269,7 @@ def run(function: Callable[[], Any], *arguments: int) -> None:
 
 
 def usable() -> bool:
-    """Whether Numba compiles; NUMBA_DISABLE_JIT=1 forbids it."""
+    """Return whether Numba compiles; NUMBA_DISABLE_JIT=1 forbids it."""
     return not getattr(numba.config, "DISABLE_JIT", False)
 
 
