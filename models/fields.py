@@ -109,7 +109,8 @@ def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> A
 
 
 def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
-    """Return the help text and the option of each field of a dataclass that is a `setting`, in it or in a base class.
+    """Return the help text and the option of each field of a dataclass that is a `setting`, in it or in a
+    base class.
     """
     found: dict[str, tuple[str, Flag | None]] = {}
     for base in owner.__mro__:
@@ -208,7 +209,8 @@ def without_none(kind: Any) -> Any:
 
 
 def plain_kind(kind: Any) -> tuple[Any, Any]:
-    """Return the Python type of an annotation without `None`, and its Bounds, Choices or Parsed; None if it has none.
+    """Return the Python type of an annotation without `None`, and its Bounds, Choices or Parsed; None if it
+    has none.
     """
     return _with_rule(without_none(kind))
 

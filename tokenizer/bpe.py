@@ -274,7 +274,8 @@ class BPETokenizer(Tokenizer):
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the cycle collector: a batch makes many lists and no cycles, and it would scan the lists again and again.
+    """Pause the cycle collector: a batch makes many lists and no cycles, and it would scan the lists again
+    and again.
     """
     if not gc.isenabled():
         yield

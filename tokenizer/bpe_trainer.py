@@ -49,7 +49,8 @@ def train_fast(
 
 
 def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:
-    """Return the next pairs that can be merged at once, each with the id that it becomes; empty when the epoch is over.
+    """Return the next pairs that can be merged at once, each with the id that it becomes; empty when the epoch
+    is over.
     """
     batch: dict[Pair, int] = {}
     lefts: set[int] = set()

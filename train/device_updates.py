@@ -65,7 +65,7 @@ class DeviceUpdates:
         self.write()
 
     def update(self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float) -> None:
-        """As `Updates.update`."""
+        """Make one update; see `Updates.update`."""
         flat, alone, clip_norm = self.flat, len(batches) * self.group.size == 1, self.options.clip_norm
         run: Callable[..., dict[str, Any]] = self.graphs or (lambda name, function, given: function(given))
         found = []
@@ -89,7 +89,7 @@ class DeviceUpdates:
         flat.mark_changed()
 
     def _pass(self, compute: Compute, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
-        """Add the gradient of a batch; returns its number of tokens, as `count`, and its mean losses.
+        """Add the gradient of a batch. Return its number of tokens, as `count`, and its mean losses.
 
         With several batches an update, it is the gradient of the batch's summed loss.
         """
@@ -108,7 +108,7 @@ class DeviceUpdates:
         return {"count": count, "loss": loss.data, **(more[0] if more else {})}
 
     def _apply(self, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
-        """The update, from the gradient and token count that are on the device after the passes."""
+        """Make the update from the gradient and token count that are on the device after the passes."""
         flat, xp = self.flat, self.flat.xp
         flat.settings[:1] = xp.asarray(lr)
         flat.settings[1:] = 1.0 if alone else np.float32(TOKEN_UNIT) / self.tokens
@@ -123,14 +123,14 @@ class DeviceUpdates:
         return {}
 
     def _average_weights(self, decay: float) -> None:
-        """ExponentialAverage.update on the flat arrays; nothing changes in a step that was skipped."""
+        """Update the exponential average on the flat arrays. A step that was skipped changes nothing."""
         flat, xp = self.flat, self.flat.xp
         updates = flat.state.view(np.int32)[4].astype(np.float32)
         share = 1 - xp.minimum(np.float32(decay), (1 + updates) / (10 + updates))
         self.average += (flat.weights - self.average) * xp.where(flat.state[1] == 0, np.float32(0), share)
 
     def read(self) -> Reading:
-        """What has happened since the last call; waits for the device, once."""
+        """Return what has happened since the last call. This waits for the device once."""
         flat, xp = self.flat, self.flat.xp
         values = [value for step in self.steps for batch in step for value in batch.values() if is_array(value)]
         # One transfer for the bits of the state, the culprit, counts and means.
@@ -180,7 +180,7 @@ def choose_updates(
     group: ProcessGroup,
     generators: Sequence[Generator] = (),
 ) -> Updates | DeviceUpdates:
-    """DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters; else `Updates`.
+    """Return DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters, else `Updates`.
 
     Raises InputError if graphs are asked for and can't be used.
     """

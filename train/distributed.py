@@ -43,7 +43,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """The sums over the ranks, bit-equal on all of them."""
+        """Return the sums over the ranks, which are bit-equal on all of them."""
         return list(values)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
@@ -51,7 +51,7 @@ class ProcessGroup:
         return make()
 
     def gather(self, value: Any) -> list[Any]:
-        """Each rank's `value`, in the order of the ranks, on every rank."""
+        """Return each rank's `value`, in the order of the ranks, on every rank."""
         return [value]
 
     def start_sum(self, array: Any) -> Any:
@@ -161,7 +161,7 @@ class NcclSums:
         self._stream = cupy.cuda.Stream(non_blocking=True)
 
     def start(self, array: Any) -> Any:
-        """Begin; returns the event that signals that the sum is complete."""
+        """Begin a sum and return the event that signals its completion."""
         kinds = {"f": self._nccl.NCCL_FLOAT32, "d": self._nccl.NCCL_FLOAT64, "e": self._nccl.NCCL_FLOAT16}
         # Once what the current stream still has to compute of the array is done.
         self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
@@ -170,19 +170,19 @@ class NcclSums:
         return self._stream.record()
 
     def finish(self, event: Any) -> None:
-        """Let the current stream wait for the sum; the host continues."""
+        """Make the current stream wait for the sum. The host continues."""
         self._cupy.cuda.get_current_stream().wait_event(event)
 
 
 def alone() -> ProcessGroup:
-    """A single rank, even under mpirun: this process trains and writes by itself."""
+    """Return a group of one rank, even under mpirun: this process trains and writes by itself."""
     group = ProcessGroup()
     group.prints = find_process_group().prints
     return group
 
 
 def in_turn(make: Callable[[], Any]) -> Any:
-    """`make()`, called first on rank 0, then on the others, which find its downloaded files."""
+    """Call `make()` first on rank 0, then on the others, which find the files that it downloaded."""
     group = find_process_group()
     made = make() if group.first else None
     group.gather(None)
@@ -191,7 +191,7 @@ def in_turn(make: Callable[[], Any]) -> Any:
 
 @cache
 def find_process_group() -> ProcessGroup:
-    """The processes that mpirun started together with this one, or this process alone.
+    """Return the group of processes that mpirun started together with this one, or a group of this process alone.
 
     Raises:
         InputError: mpirun started this process, but mpi4py is not there.
@@ -209,13 +209,16 @@ def find_process_group() -> ProcessGroup:
 
 
 def local_device(device: str) -> str:
-    """The device of this process: "cuda" selects the GPU with the process's local number; "cuda:N" is unchanged."""
+    """Return the device of this process: "cuda" selects the GPU with the process's local number; "cuda:N" is
+    unchanged.
+    """
     number = next((os.environ[name] for name in _LOCAL if name in os.environ), "0")
     return f"cuda:{number}" if device == "cuda" and find_process_group().size > 1 else device
 
 
 class GradientSum:
-    """Sums the gradients of a backward pass over the ranks, in flat buckets, while the pass is still going on.
+    """The sum of the gradients of a backward pass over the ranks, in flat buckets, which begins while the pass is still
+    running.
 
     `ready` is for `engine.backward(..., ready=...)`: as soon as all gradients of a bucket are there, its sum begins.
     Buckets follow the reverse order of the parameters, in which gradients become ready, and begin in that order on
@@ -248,7 +251,7 @@ class GradientSum:
         self._requests = []
 
     def ready(self, parameter: Any) -> None:
-        """This parameter's gradient is final."""
+        """Report that this parameter's gradient is final."""
         number = self._bucket.get(id(parameter))
         if number is not None:
             self._missing[number].discard(id(parameter))
@@ -270,7 +273,7 @@ class GradientSum:
                 start = stop
 
     def _start(self) -> None:
-        """Copy the next bucket's gradients into its flat array, then for each whether there is one; begin its sum."""
+        """Copy the next bucket's gradients, and whether each exists, into its flat array, and begin its sum."""
         now = len(self._requests)
         bucket = self.buckets[now]
         if self._flat[now] is None:

@@ -29,7 +29,7 @@ _NOT_OF_TRAINING = ("texts", "what", "checkpoint", "out", "overwrite", "resume",
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
-    """Summary of a run that has logged something: steps, last training loss, best validation loss and its step, median
+    """Summarise a run that has logged something: steps, last training loss, best validation loss and its step, median
     tokens/s.
     """
     rows = run.metrics()
@@ -50,7 +50,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
 
 
 def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
-    """A Markdown table with a row for each run, and the lines of their validation losses over the steps.
+    """Make a Markdown table with a row for each run, and draw the lines of their validation losses over the steps.
 
     A run whose weights were averaged at the end has a second line, of this point. Each option that all runs have and in
     which they differ has a column. A run that has logged nothing yet is left out, which is printed. Raises InputError
@@ -87,7 +87,7 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
-    """The folders' names, or the whole paths where two have the same name."""
+    """Return the names of the folders, or their whole paths where two have the same name."""
     names = [path.name or str(path) for path in paths]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 

@@ -42,7 +42,7 @@ from .tables.cells import FINISHED, finish_cells, markdown_table
 
 
 def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, dict[str, str]]:
-    """All combinations of NAME=VALUE,VALUE,...: cell name -> option -> value.
+    """Return all combinations of NAME=VALUE,VALUE,... as cell name -> option -> value.
 
     With changes, of the same form, each combination is there as it is, and with each single change.
 
@@ -62,7 +62,7 @@ def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, d
 
 
 def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
-    """The command that starts a cell, or resumes one that has a save."""
+    """Return the command that starts a cell, or resumes one that has a save."""
     if SavedStates(folder / "checkpoints").steps():
         return [sys.executable, script[0], "--resume", str(folder)]
     given: list[str] = []
@@ -72,7 +72,9 @@ def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]
 
 
 def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, str]) -> dict[str, Any] | None:
-    """Run a cell in a separate process that logs to NAME.log; returns its options and best value, None if it failed."""
+    """Run a cell in a separate process that logs to NAME.log. Return its options and best value, or None if it
+    failed.
+    """
     # It runs as a single process, even if mpirun started this one.
     launcher = ("PMI", "OMPI", "MPI_", "MV2")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
@@ -86,7 +88,7 @@ def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, 
 
 
 def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str]) -> tuple[list[dict], list[str]]:
-    """Run the cells that are not yet finished in `out`, see `finish_cells`.
+    """Run the cells that are not yet finished in `out`; see `finish_cells`.
 
     Returns the rows of all finished cells, best first, and the names of those that failed; in all but the first of
     several processes, empty lists.

@@ -68,7 +68,8 @@ class Record:
 
 
 class Trainer:
-    """Trains a model and writes metrics, a picture of the losses, and the weights with the best validation.
+    """A training loop. It trains a model and writes metrics, a picture of the losses, and the weights with the best
+    validation.
 
     A run that stops, for any reason, can be resumed exactly from its last save (`load`), made at every validation and
     at SIGINT or SIGTERM: weights and logged numbers are bit-equal to those of a run that did not stop.
@@ -174,7 +175,7 @@ class Trainer:
         return math.inf if self.progress.best is None else self.progress.best
 
     def _received(self, signals: StopSignals) -> int:
-        """The stop signal that some rank has received, 0 for none."""
+        """Return the stop signal that some rank has received, or 0 for none."""
         return int(max(self.group.gather(signals.received or 0)))
 
     def _stopped(self, signal: int) -> TrainingStopped:
@@ -182,7 +183,7 @@ class Trainer:
         return TrainingStopped(f"{message} Go on: --resume {self.run.path}", self.progress.step, signal or None)
 
     def update(self, step: int, batches: list[MicroBatch]) -> None:
-        """One update; `updates.read` returns its loss and its gradient's norm."""
+        """Make one update. `updates.read` returns its loss and the norm of its gradient."""
         self.model.train()
         loss = partial(self.loss, self.model)
         self.updates.update(batches, self._seed_generators, loss, self.schedule(step))
@@ -194,7 +195,7 @@ class Trainer:
             generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
 
     def _read(self) -> Reading:
-        """Read the results since the last call, add them to the progress and return them; waits for the device."""
+        """Read the results since the last call, add them to the progress and return them. This waits for the device."""
         reading = self.updates.read()
         if reading.failed:
             raise self._failure(self.progress.step, reading)
@@ -215,13 +216,15 @@ class Trainer:
         )
 
     def _updates(self) -> Iterator[list[MicroBatch]]:
-        """The batches of each remaining update."""
+        """Yield the batches of each remaining update."""
         source = self._micro_batches()
         while self.progress.step < self.steps and not self._out_of_patience():
             yield [next(source) for _ in range(self.options.accumulate)]
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
-        """This rank's batches, every nth for n ranks, from the run's position in the data on, epoch after epoch."""
+        """Yield this rank's batches, every nth for n ranks, from the run's position in the data on, epoch
+        after epoch.
+        """
         every = self.group.size
         epoch, position = self.progress.epoch, self.progress.batch + self.group.rank
         while True:
@@ -241,7 +244,7 @@ class Trainer:
     # -- validation ----------------------------------------------------------------------------------------------------
 
     def validate(self) -> dict[str, float]:
-        """See `Validation.measure`."""
+        """Validate the model; see `Validation.measure`."""
         return self.validation.measure(self.model, self.loss, self.group)
 
     def _validate(self, display: Display, epoch: int, averaged: int = 0) -> None:
@@ -307,7 +310,7 @@ class Trainer:
         return saved.damaged
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the run depends on, except the weights."""
+        """Return everything that the run depends on except the weights."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
         return {**state, "data": self._fingerprint(), "config": self._description(), "files": self.run.sizes()}
 
@@ -344,7 +347,7 @@ class Trainer:
             self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)
 
     def _parts(self) -> dict[str, Any]:
-        """The parts of the trainer that have a state, by name."""
+        """Return the parts of the trainer that have a state, by name."""
         parts = {"progress": self.progress, "optimizer": self.optimizer, "schedule": self.schedule}
         parts |= {"ema": self.ema, "scaler": self.scaler}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
@@ -359,7 +362,7 @@ class Trainer:
         self.updates.write()
 
     def _description(self) -> str:
-        """`config` as text; it must be the same after a resume."""
+        """Return `config` as text. It must be the same after a resume."""
         return json.dumps(self.config, sort_keys=True)
 
     def _fingerprint(self) -> str:

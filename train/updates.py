@@ -38,7 +38,7 @@ class MicroBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    """How an update is made.
+    """The options of an update.
 
     Attributes:
         clip_norm: bound on the gradient's norm; None for none.
@@ -81,7 +81,7 @@ class Reading(NamedTuple):
 
 
 class Updates:
-    """Updates whose loss and gradient norm are available immediately.
+    """An implementation of updates in which loss and gradient norm are available immediately.
 
     Args:
         model: the model that is trained.
@@ -106,7 +106,7 @@ class Updates:
         self.steps: list[tuple[float, dict[str, float]]] = []
 
     def update(self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float) -> None:
-        """One update from `batches`, unless a gradient overflows.
+        """Make one update from `batches`, unless a gradient overflows.
 
         Args:
             prepare, compute: called before each batch; computes its loss.
@@ -160,9 +160,9 @@ class Updates:
         return dict(zip(sums, values, strict=True)), tokens, factor
 
     def read(self) -> Reading:
-        """The results since the last call."""
+        """Return the results since the last call."""
         steps, self.steps = self.steps, []
         return Reading(self.norm, steps, self.overflowed, self.failed)
 
     def write(self) -> None:
-        """Called when weights, `optimizer` and `scaler` were set from a save: nothing to do here."""
+        """Do nothing. This is called when weights, `optimizer` and `scaler` were set from a save."""

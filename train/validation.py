@@ -15,7 +15,7 @@ from .updates import check_counted
 
 @dataclass(frozen=True)
 class Validation:
-    """How a run is validated.
+    """The settings that say how a run is validated.
 
     Attributes:
         batches: to validate on.
@@ -35,8 +35,8 @@ class Validation:
     average: int = 5
 
     def measure(self, model: Module, loss: Callable[..., tuple[Any, ...]], group: ProcessGroup) -> dict[str, float]:
-        """Means over the tokens of all batches, without dropout: `valid_loss` in nats, the further means of the loss as
-        `valid_NAME`, and `metrics`. Each rank takes a share of the batches and gets the means over all.
+        """Return the means over the tokens of all batches, without dropout: `valid_loss` in nats, the further means of
+        the loss as `valid_NAME`, and `metrics`. Each rank takes a share of the batches and gets the means over all.
         """
         model.eval()
         sums = {"tokens": 0.0, "loss": 0.0}

@@ -53,7 +53,8 @@ class TreeCache:
         return keys[:, :, : self.length], values[:, :, : self.length]
 
     def extend(self, position: int, new: int = 1) -> None:
-        """Add nodes to each sentence: one at `position` for each of its sequences, or `new` nodes from `position` on.
+        """Add nodes to each sentence: one at `position` for each of its sequences, or `new` nodes from
+        `position` on.
         """
         nodes = self.width * new
         if self.length >= self._sweep_at:
@@ -83,7 +84,8 @@ class TreeCache:
         return self.xp.asarray(np.where(self.allowed, zero, minus)[:, None])
 
     def select(self, rows: np.ndarray, width: int) -> np.ndarray:
-        """Keep these sequences and return the sentences that are kept; `rows` and `width` as in DecodingState.select.
+        """Keep these sequences and return the sentences that are kept; `rows` and `width` as in
+        DecodingState.select.
         """
         sentences, parents = np.divmod(rows.reshape(-1, width), self.width)
         if (sentences != sentences[:, :1]).any():

@@ -130,7 +130,8 @@ class SearchProgress:
         return self.prefix_lengths + np.minimum(wanted, room)
 
     def first_ids(self) -> np.ndarray:
-        """Return the ids to feed first, (rows, at least 1): <bos> and the part of the prefix that all sequences have.
+        """Return the ids to feed first, (rows, at least 1): <bos> and the part of the prefix that all
+        sequences have.
         """
         start = np.tile(np.array(self.start, np.int64), (len(self.history), 1))
         return np.concatenate([start, self.history[:, : self.length]], axis=1)

@@ -57,7 +57,8 @@ def linear(
     own: str, theirs: str | tuple[str, ...], outs: int | tuple[int, ...], ins: int, *, bias: bool = True,
     transposed: bool = False,
 ) -> Entries:  # fmt: skip
-    """Yield the entries of weight and bias for a linear layer, or for several linear layers that are one in handloom.
+    """Yield the entries of weight and bias for a linear layer, or for several linear layers that are one in
+    handloom.
     """
     names = (theirs,) if isinstance(theirs, str) else theirs
     sizes = (outs,) if isinstance(outs, int) else outs

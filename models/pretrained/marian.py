@@ -139,7 +139,8 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return what Pegasus' files contain in addition to the parameters: positions, and a table unused by untied models.
+    """Return what Pegasus' files contain in addition to the parameters: positions, and a table unused by
+    untied models.
     """
     if not c.norm_first:
         return {}

@@ -104,7 +104,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
 
 
 def _text_waits() -> bool:
-    """Whether standard input is a file or a non-empty pipe, which then contains texts to process.
+    """Return whether standard input is a file or a non-empty pipe, which then contains texts to process.
 
     Of a pipe the first line is waited for.
     """
@@ -116,7 +116,7 @@ def _text_waits() -> bool:
 
 
 def _program() -> str:
-    """The file name of the running example, even if it was started as `handloom train NAME`."""
+    """Return the file name of the running example, even if it was started as `handloom train NAME`."""
     return f"{Path(sys.argv[0].split(' ')[-1]).stem}.py"
 
 
@@ -134,7 +134,8 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
-    """The folder of the run: --resume's, or a new one with the options and what `data` are in its config.json.
+    """Return the folder of the run: that of --resume, or a new one with the options and a description of `data` in its
+    config.json.
 
     `data` has a method `summary` and an attribute `notes`, as all data sets do.
 
@@ -172,7 +173,7 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
 
 
 def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Iterator[str]:
-    """A message if a resumed run started with other library versions; empty if not."""
+    """Yield a message if a resumed run started with other library versions."""
     names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
     for key, (with_it, without) in names.items():
         if key in config and config[key] != now[key]:  # a run from before this was recorded has no such key
@@ -195,7 +196,7 @@ def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
 
 
 def watch(arguments: Any, run: Path) -> None:
-    """With --explore: show the run in the browser, in a separate process; this process waits for it at its end."""
+    """With --explore, show the run in the browser from a separate process. This process waits for it at its end."""
     if getattr(arguments, "explore", False) and find_process_group().first:
         explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
 
@@ -207,7 +208,7 @@ def watch(arguments: Any, run: Path) -> None:
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised on SIGTERM: the process ends as after Ctrl-C."""
+    """An exception raised on SIGTERM, so that the process ends as after Ctrl-C."""
 
 
 def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:
@@ -276,7 +277,7 @@ def _check_streams() -> None:
 
 
 def _unraisable(unraisable: Any) -> None:
-    """For sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would only be printed."""
+    """Handle sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would otherwise only be printed."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         os.write(2, b"\nstopped\n")
         os._exit(130)
@@ -299,7 +300,7 @@ def _fail(error: object) -> NoReturn:
 
 
 def free_run_folder(name: str, parent: str = "runs") -> Path:
-    """runs/NAME, or the first of runs/NAME-2, runs/NAME-3, ... that does not exist."""
+    """Return runs/NAME, or the first of runs/NAME-2, runs/NAME-3, ... that does not exist."""
     path, number = Path(parent, name), 1
     while path.exists():
         number += 1
@@ -308,7 +309,7 @@ def free_run_folder(name: str, parent: str = "runs") -> Path:
 
 
 def check_text(text: str, name: str) -> None:
-    """Raise InputError, which names the text `name`, unless it is valid UTF-8."""
+    """Raise InputError unless the text is valid UTF-8. The message names the text `name`."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):  # what Python makes of bytes in other encodings
         raise InputError(f"{name} is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
 
@@ -334,7 +335,7 @@ def results_folder(path: Path | None, name: str) -> Iterator[Path]:
 
 
 def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
-    """The texts given as arguments, or else the lines of standard input, with a prompt in a terminal.
+    """Yield the texts given as arguments, or else the lines of standard input. In a terminal, print a prompt.
 
     A blank line of a file or a pipe is "", so that what is written has as many lines. Raises InputError for a blank
     argument, or if standard input is not UTF-8 text.

@@ -33,7 +33,7 @@ def example_parser(
     shipped: str = "",
     choose: Callable[[str, str], Preset] | None = None,
 ) -> OptionParser:
-    """A parser with the options common to all examples; more can be added.
+    """Return a parser with the options common to all examples; more can be added.
 
     Args:
         doc: the script's docstring, shown by --help.
@@ -94,7 +94,7 @@ def parse_example(parser: OptionParser) -> Any:
 
 
 def use(arguments: Any, show: Callable[[str], None]) -> None:
-    """Call `show` for each text given, or typed, or on standard input."""
+    """Call `show` for each text, given as an argument, typed, or read from standard input."""
     each_text(arguments, arguments.texts, arguments.what, show)
 
 

@@ -37,8 +37,8 @@ TOGETHER = 2000  # lines of a file that are translated at a time
 
 
 def add_generation_options(parser: OptionParser, *, translates: bool = True) -> None:
-    """Add the options of every example that generates: for one that turns one text into another, by beam search
-    unless --sample is given; or else for one that writes, by sampling unless --beam is given.
+    """Add the options of every example that generates. If it turns one text into another, beam search is the default
+    and --sample samples; if it writes, sampling is the default and --beam searches.
 
     What a model writes at the end of its training obeys them too, except for the number of texts and, where it writes,
     the search.
@@ -145,7 +145,7 @@ def check_lengths(strategy: Strategy, most: int) -> None:
 
 
 def strategy_of(arguments: argparse.Namespace) -> Strategy:
-    """The Strategy that the options of `add_generation_options` describe."""
+    """Return the Strategy that the options of `add_generation_options` describe."""
     translates = hasattr(arguments, "sample")
     return Strategy(
         beam=arguments.beam,
@@ -168,9 +168,9 @@ def strategy_of(arguments: argparse.Namespace) -> Strategy:
 
 
 def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: Callable[[str], None]) -> None:
-    """Call `show` for each of `texts`, or else for the lines of standard input, or with --interactive for what is typed
-    after a prompt. `what` they are is said in the terminal. While asking, a text that can't be used is refused, and the
-    next one asked for.
+    """Call `show` for each of `texts`, or else for the lines of standard input, or with --interactive for each text
+    typed after a prompt. `what` names the texts in the terminal. An interactive text that can't be used is refused, and
+    the next one is asked for.
     """
     if not arguments.interactive:
         for text in sentences_from(texts, f"Type {what}, one a line; Ctrl-D ends."):
@@ -186,7 +186,7 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
 
 
 def show_translations(translator: Translator, arguments: argparse.Namespace, texts: list[str], what: str) -> None:
-    """Print the translator's output for each line of `texts`, or without any for the texts that `each_text` reads.
+    """Print the translator's output for each of `texts`. If there are none, `each_text` reads the texts.
 
     The lines of a file or a pipe are translated in batches, which is several times as fast as one by one.
     """
@@ -252,7 +252,9 @@ def ask(prompt: str) -> Iterator[str]:
 
 
 def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
-    """Print the continuation of a prompt while the model generates it, or the best ones found by a search."""
+    """Print the continuation of a prompt while the model generates it, or the best continuations that a
+    search found.
+    """
     strategy = strategy_of(arguments)
     if strategy.sampling:
         for draw in range(strategy.n_best):
@@ -267,7 +269,9 @@ def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespac
 
 
 def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> str:
-    """Attention weights (target, source) as shaded lines for a terminal, each with the token of the largest weight."""
+    """Draw attention weights (target, source) as shaded lines for a terminal, each with the token of the largest
+    weight.
+    """
     width = max(map(len, target))
     shades = np.minimum((weights * len(SHADES)).astype(int), len(SHADES) - 1)
     lines = []

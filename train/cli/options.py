@@ -36,7 +36,9 @@ class OptionParser(Parser):
         self._options: dict[str, argparse.Action] = {}
 
     def group(self, title: str, *uses: Use) -> Callable[..., None]:
-        """A function like `add_argument` for a group of options with these uses; `uses=` changes them for one."""
+        """Return a function like `add_argument` for a group of options with these uses; `uses=` changes the uses of one
+        option.
+        """
         add = self.add_argument_group(title).add_argument
 
         def add_option(*names: str, uses: Sequence[Use] = uses, **settings: Any) -> None:
@@ -55,7 +57,7 @@ class OptionParser(Parser):
         return super().format_help()
 
     def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:
-        """The options of `group` that were typed on the command line, by name; no defaults."""
+        """Return by name the options of `group` that were typed on the command line; no defaults."""
         defaults = {option: option.default for option in self._options.values()}
         for option in defaults:
             option.default = argparse.SUPPRESS
@@ -76,7 +78,7 @@ class OptionParser(Parser):
         self.error(f"{listed(useless)} need{s} a trained model: add --checkpoint RUN")
 
     def stored(self, options: Any, origin: str) -> dict[str, Any]:
-        """The options of a run, as stored in config.json, parsed like a command line.
+        """Return the options of a run from config.json, parsed like a command line.
 
         Options without a use for training are left out. Raises InputError, which names `origin`, for a value that
         can't have been given, or an option that doesn't exist.
@@ -96,14 +98,14 @@ class OptionParser(Parser):
         return parsed
 
     def typed(self, options: Mapping[str, Any]) -> list[str]:
-        """The command-line arguments that give these options, as stored in config.json; defaults are omitted."""
+        """Return the command-line arguments that give these options, as stored in config.json; defaults are omitted."""
         own = ((self._options[name], value) for name, value in options.items())
         return [
             word for option, value in own if not _same(plain(option.default), value) for word in _typed(option, value)
         ]
 
     def spelled(self, name: str) -> str:
-        """The option as typed; a positional argument by its name in --help."""
+        """Return the option as typed, or the name of a positional argument in --help."""
         option = self._options[name]
         return option.option_strings[0] if option.option_strings else f"{option.metavar}"
 
@@ -126,17 +128,17 @@ share = OfKind(Annotated[float, Bounds(0, 1, above=True)])
 
 
 def listed(words: Sequence[str]) -> str:
-    """a, b and c."""
+    """Join words as in "a, b and c"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def plain(value: Any) -> Any:
-    """A parsed value as a JSON value."""
+    """Convert a parsed value to a JSON value."""
     return str(value) if isinstance(value, Path) else value
 
 
 def _typed(option: argparse.Action, value: Any) -> list[str]:
-    """Command-line arguments that give the option this value; none if no command line can."""
+    """Return the command-line arguments that give the option this value; none if no command line can."""
     (name,) = option.option_strings
     if value is True:
         return [name]

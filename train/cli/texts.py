@@ -55,7 +55,7 @@ def main(task: Task) -> None:
 
 
 def parse(task: Task) -> tuple[OptionParser, argparse.Namespace]:
-    """The parser of the command and its parsed options; `checkpoint` is the model."""
+    """Return the parser of the command and its parsed options; `checkpoint` is the model."""
     does, what = WORDS[task]
     own = DEFAULTS.get(task)
     parser = OptionParser(prog=f"handloom {task}", description=does, epilog=_NOTE)

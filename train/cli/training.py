@@ -85,32 +85,32 @@ def add_preset_options(
 
 
 def _typed(option: str, default: str) -> str:
-    """The text of an option's value, before it is parsed."""
+    """Return the text of an option's value, before it is parsed."""
     words = " ".join(sys.argv[1:])
     found = re.search(rf"(?:^| )--{option}[= ](\S+)", words)
     return found[1] if found else default
 
 
 def _plain(value: Any) -> str:
-    """A preset's value in the syntax of --set."""
+    """Write a preset's value in the syntax of --set."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def option_of(name: str) -> str:
-    """The flag of a field."""
+    """Return the flag of a field."""
     return f"--{name.replace('_', '-')}"
 
 
 def run_options(arguments: Any) -> dict[str, Any]:
-    """The parsed options that `tasks.task.train_model` takes."""
+    """Return the parsed options that `tasks.task.train_model` takes."""
     own = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
     return {**own, "resume": arguments.resume is not None}
 
 
 def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
-    """The preset with the changes of --set, of --positions where there is one, and of the flags.
+    """Return the preset with the changes made by --set, by --positions where the option exists, and by the flags.
 
     Raises InputError as `changed`, or for a change that has no effect with the other options.
     """
@@ -138,7 +138,7 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
 
 
 def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
-    """For each option that may have no effect: its name, whether it has none here, and why."""
+    """Yield the name of each option that may have no effect, whether it has none here, and why."""
     for name in sorted(MODEL_FIELDS | {"tied"}):
         yield name, bool(arguments.init), "the model of --init has its own. Leave it out"
     yield "vocab_size", bool(arguments.teacher), "no tokens are learned, those of the --teacher are used. Leave it out"
@@ -164,7 +164,7 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
 
 
 def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
-    """A preset with some values changed, each given as NAME=VALUE; "none" where None is allowed.
+    """Return a preset with some values changed. Each is given as NAME=VALUE; "none" where None is allowed.
 
     Raises InputError for an unknown name, a name given twice, or a value that its field does not allow.
     """
@@ -184,5 +184,5 @@ def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
 
 
 def _default(flag: Flag, default: Any) -> Any:
-    """The default of an option that was not given."""
+    """Return the default of an option that was not given."""
     return None if flag.preset else default

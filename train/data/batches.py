@@ -88,7 +88,7 @@ class TokenSequences:
     def pad(
         self, indices: np.ndarray, pad_id: int, *, first: int | None = None, last: int | None = None, width: int = 0
     ) -> np.ndarray:
-        """The sequences `indices` as rows of one array (B, L) int64, filled up on the right with `pad_id`.
+        """Return the sequences `indices` as the rows of one array (B, L) int64, padded on the right with `pad_id`.
 
         `first` and `last` are tokens put before and after each sequence; L is the longest sequence with them, but at
         least `width`.
@@ -191,15 +191,15 @@ class TokenBatches:
         self._cuts = _cut(np.sort(width), tokens_per_batch, pairs_per_batch)
 
     def _width(self, length: Any) -> Any:
-        """Lengths rounded up to a multiple of `pad_to`, but not beyond the longest of all."""
+        """Round lengths up to a multiple of `pad_to`, but not beyond the longest of all."""
         return np.minimum(-(-length // self.pad_to) * self.pad_to, self._longest)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Return the number of batches in an epoch."""
         return len(self._cuts) - 1
 
     def plan(self, epoch: int) -> list[np.ndarray]:
-        """The epoch's batches as arrays of pair positions, in the order in which they come."""
+        """Return the epoch's batches as arrays of pair positions, in the order in which they come."""
         generator = np.random.default_rng([self.seed, epoch])
         # Shuffle, then sort stably: pairs of equal lengths are reordered, so batches have new members in every epoch.
         shuffled = generator.permutation(len(self.kept)) if self.shuffle else np.arange(len(self.kept))
@@ -214,7 +214,7 @@ class TokenBatches:
         return map(self.batch, self.plan(epoch)[start::every])
 
     def fingerprint(self) -> str:
-        """A checksum of the batches' data; for very long texts, of the lengths and every nth token."""
+        """Return a checksum of the batches' data. For very long texts it covers the lengths and every nth token."""
         options: tuple[Any, ...] = self.tokens_per_batch, self.seed, self.shuffle, self.curriculum, self.max_length
         options += (self.pad_to,) if self.pad_to > 1 else ()
         options += () if self.pairs_per_batch is None else ("pairs", self.pairs_per_batch)
@@ -225,7 +225,7 @@ class TokenBatches:
         return total.hexdigest()
 
     def batch(self, indices: np.ndarray) -> Batch:
-        """The pairs at these positions as one padded batch."""
+        """Return the pairs at these positions as one padded batch."""
         source_lengths, target_lengths = self.source.lengths[indices], self.target.lengths[indices] + 1
         source, target = int(self._width(source_lengths.max())), int(self._width(target_lengths.max()))
         return Batch(
@@ -239,7 +239,7 @@ class TokenBatches:
 
     @property
     def padding_fraction(self) -> float:
-        """Padding's share of all source and target positions of an epoch, 0 to 1."""
+        """Return the share of padding in all source and target positions of an epoch, 0 to 1."""
         positions = 0
         for indices in self.plan(0):
             sides = self.source.lengths[indices].max(), self.target.lengths[indices].max() + 1
@@ -248,7 +248,7 @@ class TokenBatches:
         return float(1 - tokens / positions)
 
     def note(self) -> str:
-        """One sentence on the pairs dropped for their length; empty if none were."""
+        """Return a sentence on the pairs dropped for their length; empty if none were."""
         if not len(self.dropped):
             return ""
         pairs = len(self.dropped) + len(self.kept)
@@ -258,7 +258,7 @@ class TokenBatches:
 def source_batches(
     source_ids: Sequence[Sequence[int]] | TokenSequences, *, tokens_per_batch: int, pad_id: int
 ) -> Iterator[SourceBatch]:
-    """Batches of sentences to translate, longest first; `indices` are their positions in the input.
+    """Yield batches of sentences to translate, longest first; `indices` are their positions in the input.
 
     A sentence longer than `tokens_per_batch` makes a batch of its own.
     """
@@ -273,7 +273,7 @@ def source_batches(
 def join_neighbours(
     source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequence[int]], length: int
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Join as many neighbouring pairs as fit into documents of their sources and of their targets.
+    """Join as many neighbouring pairs as fit into documents, one of their sources and one of their targets.
 
     Args:
         source_ids, target_ids: token ids without special tokens.
@@ -328,7 +328,7 @@ def fit_lengths(
 
 
 def shorten(text: str, most: int) -> str:
-    """The text, or its first `most` characters and an ellipsis."""
+    """Return the text, or its first `most` characters and an ellipsis."""
     return text if len(text) <= most else f"{text[:most].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -337,7 +337,8 @@ def _as_sequences(sequences: Sequence[Sequence[int]] | TokenSequences) -> TokenS
 
 
 def _cut(lengths: np.ndarray, budget: int, most: int | None = None) -> list[int]:
-    """Where to divide ascending lengths so that each part's count times its longest length stays within the budget.
+    """Find where to divide ascending lengths so that each part's count times its longest length stays within the
+    budget.
 
     `most` limits the count of a part.
     """

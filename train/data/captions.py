@@ -30,7 +30,7 @@ class Captions:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """One line: the set and the sizes of its parts."""
+        """Return one line with the set's name and the sizes of its parts."""
         return (
             f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test "
             f"pictures with {sum(map(len, self.train)):,} captions to train on"
@@ -38,7 +38,7 @@ class Captions:
 
 
 def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
-    """One of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
+    """Load one of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
 
     A hash of the picture's first caption decides its part: 90 % train, 5 % validate, 5 % test. Held-out pictures with a
     caption that training has too are left out. `seed` is that of the embedded grammar.
@@ -64,7 +64,7 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
 
 
 def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
-    """The captions of each picture that has two or more different ones, and the number of other pictures.
+    """Read the captions of each picture that has two or more different ones, and count the other pictures.
 
     Raises InputError with the line that can't be used.
     """
@@ -80,7 +80,7 @@ def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
 
 
 def caption_pairs(groups: list[list[str]], every: bool = False) -> list[Pair]:
-    """Pairs of each caption with the next of its picture, cyclically, so that each is once source and once target.
+    """Pair each caption with the next one of its picture, cyclically, so that each is a source once and a target once.
 
     With `every`, all ordered pairs of a picture's captions, 20 for five captions.
     """

@@ -20,7 +20,7 @@ class Cleaned:
     dropped: dict[str, int] = field(default_factory=dict)
 
     def note(self) -> str:
-        """One sentence on what was dropped; empty if nothing was."""
+        """Return a sentence on the pairs that were dropped; empty if none were."""
         if not self.dropped:
             return ""
         total = sum(self.dropped.values())
@@ -71,12 +71,12 @@ def _reason(pair: Pair, max_words: int, max_ratio: float, min_letters: float) ->
 
 
 def _letters(text: str) -> float:
-    """The share of letters, marks and blanks."""
+    """Return the share of letters, marks and blanks in a text."""
     return sum(unicodedata.category(c)[0] in "LMZ" for c in text) / len(text)
 
 
 def title_case(text: str) -> str:
-    """The text with the first letter of every word in upper case, as in many headlines.
+    """Return the text with the first letter of every word in upper case, as in many headlines.
 
     >>> title_case("they don't say what the GOP's e-mails cost")
     "They Don't Say What The GOP's E-Mails Cost"

@@ -14,7 +14,7 @@ EMBEDDED_WORKS = "--data embedded works without any download."
 
 
 def data_folder() -> Path | None:
-    """The folder of data sets named by the environment variable HANDLOOM_DATA; None if it isn't set.
+    """Return the folder of data sets named by the environment variable HANDLOOM_DATA, or None if it isn't set.
 
     Raises:
         InputError: the variable names something that is not a folder.
@@ -31,13 +31,13 @@ def data_folder() -> Path | None:
 
 
 def find_local(relative: str) -> Path | None:
-    """The file `relative` in the folder HANDLOOM_DATA; None if it isn't there."""
+    """Return the file `relative` in the folder HANDLOOM_DATA, or None if it isn't there."""
     folder = data_folder()
     return folder / relative if folder is not None and (folder / relative).is_file() else None
 
 
 def unverified(name: str, content: bytes) -> str:
-    """A sentence with the SHA-256 of a set whose publisher updates its files, so that it can't be verified."""
+    """Return a sentence with the SHA-256 of a set that can't be verified because its publisher updates its files."""
     return (
         f"{name}: its publisher renews the files, so no checksum can tell whether they are right; what was read has "
         f"SHA-256 {hashlib.sha256(content).hexdigest()}."
@@ -45,7 +45,8 @@ def unverified(name: str, content: bytes) -> str:
 
 
 def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_names: Sequence[str] = ()) -> Path:
-    """A file of a data set: `$HANDLOOM_DATA/folder/name` if it exists, else from the cache, else downloaded.
+    """Return the path of a data set's file: `$HANDLOOM_DATA/folder/name` if it exists, else the cached file, else a
+    download.
 
     A download shows its progress, is tried three times, and enters the cache whole and checked or not at all.
 
@@ -84,7 +85,7 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
 
 
 def _reason(error: Exception) -> str:
-    """The cause of a network error; requests and urllib3 wrap it in several layers of repr."""
+    """Return the cause of a network error; requests and urllib3 wrap it in several layers of repr."""
     if isinstance(error, ValueError):
         return "what arrived has a wrong checksum, so it is not the official file"
     while True:

@@ -48,7 +48,7 @@ class ParallelText:
     origin: str
 
     def note(self) -> str:
-        """One sentence on what was left out; empty if nothing was."""
+        """Return a sentence on the pairs that were left out; empty if none were."""
         if not self.dropped:
             return ""
         first = ", ".join(str(number) for number in self.dropped[:5])
@@ -83,7 +83,7 @@ def read_on(stream: BinaryIO) -> None:
 
 
 def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """As `iter_lines`, for an open binary stream; messages call it `name`."""
+    """Yield the lines of an open binary stream, as `iter_lines` does. Messages call the stream `name`."""
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
         if len(raw) > longest:
@@ -105,7 +105,9 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
 
 
 def is_text(value: Any) -> bool:
-    """Whether a JSON value is a text that UTF-8 can encode: escapes may mean NUL or half of a surrogate pair."""
+    """Return whether a JSON value is a text that UTF-8 can encode. With escapes it may contain NUL or half of a
+    surrogate pair.
+    """
     try:
         return isinstance(value, str) and b"\0" not in value.encode()
     except UnicodeEncodeError:
@@ -113,7 +115,7 @@ def is_text(value: Any) -> bool:
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """The lines of a text file as a list, blank lines included.
+    """Return the lines of a text file as a list, blank lines included.
 
     Raises:
         InputError: as `iter_lines`, or the file holds no line at all.
@@ -125,7 +127,7 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def find_parallel(prefix: str | Path, language: str) -> Path | None:
-    """The file `PREFIX.language` or, failing that, `PREFIX.language.gz`; None if neither exists."""
+    """Return the file `PREFIX.language` or, failing that, `PREFIX.language.gz`, or None if neither exists."""
     for name in (f"{prefix}.{language}", f"{prefix}.{language}.gz"):
         if Path(name).is_file():
             return Path(name)
@@ -151,7 +153,7 @@ def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") ->
 
 
 def read_parallel_files(source_path: str | Path, target_path: str | Path) -> ParallelText:
-    """As `read_parallel`, for two given files."""
+    """Read two given files, as `read_parallel` does."""
     sources, targets = read_lines(source_path), read_lines(target_path)
     if len(sources) != len(targets):
         raise InputError(
@@ -183,7 +185,7 @@ def read_tsv(
 def parse_tsv(
     rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
 ) -> ParallelText:
-    """As `read_tsv`, for rows already read; messages call their file `name`."""
+    """Parse rows that have been read already, as `read_tsv` does. Messages call their file `name`."""
     header = _header(rows[0], source, target) if columns is None else None
     columns = columns or header or (source, target)
     first = 2 if header else 1
@@ -237,7 +239,7 @@ def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1)
 
 
 def _header(first_row: str, source: str, target: str) -> tuple[str, ...] | None:
-    """The columns as language codes if the row names both languages, else None."""
+    """Return the columns as language codes if the row names both languages, else None."""
     cells = [cell.strip().casefold() for cell in first_row.split("\t")]
     columns = list(cells)
     for language in (source, target):

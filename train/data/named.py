@@ -32,7 +32,7 @@ TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
 
 
 def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
-    """The bilingual grammars in the package; English and German or French, either way."""
+    """Load one of the bilingual grammars in the package: English and German or French, in either direction."""
     _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
     if "fr" in (source, target):
         return _embedded_french(source, target, seed)
@@ -58,7 +58,7 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
 
 
 def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
-    """20,000 training pairs of the small English-French grammar, and 500 others each for validation and test."""
+    """Make 20,000 training pairs of the small English-French grammar, and 500 others each for validation and test."""
     from .grammar.french import french_pairs
 
     found: dict[str, str] = {}
@@ -81,7 +81,7 @@ def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
 
 
 def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
-    """Multi30k, task 1: descriptions of images in English, German and French; 29,000, 1,014 and 1,000 pairs."""
+    """Load Multi30k, task 1: descriptions of images in English, German and French; 29,000, 1,014 and 1,000 pairs."""
     _check_languages("multi30k", source, target, [{"de", "en"}, {"de", "fr"}, {"en", "fr"}])
     names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
     paths = [fetch(MULTI30K_URL, "multi30k", name, MULTI30K_SHA256[name], all_names=names) for name in names]
@@ -102,7 +102,7 @@ def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
 
 
 def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
-    """Sentence pairs of tatoeba.org as manythings.org offers them, split by English sentence."""
+    """Load sentence pairs of tatoeba.org as manythings.org offers them, split by English sentence."""
     _check_languages("tatoeba", source, target, [{"en", "de"}, {"en", "fr"}])
     other = target if source == "en" else source
     code, folder = TATOEBA_NAMES[other], f"tatoeba_en_{other}"
@@ -131,7 +131,7 @@ def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
 def load_wmt17(
     source: str, target: str, *, seed: int, train_size: int | None, valid_size: int | None
 ) -> TranslationData:
-    """The news task of WMT17, German and English, through the `datasets` library.
+    """Load the news task of WMT17, German and English, through the `datasets` library.
 
     Training takes `train_size` (1,000,000 unless given) of the 5.9 million pairs, chosen by `seed`. Validation is
     newstest2016, or with a `valid_size` as many other pairs of the training text; test is newstest2017.
@@ -162,7 +162,7 @@ def load_wmt17(
 
 
 def load_hub(name: str, configuration: str) -> Any:
-    """A data set of the Hugging Face hub: a dict of its parts."""
+    """Load a data set of the Hugging Face hub: a dict of its parts."""
     try:
         import datasets
     except ImportError:

@@ -39,7 +39,7 @@ class News:
         return sorted({article.category for article in self.train})
 
     def summary(self) -> str:
-        """One line: the set and the sizes of its parts."""
+        """Return one line with the set's name and the sizes of its parts."""
         return (
             f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test "
             f"articles in {len(self.categories)} categories"
@@ -47,7 +47,7 @@ class News:
 
 
 def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None = None, seed: int = 0) -> News:
-    """One of `NEWS_NAMES`, or a file of your own, split by headline (see `split_by_sentence`).
+    """Load one of `NEWS_NAMES`, or a file of your own, split by headline (see `split_by_sentence`).
 
     "news" is the HuffPost set (Misra 2022, arXiv 2209.11429): all of it through the hub, or what HANDLOOM_DATA holds:
     headlines of 41 categories, or with `descriptions` 26,000 articles of 2017 to 2022.
@@ -83,7 +83,9 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
 
 
 def read_articles(path: str | Path) -> Iterator[Article]:
-    """The articles of a JSON Lines file or a table. Raises InputError with the line that can't be used."""
+    """Yield the articles of a JSON Lines file or a table. Raises InputError with the number of a line that can't be
+    used.
+    """
     for number, line in enumerate(iter_lines(path), 1):
         if not line.strip():
             continue

@@ -39,7 +39,7 @@ class TranslationData:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """One line: the set, its languages and the sizes of its parts."""
+        """Return one line with the set's name, its languages and the sizes of its parts."""
         return (
             f"{self.name}, {self.source}-{self.target}: {len(self.train):,} training, {len(self.valid):,} validation "
             f"and {len(self.test):,} test pairs ({self.test_name})"
@@ -47,7 +47,7 @@ class TranslationData:
 
 
 def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """Split into (train, valid, test) so that no sentence of one side is in two parts.
+    """Split pairs into (train, valid, test) so that no sentence of one side is in two parts.
 
     Validation and test get 5 % of the pairs each, at most 2,000, rounded up to all translations of a sentence. A hash
     of the sentence decides, not a generator: it stays in its part when the file grows or changes order.
@@ -91,7 +91,9 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
 
 
 def choose(pairs: list[Pair], size: int | None, seed: int) -> list[Pair]:
-    """`size` of the pairs at random, in their order; all of them if there are no more or `size` is None."""
+    """Choose `size` of the pairs at random and keep their order. Return all of them if there are no more or if `size`
+    is None.
+    """
     if size is None or size >= len(pairs):
         return pairs
     chosen = np.random.default_rng(seed).permutation(len(pairs))[:size]

@@ -51,7 +51,7 @@ class TextData:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """One line: the set and the sizes of its parts."""
+        """Return one line with the set's name and the sizes of its parts."""
         return (
             f"{self.name}: {len(self.train):,} characters for training, {len(self.valid):,} for validation, "
             f"{len(self.test):,} for test"
@@ -83,7 +83,7 @@ def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
 
 
 def load_embedded_text(seed: int) -> TextData:
-    """English sentences of the bilingual grammar, in paragraphs of three to eight; nothing is downloaded."""
+    """Load English sentences of the bilingual grammar, in paragraphs of three to eight. Nothing is downloaded."""
     from .grammar import generate  # other texts don't pay for the import
 
     sentences = (sentence.english for sentence in itertools.islice(generate(seed), EMBEDDED_SENTENCES))
@@ -94,7 +94,7 @@ def load_embedded_text(seed: int) -> TextData:
 
 
 def load_shakespeare(seed: int) -> TextData:
-    """Shakespeare's plays."""
+    """Load Shakespeare's plays."""
     local = find_local("tinyshakespeare/input.txt.gz")
     path = local or fetch(SHAKESPEARE_URL, "tinyshakespeare", "input.txt", SHAKESPEARE_SHA256)
     description = "Shakespeare's plays, 1.1 million characters, from github.com/karpathy/char-rnn; public domain."
@@ -102,14 +102,14 @@ def load_shakespeare(seed: int) -> TextData:
 
 
 def load_gutenberg(seed: int) -> TextData:
-    """15 novels."""
+    """Load 15 novels."""
     books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
     data = _from_parts(books, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
     return replace(data, notes=(unverified("gutenberg", "".join(books).encode()),))
 
 
 def load_wikitext2(seed: int) -> TextData:
-    """WikiText-2, raw: the official parts, or what HANDLOOM_DATA holds of them (Merity et al. 2016, arXiv 1609.07843).
+    """Load WikiText-2, raw: the official parts, or those in HANDLOOM_DATA (Merity et al. 2016, arXiv 1609.07843).
 
     Without a training part (files `wikitext2/wiki.{train,valid,test}.raw.gz`) the beginning of the validation part
     replaces it, and a note says so.
@@ -132,7 +132,7 @@ def load_wikitext2(seed: int) -> TextData:
 
 
 def read_text(path: str | Path) -> str:
-    """The whole text of a UTF-8 file, gzipped or not, with lines of up to 256 MiB. (text8 is one line of 100 MB.)
+    """Read the whole text of a UTF-8 file, gzipped or not, with lines of up to 256 MiB. (text8 is one line of 100 MB.)
 
     Raises InputError as `iter_lines`, or if it is blank.
     """
@@ -150,7 +150,7 @@ def _gutenberg_book(number: int, name: str) -> str:
 
 
 def without_licence(text: str) -> str:
-    """An e-text without Project Gutenberg's header and footer."""
+    """Remove Project Gutenberg's header and footer from an e-text."""
     start, end = text.find("*** START OF"), text.find("*** END OF")
     text = text[text.find("\n", start) + 1 :] if start >= 0 else text
     return text[: text.find("*** END OF")].strip() + "\n" if end >= 0 else text
@@ -165,7 +165,7 @@ def _one_after_another(texts: list[TextData]) -> TextData:
 
 
 def _from_parts(texts: list[str], name: str, description: str) -> TextData:
-    """Each text's first 90 %, next 5 % and last 5 %, cut by characters."""
+    """Split each text into its first 90 %, next 5 % and last 5 %, counted in characters, and join them."""
     if min(map(len, texts)) < 100:
         raise InputError(f"{name} holds fewer than 100 characters, too few to train on. {EMBEDDED_WORKS}")
     cuts = [(len(text) * 90 // 100, len(text) * 95 // 100) for text in texts]

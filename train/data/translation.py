@@ -81,7 +81,7 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
 
 
 def _read(path: str, source: str, target: str) -> ParallelText | None:
-    """A table or a pair of parallel files; None if neither is there."""
+    """Read a table or a pair of parallel files. Return None if neither exists."""
     if Path(path).is_file():
         if path.removesuffix(".gz").endswith((f".{source}", f".{target}")):
             prefix = path.removesuffix(".gz").rpartition(".")[0]
@@ -97,7 +97,7 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
 
 
 def _beside(path: str, part: str) -> str:
-    """corpus.tsv.gz -> corpus.valid.tsv.gz; the prefix corpus -> corpus.valid."""
+    """Return the name of a part's file: corpus.tsv.gz -> corpus.valid.tsv.gz; the prefix corpus -> corpus.valid."""
     ending = next((ending for ending in _TABLE_ENDINGS if path.endswith(ending)), "")
     return f"{path.removesuffix(ending)}.{part}{ending}"
 

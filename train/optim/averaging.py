@@ -12,7 +12,8 @@ from ...autograd.quick import replaceable
 
 
 class ExponentialAverage:
-    """average = d average + (1 - d) weights after each update, with d = min(decay, (1 + n) / (10 + n)) at update n.
+    """An exponential average of weights: average = d average + (1 - d) weights, with d = min(decay, (1 + n) / (10 + n))
+    at update n.
 
     The smaller d of the first updates lets the average forget the initial weights. Source: Polyak and Juditsky 1992
     (SIAM J. Control Optim. 30); the ramp is TensorFlow's ExponentialMovingAverage's.

@@ -38,7 +38,7 @@ class LossScaler:
         self.good = self.skipped = 0
 
     def update(self, finite: bool) -> None:
-        """Count a step; `finite`: whether all its gradients were finite."""
+        """Count a step. `finite` says whether all its gradients were finite."""
         if not finite:
             self.scale, self.good, self.skipped = max(self.scale * 0.5, self.least), 0, self.skipped + 1
         elif self.good + 1 >= self.interval:
@@ -54,7 +54,7 @@ class LossScaler:
 
 
 class FullPrecision:
-    """Passes in float32, with the model's own weights.
+    """The passes in float32, with the model's own weights.
 
     Attributes:
         scaler: the loss scale of fp16 training, or None.
@@ -78,16 +78,16 @@ class FullPrecision:
         return nullcontext()
 
     def backward(self, loss: Tensor, share: float, ready: Callable[[Any], None] | None = None) -> None:
-        """Add the gradient of `share` times the loss, multiplied by `scale`; `ready` as of `engine.backward`."""
+        """Add the gradient of `share` times the loss, multiplied by `scale`. For `ready` see `engine.backward`."""
         backward(loss, self.scale * share, ready=ready)
 
     def note(self, finite: bool) -> bool:
-        """Count an update; `finite`: whether its gradient was. Returns False if training can't go on."""
+        """Count an update. `finite` says whether its gradient was. Return False if training can't go on."""
         return finite
 
 
 class HalfPrecision(FullPrecision):
-    """fp16: passes on float16 copies of a model's floating tensors, and a loss scale.
+    """The passes in fp16, on float16 copies of a model's floating-point tensors, and a loss scale.
 
     Args:
         model: its float32 parameters and constants are copied.
@@ -152,14 +152,16 @@ def holding(pairs: Sequence[tuple[Tensor, Any]]) -> Iterator[None]:
 
 
 def float_constants(model: Module) -> list[Tensor]:
-    """The float32 tensors in a model that are no parameters, such as a table of positions."""
+    """Return the float32 tensors of a model that are not parameters, such as a table of positions."""
     parameters = set(map(id, model.parameters()))
     held = {id(t): t for module in model.modules() for t in vars(module).values() if isinstance(t, Tensor)}
     return [tensor for key, tensor in held.items() if key not in parameters and tensor.dtype == np.float32]
 
 
 def first_overflow(named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:
-    """The parameter whose gradient overflowed first: the last one of the model, since gradients come from the end."""
+    """Return the parameter whose gradient overflowed first: the last one of the model, since the backward pass starts
+    at its end.
+    """
     for name, parameter in reversed(list(named_parameters)):
         if parameter.grad is not None and not bool(array_module(parameter.grad).isfinite(parameter.grad).all()):
             return name

@@ -82,7 +82,9 @@ class Optimizer:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything except the parameters that the next step depends on: step count and moments, by index."""
+        """Return everything that the next step depends on, except the parameters: the step count and the moments, by
+        index.
+        """
         moments = {
             f"{name}.{i}": to_device(moment, "cpu")
             for name, row in zip(self.moments, self._state, strict=True)
@@ -179,7 +181,7 @@ class Adam(Optimizer):
 
 @replaceable
 def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
-    """m = b1 m + c1 g;  v = b2 v + c2 g^2;  w = keep w - rate m / (sqrt(v) + eps), in place.
+    """Compute m = b1 m + c1 g;  v = b2 v + c2 g^2;  w = keep w - rate m / (sqrt(v) + eps), in place.
 
     `numbers` are b1, c1, b2, c2, eps, rate and keep.
     """
@@ -194,7 +196,7 @@ def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
 
 @replaceable
 def update_all(optimizer: Optimizer, work: Sequence[tuple[Parameter, list[Any], float, float]]) -> None:
-    """Update each parameter from its moments, learning rate and decay: here one after the other."""
+    """Update each parameter from its moments, learning rate and decay, one after the other."""
     for parameter, moments, lr, decay in work:
         optimizer._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
 
@@ -220,7 +222,8 @@ class AdamW(Adam):
 
 
 def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, scale: float = 1.0) -> float:
-    """Scale all gradients, in place, so that their joint Euclidean norm is at most `max_norm`; None only measures.
+    """Scale all gradients, in place, so that their joint Euclidean norm is at most `max_norm`. None only measures the
+    norm.
 
     `scale` multiplies the gradients first, to average over tokens or undo a loss scale. Returns the norm after that and
     before clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
@@ -236,12 +239,12 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
 
 @replaceable
 def squared_norms(gradients: Sequence[Any]) -> list[float]:
-    """The sum of squares of each array."""
+    """Return the sum of squares of each array."""
     return [squared_norm(gradient) for gradient in gradients]
 
 
 def squared_norm(gradient: Any) -> float:
-    """The sum of an array's squares."""
+    """Return the sum of an array's squares."""
     wide = gradient.astype(np.float32) if gradient.dtype == np.float16 else gradient  # a float16 would overflow
     return float(array_module(wide).vdot(wide, wide))
 
@@ -254,7 +257,7 @@ def rescale(gradients: Sequence[Any], scale: float) -> None:
 
 
 def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
-    """The gradients; of a table of which few rows were used, those rows."""
+    """Return the gradients. Of a table of which few rows were used, return those rows."""
     found = [p.grad_or_rows for p in parameters]
     return [
         gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found if gradient is not None
@@ -262,7 +265,8 @@ def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
-    """The Euclidean norm of each layer's gradient, rescaled so that their joint norm is `norm` (before clipping).
+    """Return the Euclidean norm of each layer's gradient. They are rescaled so that their joint norm is `norm` (before
+    clipping).
 
     A layer is named by the beginning of its parameters' names, down to the first number: "encoder.layers.0".
     """

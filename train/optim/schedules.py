@@ -10,12 +10,13 @@ Schedule = Callable[[int], float]
 
 
 def constant(lr: float, warmup: int = 0) -> Schedule:
-    """The same rate at every step, after a linear warm-up over `warmup` steps."""
+    """Return a schedule with the same rate at every step, after a linear warm-up over `warmup` steps."""
     return lambda step: lr * _warm(step, warmup)
 
 
 def noam(d_model: int, warmup: int, factor: float = 1.0) -> Schedule:
-    """factor d_model^-0.5 min(step^-0.5, step warmup^-1.5): linear warm-up, then inverse square root.
+    """Return a schedule: factor d_model^-0.5 min(step^-0.5, step warmup^-1.5), a linear warm-up, then inverse square
+    root.
 
     The peak, at step `warmup`, is factor / sqrt(d_model warmup). Source: arXiv 1706.03762, equation 3.
     Raises ValueError unless warmup >= 1.
@@ -26,7 +27,8 @@ def noam(d_model: int, warmup: int, factor: float = 1.0) -> Schedule:
 
 
 def linear(lr: float, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
-    """Linear warm-up to `lr` over `warmup` steps, then a straight line down to `floor` lr at step `steps`.
+    """Return a schedule with a linear warm-up to `lr` over `warmup` steps, then a straight line down to `floor` lr at
+    step `steps`.
 
     Source: Devlin et al. 2019, arXiv 1810.04805, appendix A.2. Raises ValueError unless 0 <= warmup < steps.
     """
@@ -35,7 +37,8 @@ def linear(lr: float, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
 
 
 def cosine(lr: float, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
-    """Linear warm-up to `lr` over `warmup` steps, then half a cosine down to `floor` lr at step `steps`.
+    """Return a schedule with a linear warm-up to `lr` over `warmup` steps, then half a cosine down to `floor` lr at
+    step `steps`.
 
     Source: Loshchilov and Hutter 2017, arXiv 1608.03983, equation 5, without restarts. Raises ValueError unless
     0 <= warmup < steps.
@@ -102,7 +105,7 @@ def _warm(step: int, warmup: int) -> float:
 
 
 def _descent(name: str, warmup: int, steps: int) -> Callable[[int], float]:
-    """The position of a step between the end of the warm-up (0) and of the run (1)."""
+    """Return the position of a step between the end of the warm-up (0) and of the run (1)."""
     if not 0 <= warmup < steps:
         raise ValueError(f"{name}: the warm-up of {warmup} steps must end before the run's {steps}")
     return lambda step: min(max(step - warmup, 0) / (steps - warmup), 1.0)

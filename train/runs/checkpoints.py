@@ -103,7 +103,7 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Loade
 
 
 def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str, Any]:
-    """The configuration of a checkpoint alone, without its arrays; nothing is verified.
+    """Read only the configuration of a checkpoint, without its arrays. Nothing is verified.
 
     Raises InputError if there is no such file, or it is no checkpoint.
     """
@@ -113,13 +113,17 @@ def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str,
 
 
 def read_checksum(folder: str | Path, *, file_name: str = MODEL_FILE) -> str:
-    """The checksum that a checkpoint was saved with; nothing is verified. Raises InputError as `read_config`."""
+    """Read the checksum that a checkpoint was saved with. Nothing is verified. Raises InputError as
+    `read_config` does.
+    """
     with _open(_path(folder, file_name)) as file:
         return file.metadata()["checksum"]
 
 
 def digest(tensors: Mapping[str, Any]) -> str:
-    """SHA-256 over names, dtypes, shapes and bytes of arrays, in hexadecimal: equal only for bit-equal arrays."""
+    """Compute SHA-256 over names, dtypes, shapes and bytes of arrays, in hexadecimal. It is equal only for bit-equal
+    arrays.
+    """
     total = hashlib.sha256()
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
@@ -129,7 +133,7 @@ def digest(tensors: Mapping[str, Any]) -> str:
 
 
 def file_digest(path: str | Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal. Raises InputError if it can't be read."""
+    """Compute the SHA-256 of a file's bytes, in hexadecimal. Raises InputError if the file can't be read."""
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 

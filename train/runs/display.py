@@ -19,7 +19,7 @@ _BAR = "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{
 
 
 def _terminal_width() -> int:
-    """The width of the terminal on standard error; 0 if it is no terminal or its width is unknown."""
+    """Return the width of the terminal on standard error, or 0 if it is no terminal or its width is unknown."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError, AttributeError):  # no terminal; closed; replaced
@@ -27,7 +27,7 @@ def _terminal_width() -> int:
 
 
 class Display:
-    """Shows a run's progress; a context manager.
+    """The display of a run's progress, a context manager.
 
     In a terminal a bar says loss, best validation, learning rate, tokens/s and the time left; elsewhere (a log file,
     a pipe, a terminal that has no width) there is one line for each validation. loss.png is redrawn from the log.
@@ -64,11 +64,11 @@ class Display:
         self.bar.close()
 
     def step(self) -> None:
-        """Called after each update."""
+        """Show an update; called after each."""
         self.bar.update()
 
     def row(self, row: Mapping[str, Any], speed: float, best: float | None) -> None:
-        """Called with each row of the log, which is shown after the bar."""
+        """Show a row of the log after the bar; called with each row."""
         parts = [f"loss {row['loss']:.3f}"]
         if best is not None:
             parts.append(f"best {best:.3f}")
@@ -82,7 +82,7 @@ class Display:
         self.bar.set_postfix_str(", ".join(parts))
 
     def validation(self, step: int, what: str, values: Mapping[str, float]) -> None:
-        """Called after a validation: prints a line if there is no bar; may redraw the picture.
+        """Print a line after a validation if there is no bar; the picture may be redrawn.
 
         Not after the last step: the end draws it.
         """

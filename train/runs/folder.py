@@ -108,7 +108,7 @@ class RunFolder:
 
     @classmethod
     def resume(cls, path: str | Path) -> RunFolder:
-        """The folder of an earlier run, to write into it.
+        """Open the folder of an earlier run to write into it.
 
         Raises:
             InputError: as `open`; or another process writes there, the folder is read-only, or one of the run's files
@@ -126,7 +126,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """The folder of an earlier run, to read it.
+        """Open the folder of an earlier run to read it.
 
         Raises:
             InputError: it doesn't exist, or its `config.json` is missing, damaged, or not a run's.
@@ -162,17 +162,18 @@ class RunFolder:
             self._append(self.timings_path, {**step, **times})
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of `metrics.jsonl` so far; [] if nothing was logged."""
+        """Return the rows of `metrics.jsonl` so far, or [] if nothing was logged."""
         return read_metrics(self.metrics_path, "step") if self.metrics_path.exists() else []
 
     def processor_seconds(self) -> tuple[list[int], list[float]]:
-        """Steps of `timings.jsonl`, and the processor seconds that training had taken by then."""
+        """Return the steps of `timings.jsonl`, and the processor seconds that training had taken by then."""
         rows = read_metrics(self.timings_path, "step") if self.timings_path.exists() else []
         rows = [row for row in rows if row.get("processor_seconds") is not None]
         return [row["step"] for row in rows], [row["processor_seconds"] for row in rows]
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of metrics.jsonl so far, by file name; both logs are synced to disk. `rewind` restores these sizes.
+        """Return the size of metrics.jsonl so far in bytes, by file name. Both logs are synced to disk. `rewind`
+        restores these sizes.
 
         Raises:
             InputError: the disk is full.
@@ -204,19 +205,21 @@ class RunFolder:
         _cut(self.timings_path, next(later, len(timings)))
 
     def picture(self, name: str) -> Path:
-        """The path of another picture, such as "accuracy", "confusion", "copied" or "encoder_heads"."""
+        """Return the path of another picture, such as "accuracy", "confusion", "copied" or "encoder_heads"."""
         if f"{name}.png" not in FILES:
             raise ValueError(f"a run has no picture {name!r}")
         return self.path / f"{name}.png"
 
     def cell_path(self, name: str) -> Path:
-        """The run folder of one cell of this run's table. Raises InputError if they lie behind a symbolic link."""
+        """Return the run folder of one cell of this run's table. Raises InputError if the cells lie behind a symbolic
+        link.
+        """
         if is_link(self.path / CELLS):
             raise InputError(f"{self.path / CELLS} is a symbolic link. Tables are not written through one: remove it.")
         return self.path / CELLS / name
 
     def cells(self) -> list[dict[str, Any]]:
-        """The finished cells of this run's table, rows of `cells.jsonl`."""
+        """Return the finished cells of this run's table, rows of `cells.jsonl`."""
         path = self.path / "cells.jsonl"
         return read_metrics(path, "cell") if path.exists() else []
 
@@ -287,7 +290,7 @@ class RunFolder:
 
 
 def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> list[dict[str, Any]]:
-    """The rows of a `metrics.jsonl`, or another log. A last line that a crash cut short is left out.
+    """Read the rows of a `metrics.jsonl` or another log. A last line that a crash cut short is left out.
 
     Args:
         needs: what every row must have: a "step", a whole number; or the name of a "cell".
@@ -312,14 +315,14 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
 
 
 def jsonable(value: Any) -> Any:
-    """A number as JSON supports it: a Python number, None for NaN and infinities."""
+    """Convert a number to a JSON value: a Python number, or None for NaN and infinities."""
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def whole_rows(path: Path) -> bytes:
-    """The content of a log without an incomplete last row, left by a crash or by copying a running run."""
+    """Return the content of a log without an incomplete last row, left by a crash or by copying a running run."""
     data = read_bytes(path) if path.exists() else b""
     return data[: data.rfind(b"\n") + 1]
 
@@ -333,7 +336,7 @@ def _cut(path: Path, size: int) -> None:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether the folder contains a config.json of handloom that is not a link."""
+    """Return whether the folder contains a config.json of handloom that is not a link."""
     try:
         return not is_link(folder / CONFIG) and read_json(folder / CONFIG).get("format") == FORMAT
     except InputError:

@@ -18,7 +18,7 @@ _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class FolderInUseError(InputError):
-    """Another process, or another object of this one, holds the folder's lock."""
+    """An error raised when another process, or another object of this one, holds the folder's lock."""
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def cpu_fields() -> dict[str, str]:
-    """The fields of /proc/cpuinfo for the first core; empty if the file doesn't exist."""
+    """Return the fields of /proc/cpuinfo for the first core; empty if the file doesn't exist."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -25,7 +25,7 @@ def cpu_fields() -> dict[str, str]:
 
 
 def processor() -> str:
-    """The processor's name, family and model; virtual machines often hide the name."""
+    """Return the processor's name, family and model. Virtual machines often hide the name."""
     named = cpu_fields()
     name = named.get("model name", platform.processor())
     if "cpu family" in named:
@@ -34,7 +34,7 @@ def processor() -> str:
 
 
 def blas() -> dict[str, Any]:
-    """The linear algebra library that NumPy uses, the kernels it chose and its threads."""
+    """Return the linear algebra library that NumPy uses, the kernels it chose and its threads."""
     found = blas_of_numpy()
     return {"blas": found.name, "kernels": found.kernel, "threads": found.threads}
 
@@ -49,7 +49,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions(*names: str) -> dict[str, str]:
-    """Versions of distributions; those that aren't installed are left out."""
+    """Return the versions of distributions. Those that aren't installed are left out."""
     found = {}
     for name in names:
         try:
@@ -60,7 +60,7 @@ def versions(*names: str) -> dict[str, str]:
 
 
 def revision() -> str:
-    """The commit of this code, with -dirty if files differ from it; the version if it is installed."""
+    """Return the commit of this code, with -dirty if files differ from it, or the version if it is installed."""
     try:
         top, commit = (
             subprocess.check_output(["git", *words.split()], cwd=PACKAGE, text=True, stderr=subprocess.DEVNULL).strip()

@@ -254,7 +254,7 @@ def plot_lines(
 
 
 def _few_ticks(panel: Axes) -> None:
-    """Ticks of a logarithmic x axis with labels that don't overlap: decades, or more if there are few decades."""
+    """Set ticks of a logarithmic x axis with labels that don't overlap: decades, or more if there are few decades."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     low, high = panel.get_xlim()
@@ -298,14 +298,14 @@ def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Pat
 
 
 def _line(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """Steps and values of the rows that have a finite value under this key."""
+    """Return the steps and values of the rows that have a finite value under this key."""
     points = [(row["step"], row[key]) for row in rows if "step" in row and row.get(key) is not None]
     points = [(step, value) for step, value in points if math.isfinite(value)]
     return [step for step, _ in points], [value for _, value in points]
 
 
 def _dots(line: tuple[list[float], list[float]]) -> str:
-    """A marker for lines of a few points, which would otherwise be hard to see."""
+    """Return a marker for lines of few points, which would otherwise be hard to see."""
     return "." if len(line[0]) < 10 else ""
 
 
@@ -327,7 +327,7 @@ def _calm(panel: Axes) -> None:
 def _name_cells(
     grid: Axes, rows: Sequence[str], columns: Sequence[str], *, rotation: float = 0, size: float | None = None
 ) -> None:
-    """Names of the rows and columns of an image, as they are: "$" is a token, not TeX."""
+    """Label the rows and columns of an image with these names. "$" is a token here, not TeX."""
     grid.set_xticks(range(len(columns)), list(columns), rotation=rotation, fontsize=size)
     grid.set_yticks(range(len(rows)), list(rows), fontsize=size)
     grid.tick_params(length=2)
@@ -336,7 +336,7 @@ def _name_cells(
 
 
 def _visible(tokens: Sequence[str]) -> list[str]:
-    """Tokens with a box for each blank, escapes for what can't be printed, and at most 24 characters."""
+    """Replace each blank in tokens by a box and what can't be printed by escapes, and keep at most 24 characters."""
     shown = ["".join(c if c.isprintable() else repr(c)[1:-1] for c in t.replace(" ", "\N{OPEN BOX}")) for t in tokens]
     return [one if len(one) <= 24 else one[:23] + "\N{HORIZONTAL ELLIPSIS}" for one in shown]
 

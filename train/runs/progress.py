@@ -18,7 +18,7 @@ def add_means(sums: dict[str, float], tokens: float, means: Mapping[str, Any]) -
 
 
 def means_of(sums: Mapping[str, float]) -> dict[str, float]:
-    """The means, from the sums of `add_means`."""
+    """Compute the means from the sums of `add_means`."""
     return {name: total / sums["tokens"] for name, total in sums.items() if name != "tokens"}
 
 
@@ -53,19 +53,19 @@ class Progress:
         self.epoch += epochs
 
     def add_to_log(self, tokens: float, means: dict[str, float]) -> None:
-        """Count a step's means over its tokens into the sums for the next row of the log; not if one is infinite."""
+        """Add a step's means over its tokens to the sums for the next row of the log, unless one is infinite."""
         if not all(map(math.isfinite, means.values())):
             return  # float16 overflowed, and the step was skipped
         add_means(self.log_sums, tokens, means)
 
     def log_means(self) -> tuple[float, dict[str, float]]:
-        """The number of tokens and the means since the last call; resets the sums."""
+        """Return the number of tokens and the means since the last call, and reset the sums."""
         tokens, means = self.log_sums.get("tokens", 0.0), means_of(self.log_sums) or {"loss": math.nan}
         self.log_sums = {}
         return tokens, means
 
     def is_better(self, value: float, higher: bool) -> bool:
-        """Whether a value of the monitored metric beats the best so far."""
+        """Return whether a value of the monitored metric beats the best so far."""
         return self.best is None or (value > self.best if higher else value < self.best)
 
     def note_validation(self, value: float, better: bool) -> None:
@@ -105,7 +105,7 @@ class TrainingClock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The time of the `with` block is not counted."""
+        """Pause the clock within the `with` block."""
         self._stop()
         try:
             yield
@@ -113,7 +113,7 @@ class TrainingClock:
             self.start()
 
     def lap(self) -> float:
-        """Seconds since the last call."""
+        """Return the seconds since the last call."""
         self._stop()
         seconds, self._seconds = self._seconds, 0.0
         return seconds

@@ -16,7 +16,7 @@ PACKAGES = ("numpy", "numba", "mkl", "cupy-cuda12x", "cupy-cuda13x")
 
 
 def checksum(data: Any) -> str:
-    """SHA-256 of the texts in the training, validation and test parts of `data`."""
+    """Compute the SHA-256 of the texts in the training, validation and test parts of `data`."""
     parts = [getattr(data, part) for part in ("train", "valid", "test")]
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), default=dataclasses.astuple)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

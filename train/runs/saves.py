@@ -71,11 +71,11 @@ class SavedStates:
         self._prune(newest=step)
 
     def steps(self) -> list[int]:
-        """The steps of the saves, oldest first, damaged ones included."""
+        """Return the steps of the saves, oldest first, damaged ones included."""
         return sorted(self._files("state"))
 
     def load(self) -> SavedState:
-        """The newest save that is not damaged.
+        """Load the newest save that is not damaged.
 
         Raises:
             InputError: there is none; says why for the newest.
@@ -106,11 +106,11 @@ class SavedStates:
         )
 
     def weights(self, step: int) -> dict[str, np.ndarray]:
-        """The parameters as they were saved at `step`. Raises InputError if the file is missing or damaged."""
+        """Load the parameters that were saved at `step`. Raises InputError if the file is missing or damaged."""
         return load_checkpoint(self.folder, file_name=f"weights-{step:08}.safetensors").tensors
 
     def mean_weights(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
-        """The mean of the parameters saved at these steps. Raises InputError as `weights`."""
+        """Compute the mean of the parameters saved at these steps. Raises InputError as `weights` does."""
         snapshots = [self.weights(step) for step in steps]
         total = snapshots[0]
         for snapshot in snapshots[1:]:
@@ -119,7 +119,9 @@ class SavedStates:
         return {name: array / len(steps) for name, array in total.items()}
 
     def files(self) -> list[Path]:
-        """The files of all saves, states first, and of interrupted writes; files behind links are excluded."""
+        """Return the files of all saves, states first, and those of interrupted writes. Files behind links are
+        excluded.
+        """
         if is_link(self.folder):
             return []
         return [*self._files("state").values(), *self._files("weights").values(), *self._unfinished()]

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class TrainingStopped(Exception):  # noqa: N818 - it is no error
-    """A run ended before its last step; everything needed to resume it is saved.
+    """An exception for a run that ended before its last step. Everything needed to resume it is saved.
 
     Attributes:
         step: the number of updates made.
@@ -29,7 +29,7 @@ class TrainingStopped(Exception):  # noqa: N818 - it is no error
 
 
 class StopSignals:
-    """Within the `with` block SIGINT (Ctrl-C) and SIGTERM only set `received`; the loop looks at it after each step.
+    """A context manager in which SIGINT (Ctrl-C) and SIGTERM only set `received`. The loop looks at it after each step.
 
     A second signal ends the process as it would outside the block; so does, at the end of the block, one that the loop
     has not looked at. Only the main thread can receive signals: in another one this does nothing.

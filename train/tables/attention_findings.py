@@ -59,7 +59,9 @@ MIN_OCCURRENCES = 5  # occurrences of a word among those that a head looks at mo
 
 
 def kind_of(token: str) -> str:
-    """ "content", "function" or "marks": punctuation, and tokens such as <eos>; an unknown word counts as content."""
+    """Return "content", "function" or "marks" (punctuation, and tokens such as <eos>). An unknown word counts as
+    content.
+    """
     word = token.strip().casefold()
     if word == "<unk>":
         return "content"
@@ -71,7 +73,8 @@ def kind_of(token: str) -> str:
 def head_rows(
     found: Iterable[tuple[Mapping[str, np.ndarray], Sequence[str]]], *, first_only: bool = False
 ) -> list[dict[str, Any]]:
-    """A row for each head of self-attention with its mean shares over all queries, and a row for uniform attention.
+    """Return a row for each head of self-attention with its mean shares over all queries, and a row for uniform
+    attention.
 
     Args:
         found: for each text the weights (heads, tokens, tokens) of each layer by its name, and its tokens, of which the
@@ -112,7 +115,7 @@ def head_rows(
 
 
 def _masks(tokens: Sequence[str], queries: int) -> dict[str, np.ndarray]:
-    """For each of `SHARES` which (query, key) belong to it."""
+    """Return for each of `SHARES` the pairs (query, key) that belong to it."""
     query, key = np.indices((queries, len(tokens)))
     kinds = np.array([kind_of(token) for token in tokens])
     kinds[0] = "first"
@@ -121,19 +124,19 @@ def _masks(tokens: Sequence[str], queries: int) -> dict[str, np.ndarray]:
 
 
 def _numbered(name: str) -> str:
-    """ "layer 1" for "encoder.layers.0.self_attn"."""
+    """Write "encoder.layers.0.self_attn" as "layer 1"."""
     return f"layer {int(name.split('.layers.')[1].split('.')[0]) + 1}"
 
 
 def draw_head_rows(rows: Sequence[Mapping[str, Any]], out_png: str | Path, title: str) -> None:
-    """A picture of the shares, a row for each head. Raises InputError if it can't be written."""
+    """Draw the shares as a picture with a row for each head. Raises InputError if it can't be written."""
     names = [name for name in SHARES if name in rows[0]]
     shares = np.array([[row[name] for name in names] for row in rows])
     plot_shares(shares, [row["cell"] for row in rows], [SHARES[name] for name in names], out_png, title)
 
 
 def alignment_rows(translator: Translator, pairs: Mapping[str, Sequence[tuple[str, str]]]) -> list[dict[str, Any]]:
-    """How often each head of cross-attention attends most to a source word while the same word is generated.
+    """Count how often each head of cross-attention attends most to a source word while the same word is generated.
 
     Args:
         pairs: column of `ALIGNMENT_COLUMNS` -> (source, target).

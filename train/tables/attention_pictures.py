@@ -49,7 +49,7 @@ def _new_folder(parent: Path) -> Path:
 
 
 def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> list[tuple[str, str]]:
-    """For each word of a translation the source word with the largest weight: (target word, source word).
+    """Pair each word of a translation with the source word that has the largest weight: (target word, source word).
 
     Args:
         weights: cross-attention (target tokens, source tokens), as `Translator.attention` gives it.
@@ -68,7 +68,8 @@ def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str])
 def word_weights(
     weights: np.ndarray, source: Sequence[str], target: Sequence[str]
 ) -> tuple[np.ndarray, list[str], list[str]]:
-    """Weights between words, as in `alignment`: (..., target words, source words), and these words' texts.
+    """Return the weights between words, (..., target words, source words), and the texts of these words; see
+    `alignment`.
 
     `weights` are (..., target tokens, source tokens).
     """
@@ -79,7 +80,7 @@ def word_weights(
 
 
 def _members(words: list[list[int]], tokens: int) -> np.ndarray:
-    """(words, tokens): 1 where the token belongs to the word, else 0."""
+    """Return a matrix (words, tokens): 1 where the token belongs to the word, else 0."""
     found = np.zeros((len(words), tokens))
     for row, word in zip(found, words, strict=True):
         row[word] = 1
@@ -91,7 +92,7 @@ def _text(tokens: Sequence[str], word: list[int]) -> str:
 
 
 def _words(tokens: Iterable[str]) -> list[list[int]]:
-    """The indices of the tokens of each word."""
+    """Return the indices of the tokens of each word."""
     words: list[list[int]] = []
     for index, token in enumerate(tokens):
         if token.startswith("<") and token.endswith(">"):

@@ -70,7 +70,8 @@ def run_cells(
     *,
     say: Callable[[str], None] = print,
 ) -> list[Row]:
-    """`finish_cells` for a table that belongs to `run`. The processes that mpirun started share out the cells.
+    """Finish the cells of a table that belongs to `run`; see `finish_cells`. The processes that mpirun started share
+    the cells.
 
     Each makes one cell at a time; when all have finished theirs, the first one writes the rows.
 
@@ -107,7 +108,8 @@ def run_cells(
 def _share_out(
     group: ProcessGroup, make: Callable[[str, Any], Row], names: Sequence[str], options: Sequence[Any]
 ) -> Iterator[Row | None]:
-    """`map(make, names, options)`: of each `group.size` cells in a row every rank makes one, and all get all.
+    """Compute `map(make, names, options)` on all ranks: each rank makes one of `group.size` successive cells, and all
+    get all.
 
     Raises TrainingStopped when a rank was stopped in its cell, once the rows of the other ranks are given.
     """
@@ -125,7 +127,7 @@ def _share_out(
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
-    """Rows as a Markdown table with aligned columns.
+    """Format rows as a Markdown table with aligned columns.
 
     Args:
         rows: what to show; a missing value leaves its cell empty.
@@ -161,14 +163,14 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
 
 
 def write_tables(run: RunFolder, tables: Mapping[str, Table]) -> str:
-    """Write the run's tables, rows and all, and return them as Markdown, one below the other."""
+    """Write the run's tables with all their rows, and return them as Markdown, one below the other."""
     text = "\n\n".join(markdown_table(*table) for table in tables.values())
     run.write_table(text, **{name: rows for name, (rows, _) in tables.items()})
     return text
 
 
 def ablation_cells(name: str | None, preset: Preset) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The name of the preset's own cell, and the name of each other cell with its change to the preset.
+    """Return the name of the preset's own cell, and the name of each other cell with its change to the preset.
 
     Heads must divide d_model. Without such a table ("attention", None) the name is "" and there are no cells.
     """
@@ -181,5 +183,5 @@ def ablation_cells(name: str | None, preset: Preset) -> tuple[str, dict[str, dic
 
 
 def numbered(count: float, thing: str) -> str:
-    """1 head, 2 heads."""
+    """Write a number with its noun: 1 head, 2 heads."""
     return f"{count} {thing}{'s' if count > 1 else ''}"

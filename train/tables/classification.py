@@ -23,7 +23,7 @@ CLASSIFIER_COLUMNS = {
 
 
 def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]:
-    """Accuracy and macro-F1, both 0 to 1."""
+    """Compute accuracy and macro-F1, both from 0 to 1."""
     labels = sorted({*predicted, *actual})
     return {
         "accuracy": accuracy(predicted, actual),
@@ -32,7 +32,9 @@ def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]
 
 
 def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
-    """Rows for the most frequent class, naive Bayes and regression on TF-IDF; `valid` chooses their constants."""
+    """Return the rows of the most frequent class, naive Bayes and regression on TF-IDF. `valid` chooses their
+    constants.
+    """
     labels = sorted({label for _, label in train})
     number = {label: i for i, label in enumerate(labels)}
 
@@ -53,7 +55,7 @@ def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequen
 
 
 def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequence[str], most: int = 20) -> str:
-    """The first misclassified texts, a line each: actual > predicted, text."""
+    """List the first misclassified texts, one a line: actual > predicted, text."""
     wrong = [
         f"{a} > {p}\t{text.strip()}" for text, a, p in zip(texts, actual, predicted, strict=True) if a != p
     ]

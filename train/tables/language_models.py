@@ -77,7 +77,7 @@ COLUMNS = {
 
 
 def figures(writer: Writer, text: TokenizedText) -> dict[str, Any]:
-    """The results of `evaluate` on the validation and test texts."""
+    """Evaluate the model on the validation and test texts; see `evaluate`."""
     row: dict[str, Any] = {}
     for part in ("valid", "test"):
         values = evaluate(writer.model, getattr(text, part), text.characters[part], writer.length)
@@ -88,7 +88,8 @@ def figures(writer: Writer, text: TokenizedText) -> dict[str, Any]:
 def table_cells(
     name: str, task: LanguageModelling, baseline: LanguageModelPreset
 ) -> dict[str, LanguageModelling | Writer]:
-    """Name of the cell -> what to train in addition to the task's model, or a model that needs no training.
+    """Return what each cell trains in addition to the task's model, by the name of the cell; a cell may be a model that
+    needs no training.
 
     Args:
         name: one of `TABLES`; "sizes" has no cells, but that of the text before it was augmented.
@@ -123,17 +124,17 @@ def table_cells(
 
 
 def _part(preset: LanguageModelPreset) -> int:
-    """By what the report's cells are divided."""
+    """Return the number by which the sizes of the report's cells are divided."""
     return 1 if preset.d_model >= 128 else 4
 
 
 def _cell(first: float, second: int) -> str:
-    """What a cell of heads and head size is called, or one of rate and batch."""
+    """Return the name of a cell of heads and head size, or of learning rate and batch size."""
     return f"{numbered(first, 'head')} of {second}" if isinstance(first, int) else f"rate {first:g}, batch {second}"
 
 
 def beside_the_report(name: str, rows: Sequence[Row], task: LanguageModelling) -> list[Row]:
-    """The rows of a table with the report's figures: for the cells that are its own, or as rows of their own.
+    """Add the report's figures to the rows of a table: to the report's own cells, or as separate rows.
 
     Its character models are listed with their numbers of parameters; ours may be smaller.
     """
@@ -151,7 +152,7 @@ def beside_the_report(name: str, rows: Sequence[Row], task: LanguageModelling) -
 
 
 def with_budgets(rows: Sequence[Row], runs: Mapping[str, RunFolder]) -> list[Row]:
-    """The rows with the updates of their runs, and the processor seconds of these."""
+    """Return the rows with the number of updates and the processor seconds of their runs."""
     found = []
     for row in rows:
         steps, seconds = runs[row["cell"]].processor_seconds()
@@ -179,7 +180,9 @@ def draw_comparison(run: RunFolder, runs: Mapping[str, RunFolder]) -> None:
 
 
 def over_processor_time(run: RunFolder) -> Curve:
-    """Processor seconds, and the validation losses then; between two rows of `timings.jsonl` time runs evenly."""
+    """Return processor seconds, and the validation losses at these times. Times between two rows of `timings.jsonl` are
+    interpolated.
+    """
     (steps, losses), (known, seconds) = _curve(run, "valid_loss"), run.processor_seconds()
     return (list(np.interp(steps, [0, *known], [0.0, *seconds])), losses) if known else ([], [])
 

@@ -58,7 +58,7 @@ EXPONENT_COLUMNS = {
 
 
 class Products(Observer):
-    """Counts the multiply-adds of matrix products, with plain implementations: (m, k) by (k, n) takes m k n."""
+    """A counter of the multiply-adds of matrix products, with plain implementations: (m, k) by (k, n) takes m k n."""
 
     count = 0
 
@@ -70,7 +70,7 @@ class Products(Observer):
 
 
 def multiply_adds(module: Module, *inputs: Tensor) -> int:
-    """Of the module's forward pass."""
+    """Count the multiply-adds of the module's forward pass."""
     products = start_observing(Products())
     try:
         with plain(), no_grad():  # attention's products are calls of their own then
@@ -81,7 +81,7 @@ def multiply_adds(module: Module, *inputs: Tensor) -> int:
 
 
 def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
-    """What the forward pass keeps for the backward pass, its output included, counted by tracemalloc."""
+    """Count with tracemalloc the bytes that the forward pass keeps for the backward pass, its output included."""
     encoder(x)  # so that what is made once is there
     tracemalloc.start()
     try:
@@ -94,7 +94,7 @@ def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
 
 
 def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -> dict[str, Any]:
-    """What so many layers cost with one text, without dropout, as a row for `COST_COLUMNS`.
+    """Return the cost of this number of layers with one text, without dropout, as a row for `COST_COLUMNS`.
 
     `wide` is the width within the feed-forward network. Attention weights are what standard attention keeps for the
     backward pass and blocked attention, which never has them at once, does not.
@@ -122,7 +122,9 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
 
 
 def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, Any]:
-    """Cross-attention of `queries` tokens to `keys` others, projections included, as a row for `CROSS_COLUMNS`."""
+    """Return the cost of cross-attention from `queries` tokens to `keys` others, projections included, as a row for
+    `CROSS_COLUMNS`.
+    """
     rng = np.random.default_rng(0)
     x, y = (Tensor(rng.standard_normal((1, length, features), dtype=np.float32)) for length in (queries, keys))
     products = queries * keys * features
@@ -136,8 +138,9 @@ def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, 
 
 
 def cost_rows(features: int, heads: int, wide: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows for `COST_COLUMNS`, for layers of these sizes and with one size changed, and for
-    `EXPONENT_COLUMNS`: by which power of each size a cost grows, counted and by the formula, fitted to four sizes.
+    """Return the rows for `COST_COLUMNS`, for layers of these sizes and with one size changed, and those for
+    `EXPONENT_COLUMNS`: the power of each size with which a cost grows, counted and by the formula, fitted to four
+    sizes.
 
     The feed-forward network grows with the features.
     """

@@ -20,7 +20,7 @@ LONG_SHARE, LONG_MOST = 0.05, 400
 
 
 def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
-    """The data without its longest sentences, and up to 400 of these.
+    """Return the data without its longest sentences, and up to 400 of those sentences.
 
     A sentence is long if its source has more words than those of 95 % of the training pairs. Those in the list come
     from the test part first, then from what training gives up.
@@ -38,7 +38,7 @@ def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
 
 
 def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
-    """Cross-entropy of the targets in nats per token, <eos> included and padding not."""
+    """Compute the cross-entropy of the targets in nats per token, including <eos> and without padding."""
     limit, loss = translator.model.config.max_length, translation_loss(0.0, translator.tokenizer.pad_id)
     batches = translation_batches(
         pairs, translator.tokenizer, tokens_per_batch=max(2048, limit), max_length=limit, seed=0, shuffle=False
@@ -53,7 +53,9 @@ def figures(
     strategy: Strategy,
     translations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """BLEU and loss on the test set and on the longer sentences; `translations` are those of the test set, if known."""
+    """Compute BLEU and loss on the test set and on the longer sentences. `translations` are those of the test set, if
+    known.
+    """
     row: dict[str, Any] = {}
     for prefix, pairs, known in (("", test, translations), ("long_", long, None)):
         if pairs:

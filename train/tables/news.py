@@ -52,7 +52,7 @@ SAMPLE_COLUMNS = {"text": "text", "reference": "reference", "report": "the repor
 
 
 def epoch_rows(metrics: Sequence[dict[str, Any]], report: bool = True) -> list[dict[str, Any]]:
-    """A row for each validation of a run, with the mean training loss and accuracy since the one before.
+    """Return a row for each validation of a run, with the mean training loss and accuracy since the one before.
 
     Args:
         metrics: the run's rows. The training values are means over some updates each, and count here by how many of
@@ -94,19 +94,19 @@ def _with_epochs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def beside_the_report(rows: Sequence[dict[str, Any]], metric: Literal["accuracy", "bleu"]) -> list[dict[str, Any]]:
-    """The rows of the cells, with what the report has for this metric as "report_accuracy" or "report_bleu"."""
+    """Add to the rows of the cells the report's value of this metric, as "report_accuracy" or "report_bleu"."""
     which = ("accuracy", "bleu").index(metric)
     stated = {numbered(n, thing): found[which] for thing, cells in ABLATED.items() for n, found in cells.items()}
     return [{**row, f"report_{metric}": stated.get(row["cell"])} for row in rows]
 
 
 def sample_predictions(best: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Table 7's rows; `best` returns the most probable classes of a text."""
+    """Return the rows of Table 7. `best` returns the most probable classes of a text."""
     return [{"text": text, "report": label, "own": best(text)} for text, label in PREDICTIONS.items()]
 
 
 def sample_headlines(headlines: Sequence[str]) -> list[dict[str, Any]]:
-    """Table 8's rows, with our headlines for the texts of `HEADLINES`."""
+    """Return the rows of Table 8, with our headlines for the texts of `HEADLINES`."""
     return [
         {"text": text, "reference": reference, "report": written, "own": own}
         for (text, (written, reference)), own in zip(HEADLINES.items(), headlines, strict=True)

@@ -42,7 +42,9 @@ MEMORY_COLUMNS = {
 def batch_samples(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], seed: int
 ) -> list[ScoredTranslation]:
-    """The best and the worst translation of a random batch of 32, by sentence BLEU; of a single pair only the best."""
+    """Return the best and the worst translation of a random batch of 32, by sentence BLEU. A single pair has only a
+    best one.
+    """
     chosen = np.random.default_rng(seed).permutation(len(sources))[:BATCH_SIZE]
     source, reference, hypothesis = ([side[i] for i in chosen] for side in (sources, references, hypotheses))
     best, worst = best_and_worst(source, reference, hypothesis, k=1)
@@ -50,13 +52,13 @@ def batch_samples(
 
 
 def batch_rows(samples: Sequence[ScoredTranslation]) -> list[dict[str, Any]]:
-    """The rows of Table 1, from the result of `batch_samples`."""
+    """Return the rows of Table 1, from the result of `batch_samples`."""
     stated = zip(BATCH_SCORES.items(), samples, strict=False)
     return [{"which": which, **vars(sample), "report": score} for (which, score), sample in stated]
 
 
 def memory_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `step_memory`: fp32 first, the others with their saving in total memory."""
+    """Return the rows of `step_memory`: fp32 first, the others with their saving in total memory."""
     whole = [0.75 * row["kept"] + row["peak"] for row in rows]  # gradients are in both
     saved: list[dict[str, float]] = [{}, *({"saved": 1 - own / whole[0], "report": SAVED_MEMORY} for own in whole[1:])]
     return [{**row, **more} for row, more in zip(rows, saved, strict=True)]

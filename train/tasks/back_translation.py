@@ -17,7 +17,8 @@ from .translation import Pair, Translator
 
 
 def back_translate(translator: Translator, sentences: Sequence[str], *, beam: int = 1) -> list[Pair]:
-    """Pairs (translation of the sentence, the sentence itself); sentences with an empty translation are left out.
+    """Return pairs (translation of the sentence, the sentence itself). Sentences with an empty translation are left
+    out.
 
     Args:
         translator: from the language of `sentences` into the other one.
@@ -68,6 +69,6 @@ def round_trips(
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, blank lines between paragraphs, each on one line."""
+    """Split a text into its sentences, each on one line, with blank lines between paragraphs."""
     paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
     return [s for paragraph in paragraphs for s in re.split(r"(?<=[.!?])\s+", paragraph) if s.strip()]

@@ -78,7 +78,7 @@ def load(name: str | Path, task: Task | None = None) -> Any:
 
 
 def _of_run(path: Path) -> tuple[str, bool]:
-    """The task of a run's model, and whether it supports no other task."""
+    """Return the task of a run's model, and whether it supports no other task."""
     config = read_config(RunFolder.open(path).model_path)
     if "labels" in config:
         return "classify", True

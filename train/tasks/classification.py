@@ -75,7 +75,7 @@ class LabelledBatches:
         return -(-len(self.labels) // self.batch_size)
 
     def fingerprint(self) -> str:
-        """A checksum of the data in the batches."""
+        """Return a checksum of the data in the batches."""
         options = self.batch_size, self.seed, self.shuffle, self.curriculum, self.pad_to
         total = hashlib.sha256(repr(options).encode())
         for array in (self.sequences.offsets, self.sequences.tokens, self.labels):
@@ -83,7 +83,7 @@ class LabelledBatches:
         return total.hexdigest()
 
     def epoch(self, epoch: int = 0, start: int = 0, every: int = 1) -> Iterator[LabelledBatch]:
-        """Batches start, start + every, ... of the epoch; each text occurs once."""
+        """Yield batches start, start + every, ... of the epoch. Each text occurs once."""
         order = np.arange(len(self.labels))
         batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
         if self.shuffle:
@@ -108,7 +108,7 @@ class LabelledBatches:
 def classification_loss(
     weights: np.ndarray | None, label_smoothing: float = 0.0, teacher: Module | None = None
 ) -> Loss:
-    """The Trainer's loss: cross-entropy in nats per text, each weighted by its class, and the accuracy.
+    """Return the loss for the Trainer, cross-entropy in nats per text, each weighted by its class, and the accuracy.
 
     Smoothing and the `teacher` (see `taught`) count in training only.
     """
@@ -150,11 +150,11 @@ class Classifier(TrainedModel):
         return cls(found.model, found.tokenizer, found.labels)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text as the model reads them, see `text_ids`."""
+        """Return the ids of each text as the model reads them; see `text_ids`."""
         return text_ids(self.tokenizer, texts, self.model.config.max_length, self.model.config.bos)
 
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
-        """The probability of each class, (texts, classes)."""
+        """Return the probability of each class, (texts, classes)."""
         self.model.eval()
         ids = self.ids(texts)
         out = np.empty((len(texts), len(self.labels)), np.float32)
@@ -168,21 +168,22 @@ class Classifier(TrainedModel):
         return out
 
     def predict(self, texts: Sequence[str]) -> list[str]:
-        """The most probable class of each text."""
+        """Return the most probable class of each text."""
         return [self.labels[i] for i in self.probabilities(texts).argmax(axis=1)]
 
     def classify(self, texts: Sequence[str]) -> list[dict[str, float]]:
-        """Each text's classes in order of probability, with their probabilities."""
+        """Return the classes of each text in order of probability, with their probabilities."""
         shares = self.probabilities(texts)
         return [{self.labels[i]: float(row[i]) for i in row.argsort()[::-1]} for row in shares]
 
     def best(self, text: str, most: int = 3) -> str:
-        """One line with the most probable classes of a text and their probabilities."""
+        """Return one line with the most probable classes of a text and their probabilities."""
         shares = self.probabilities([text])[0]
         return ", ".join(f"{self.labels[i]} {shares[i]:.0%}" for i in shares.argsort()[::-1][:most])
 
     def attention_maps(self, text: str) -> tuple[dict[str, np.ndarray], list[str]]:
-        """All attention to a text: weights (heads, tokens, tokens) of each layer by its name, and the text's tokens.
+        """Return all attention weights of a text, (heads, tokens, tokens) by the name of the layer, and the text's
+        tokens.
 
         With `pooling` "first" the class is read off the first token.
         """
@@ -208,7 +209,7 @@ class MeanClassifier(Classifier):
 
 
 def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, bos: bool = True) -> list[list[int]]:
-    """The ids of each text, at most `max_length`: <bos>, the first tokens, and <eos> if the tokenizer adds it.
+    """Return the ids of each text, at most `max_length`: <bos>, the first tokens, and <eos> if the tokenizer adds it.
 
     Without `bos` a text begins with its first word; a text without words is <bos> alone.
     """

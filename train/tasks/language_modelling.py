@@ -81,12 +81,12 @@ class WindowBatches:
         return self.windows // self.batch_size
 
     def fingerprint(self) -> str:
-        """A checksum of the data in the batches."""
+        """Return a checksum of the data in the batches."""
         options = self.length, self.batch_size, self.seed, self.curriculum
         return hashlib.sha256(repr(options).encode() + np.ascontiguousarray(self.ids).tobytes()).hexdigest()
 
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Windows]:
-        """Batches start, start + every, ... of the epoch."""
+        """Yield batches start, start + every, ... of the epoch."""
         generator = np.random.default_rng([self.seed, epoch])
         offset = int(generator.integers(self.length))
         order = generator.permutation(self.windows) * self.length + offset
@@ -97,14 +97,14 @@ class WindowBatches:
             yield Windows(*(self.ids[first + np.arange(shift, shift + self.length)] for shift in (0, 1)))
 
     def _rarity(self, starts: np.ndarray) -> np.ndarray:
-        """The total rarity (negative log frequency in the text) of the tokens of each window."""
+        """Return the total rarity (negative log frequency in the text) of the tokens of each window."""
         surprise = -np.log(np.maximum(np.bincount(self.ids), 1) / len(self.ids))[self.ids]
         before = np.concatenate([[0.0], np.cumsum(surprise)])
         return before[starts + self.length] - before[starts]
 
 
 def all_windows(ids: np.ndarray, length: int, batch_size: int) -> Iterator[Windows]:
-    """Windows that tile the text from its start, so that each token except the first is predicted once."""
+    """Yield windows that tile the text from its start, so that each token except the first is predicted once."""
     full = (len(ids) - 1) // length
     tiles = ids[: full * length].reshape(full, length), ids[1 : full * length + 1].reshape(full, length)
     for start in range(0, full, batch_size):
@@ -125,7 +125,7 @@ class TokenizedText:
 
 
 def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
-    """A tokenizer trained on the training part: of kind "character", or "bpe" with at most `vocab_size` tokens."""
+    """Train a tokenizer on the training part: of kind "character", or "bpe" with at most `vocab_size` tokens."""
     texts = [clean_text(data.train)]
     return BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)
 
@@ -147,7 +147,7 @@ def tokenize(data: TextData, tokenizer: Tokenizer, *, say: Callable[[str], None]
 
 
 def language_model_loss(label_smoothing: float = 0.0, teacher: Module | None = None) -> Loss:
-    """The Trainer's loss: cross-entropy in nats per token, and the share of tokens predicted correctly.
+    """Return the loss for the Trainer, cross-entropy in nats per token, and the share of tokens predicted correctly.
 
     Smoothing and the `teacher` (see `taught`) count in training only.
     """
@@ -215,7 +215,7 @@ class Writer(TrainedModel):
         seed: int = 0,
         strategy: Strategy | None = None,
     ) -> str:
-        """`prompt` and `tokens` more tokens, sampled at this temperature (0: the most probable token).
+        """Return `prompt` and `tokens` more tokens, sampled at this temperature (0: the most probable token).
 
         `strategy` replaces `temperature` and `seed`; its `min_length` and `max_length` are ignored. Raises InputError
         for a prompt without a token that the model knows.
@@ -226,11 +226,11 @@ class Writer(TrainedModel):
         return prompt + "".join(self.stream(prompt, tokens, strategy))
 
     def generate(self, prompts: Sequence[str], tokens: int = 200, **options: Any) -> list[str]:
-        """Each prompt and `tokens` more tokens; options and errors as in `write`."""
+        """Return each prompt with `tokens` more tokens; options and errors as in `write`."""
         return [self.write(prompt, tokens, **options) for prompt in prompts]
 
     def stream(self, prompt: str, tokens: int, strategy: Strategy) -> Iterator[str]:
-        """The continuation of `prompt`, each piece as soon as it is drawn; arguments and errors as in `write`.
+        """Yield the continuation of `prompt`, each piece as soon as it is drawn; arguments and errors as in `write`.
 
         When the text has filled the context, the model continues from the last half of it.
         """
@@ -256,7 +256,7 @@ class Writer(TrainedModel):
             yield self.tokenizer.decode_more(pending)
 
     def best(self, prompt: str, tokens: int, strategy: Strategy) -> list[tuple[str, float]]:
-        """The `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
+        """Return the `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
 
         Raises InputError for a prompt without a token that the model knows, and if prompt and continuation don't fit
         into the context: a search can't continue from half of it.
@@ -273,7 +273,7 @@ class Writer(TrainedModel):
         return [(prompt + self.tokenizer.decode_more(one.ids[len(ids) :]), one.score) for one in found]
 
     def knows(self, prompt: str) -> bool:
-        """Whether the prompt has a token that the model was trained on."""
+        """Return whether the prompt has a token that the model was trained on."""
         return any(i != self.tokenizer.unk_id for i in self.tokenizer.encode(prompt))
 
     def _known_ids(self, prompt: str) -> list[int]:
@@ -291,7 +291,7 @@ class Writer(TrainedModel):
         return tuple(self.tokenizer.special_ids.values())
 
     def _rules(self, strategy: Strategy, context: list[int], tokens: int) -> Rules:
-        """The strategy's rules, for exactly this many tokens after the context."""
+        """Return the strategy's rules for exactly this many tokens after the context."""
         rules = dataclasses.replace(strategy.rules, prefix=[context], min_length=0, max_length=tokens)
         return dataclasses.replace(rules, forbidden=(*rules.forbidden, *self._special()))
 
@@ -350,5 +350,5 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
 
 
 def kind_of(config: Any) -> str:
-    """Which of MODELS a configuration describes."""
+    """Return which of MODELS a configuration describes."""
     return next(kind for kind, (_, described) in MODELS.items() if isinstance(config, described))

@@ -52,8 +52,8 @@ class TrainedModel(ABC):
 
     @classmethod
     def load(cls, folder: str | Path, tasks: Collection[str] | None = None, **options: Any) -> Self:
-        """The model that a run left in `folder`, one of `models.shipped` by name, or one that `models.pretrained` loads
-        by folder or name.
+        """Load the model that a run left in `folder`, one of `models.shipped` by name, or one that `models.pretrained`
+        loads by folder or name.
 
         A run must have been trained for one of `tasks`; None takes any. `options` go to `pretrained.load`. Raises
         InputError as `load_trained` and `pretrained.load`.
@@ -88,12 +88,12 @@ class TrainedModel(ABC):
         self.model.config = replace(self.model.config, dropout=probability)
 
     def begin(self, config: Any) -> Any:
-        """The model itself, for further training."""
+        """Return the model itself, for further training."""
         return self.model.train()
 
 
 def is_foreign(folder_or_name: str | Path) -> bool:
-    """Whether `models.pretrained` must load this: a folder with its config.json, or a name such as OWNER/MODEL.
+    """Return whether `models.pretrained` must load this: a folder with its config.json, or a name such as OWNER/MODEL.
 
     What looks like a path (absolute, under `runs` or a folder that is there) is none of the Hub's names.
     """
@@ -111,7 +111,7 @@ def is_foreign(folder_or_name: str | Path) -> bool:
 
 
 def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) -> dict[str, Any]:
-    """What a run saves in addition to its weights, for `load_trained`.
+    """Return what a run saves in addition to its weights, for `load_trained`.
 
     Args:
         task: what the model is trained for, such as "translation from de to en"; empty if that needs no check.
@@ -125,7 +125,7 @@ def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) ->
 def load_trained(
     folder: str | Path, what: str, kinds: Mapping[str, tuple[Any, Any]], tasks: Collection[str] | None = None
 ) -> Trained:
-    """The model that a run left in `folder`.
+    """Load the model that a run left in `folder`.
 
     Args:
         what: the kind of model in words, for messages.
@@ -158,7 +158,7 @@ def load_trained(
 
 
 def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> Tokenizer:
-    """The run's tokenizer. Raises InputError unless it is the one that its model was trained with."""
+    """Return the run's tokenizer. Raises InputError unless it is the one that its model was trained with."""
     tokenizer = load_tokenizer(run.tokenizer_path)
     tokens = getattr(sizes, "vocab_size", None) or sizes.source_vocab_size
     if tokenizer.vocab_size > tokens or config.get("tokenizer") != file_digest(run.tokenizer_path):

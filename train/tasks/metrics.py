@@ -42,7 +42,7 @@ class ScoredTranslation:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Corpus BLEU, cased, tokenised by sacrebleu's 13a.
+    """Compute corpus BLEU, cased, tokenised by sacrebleu's 13a.
 
     Raises:
         ValueError: the lists differ in length or are empty.
@@ -53,7 +53,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def bleu_of_several(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Corpus BLEU, as `bleu`, where each text has one or more references, not always equally many.
+    """Compute corpus BLEU where each text has one or more references, not always equally many; see `bleu`.
 
     Raises:
         ValueError: the lists differ in length or are empty, or a text has no reference.
@@ -69,7 +69,7 @@ def bleu_of_several(hypotheses: Sequence[str], references: Sequence[Sequence[str
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Corpus chrF2, cased.
+    """Compute corpus chrF2, cased.
 
     Raises:
         ValueError: the lists differ in length or are empty.
@@ -80,12 +80,15 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def sentence_bleu(hypothesis: str, reference: str) -> float:
-    """BLEU of one sentence, 0 to 100, smoothed (Chen and Cherry 2014, method 3) so that sentences can be ranked."""
+    """Compute the BLEU of one sentence, 0 to 100, smoothed (Chen and Cherry 2014, method 3) so that sentences can be
+    ranked.
+    """
     return float(BLEU(tokenize="13a", effective_order=True).sentence_score(hypothesis, [reference]).score)
 
 
 def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L") -> Score:
-    """Mean ROUGE F-measure over the texts, 0 to 100: words of lower case letters and digits, no stemming.
+    """Compute the mean ROUGE F-measure over the texts, 0 to 100, on words of lower-case letters and digits, without
+    stemming.
 
     Args:
         kind: "L" for the longest common subsequence, "1" or "2" for common words or pairs of words.
@@ -106,13 +109,13 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L")
 
 
 def accuracy(predicted: Sequence[Any], actual: Sequence[Any]) -> float:
-    """The share of equal pairs, 0 to 1. Raises ValueError for lists that differ in length or are empty."""
+    """Return the share of equal pairs, 0 to 1. Raises ValueError for lists that differ in length or are empty."""
     _check_lengths(predicted=predicted, actual=actual)
     return sum(p == a for p, a in zip(predicted, actual, strict=True)) / len(actual)
 
 
 def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Sequence[Any]) -> np.ndarray:
-    """(labels, labels) int64: how often the label of the row was predicted as that of the column.
+    """Count how often the label of the row was predicted as the label of the column: (labels, labels) int64.
 
     Raises:
         ValueError: the lists differ in length or are empty.
@@ -127,7 +130,8 @@ def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Se
 
 
 def macro_f1(matrix: np.ndarray) -> float:
-    """Mean F1 over the classes of a confusion matrix, 0 to 1; a class neither predicted nor actual is left out.
+    """Compute the mean F1 over the classes of a confusion matrix, 0 to 1. A class neither predicted nor actual is left
+    out.
 
     F1 of a class is 2 hits / (predictions + occurrences). Raises ValueError if the matrix is all zeros.
     """
@@ -140,7 +144,7 @@ def macro_f1(matrix: np.ndarray) -> float:
 def best_and_worst(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], k: int = 5
 ) -> tuple[list[ScoredTranslation], list[ScoredTranslation]]:
-    """The k best translations, best first, and the k worst, worst first, by sentence BLEU.
+    """Return the k best translations, best first, and the k worst, worst first, by sentence BLEU.
 
     Among equal scores the longer reference comes first: ten words right say more than two. No sample is in both
     lists; with fewer than 2k sentences the lists are shorter.
@@ -167,7 +171,8 @@ def samples_table(
     headers: tuple[str, str, str] = ("source", "reference", "translation"),
     width: int | None = None,
 ) -> str:
-    """A table in plain text, one block of lines a sample, long texts wrapped inside their columns.
+    """Format samples as a table in plain text, one block of lines a sample. Long texts are wrapped inside their
+    columns.
 
     Args:
         samples: what to show, in this order.
@@ -179,7 +184,7 @@ def samples_table(
 
 
 def wrapped_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
-    """A table in plain text for a terminal: long texts are wrapped inside their columns, which are of equal width.
+    """Format a table in plain text for a terminal. Long texts are wrapped inside their columns, which are equally wide.
 
     Args:
         headers: titles of the columns; a column of which nothing is longer than its title keeps the title's width.

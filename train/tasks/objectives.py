@@ -15,7 +15,8 @@ from ...nn import Module
 def class_weights(
     labels: Sequence[int] | np.ndarray, classes: int, power: float = 1.0, most: float = np.inf
 ) -> np.ndarray:
-    """Weights (classes,) float32 that make rare classes count as much as frequent ones: (n / (classes n_c))^power.
+    """Return weights (classes,) float32 that make rare classes count as much as frequent ones: (n / (classes
+    n_c))^power.
 
     For the `weight` of `ops.cross_entropy`. With power 1 every class has the same total weight, with 0 all weights are
     one. No weight is above `most`: else a class of two texts out of ten thousands would decide where the model goes. A
@@ -34,7 +35,8 @@ def class_weights(
 
 
 def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, temperature: float = 2.0) -> Tensor:
-    """T^2 KL(teacher_T || student_T): how far the student's distribution is from the teacher's, in nats per token.
+    """Compute T^2 KL(teacher_T || student_T), in nats per token: how far the student's distribution is from the
+    teacher's.
 
     Both are softened by the temperature T; the factor keeps the gradient's size independent of it. Source: Hinton et
     al. 2015, arXiv 1503.02531, section 2; per target token as in Kim and Rush 2016, arXiv 1606.07947, section 3.1.
@@ -61,7 +63,7 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
 
 
 def taught(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
-    """The mean of `loss` and of `distillation_loss` of the logits against those of `teacher(*inputs)`.
+    """Return the mean of `loss` and the `distillation_loss` between the logits and those of `teacher(*inputs)`.
 
     `counted` is as there; None counts everything.
     """

@@ -20,7 +20,7 @@ AnyModel = TypeVar("AnyModel", bound=Module)
 
 
 def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:
-    """The model on its device. Raises InputError if the configuration doesn't fit together."""
+    """Make the model on its device. Raises InputError if the configuration doesn't fit together."""
     try:
         model = build(config).to(local_device(device))
     except ValueError as error:
@@ -34,7 +34,7 @@ def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, de
 
 
 def make_optimizer(preset: Preset, model: Module) -> Optimizer:
-    """The optimiser that the preset names."""
+    """Make the optimiser that the preset names."""
     options: dict[str, Any] = {} if preset.weight_decay is None else {"weight_decay": preset.weight_decay}
     if preset.optimizer == "sgd":
         return SGD(model.parameters(), momentum=0.9, **options)
@@ -43,7 +43,7 @@ def make_optimizer(preset: Preset, model: Module) -> Optimizer:
 
 
 def make_schedule(preset: Preset, steps: int) -> Schedule:
-    """The schedule over `steps` updates. Raises InputError if it lacks its learning rate."""
+    """Make the schedule over `steps` updates. Raises InputError if it lacks its learning rate."""
     if preset.schedule == "noam":
         return noam(preset.d_model, max(preset.warmup, 1), preset.lr_factor)
     if preset.lr is None:
@@ -57,12 +57,14 @@ def make_schedule(preset: Preset, steps: int) -> Schedule:
 
 
 def update_options(preset: Preset) -> UpdateOptions:
-    """The options of an update."""
+    """Return the options of an update."""
     return UpdateOptions(**{field.name: getattr(preset, field.name) for field in dataclasses.fields(UpdateOptions)})
 
 
 def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: int) -> Validation:
-    """Validation on these batches by the preset's metric; `epoch` is the number of training batches in an epoch."""
+    """Make the validation on these batches by the preset's metric. `epoch` is the number of training batches in an
+    epoch.
+    """
     return Validation(
         batches,
         every=min(preset.validate_every or epoch, steps),
@@ -74,7 +76,7 @@ def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: i
 
 
 def make_record(preset: Preset, dropout: float, unit: str) -> Record:
-    """What to log. The picture explains why training and validation loss differ."""
+    """Make the description of what to log. The picture explains why training and validation loss differ."""
     smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
     return Record(
         every=preset.log_every,

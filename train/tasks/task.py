@@ -60,42 +60,42 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
 
     @abstractmethod
     def limited_to(self, init: AnyTrained) -> Self:
-        """The task with texts limited to the maximum length of the initial model."""
+        """Return the task with texts limited to the maximum length of the initial model."""
 
     @abstractmethod
     def make_tokenizer(self) -> Tokenizer:
-        """A tokenizer, trained on the training data."""
+        """Train a tokenizer on the training data."""
 
     @abstractmethod
     def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
-        """The data as batches, in an order determined by `seed`."""
+        """Return the data as batches, in an order determined by `seed`."""
 
     @abstractmethod
     def config(self, tokenizer: Tokenizer) -> Any:
-        """The configuration of the model."""
+        """Return the configuration of the model."""
 
     @abstractmethod
     def build(self, config: Any) -> Module:
-        """The model, its weights drawn from the default generator."""
+        """Make the model. Its weights are drawn from the default generator."""
 
     @abstractmethod
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
-        """The Trainer's loss."""
+        """Return the loss for the Trainer."""
 
     @abstractmethod
     def finish(self, model: Any, tokenizer: Tokenizer, init: AnyTrained | None) -> AnyTrained:
-        """The object that uses the trained model."""
+        """Return the object that uses the trained model."""
 
     @abstractmethod
     def step_words(self, batches: int) -> str:
-        """A description of the amount of data in a step of this many batches."""
+        """Return a description of the amount of data in a step of this many batches."""
 
     def saved(self, config: Any) -> dict[str, Any]:
-        """What loading needs in addition to the model's configuration."""
+        """Return what loading needs in addition to the model's configuration."""
         return {}
 
     def with_preset(self, **changes: Any) -> Self:
-        """The same task with changes to its preset."""
+        """Return the same task with changes to its preset."""
         return replace(self, preset=replace(self.preset, **changes))
 
 
@@ -173,7 +173,7 @@ def train_model(
 def choose_tokenizer(
     run: RunFolder, resume: bool, known: TrainedModel | None, make: Callable[[], Tokenizer]
 ) -> Tokenizer:
-    """The tokenizer of a resumed run or of an initial model, or else a new one; saved in the run's folder.
+    """Return the tokenizer of a resumed run or of an initial model, or else a new one. It is saved in the run's folder.
 
     Of several processes the first alone may call it (`ProcessGroup.from_first`).
     """
@@ -203,7 +203,7 @@ def go_on(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[
 def _summary(
     task: Task[Any, Any], model: Module, tokenizer: Tokenizer, batches: TaskBatches, steps: int, group: ProcessGroup
 ) -> str:
-    """One line on the model and its training data."""
+    """Return one line on the model and its training data."""
     together = task.preset.accumulate * group.size
     at_most = "" if task.preset.patience is None else "at most "
     return (

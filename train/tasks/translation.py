@@ -26,7 +26,8 @@ Pair = tuple[str, str]
 
 
 def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0) -> Loss:
-    """The Trainer's loss: cross-entropy in nats per target token, without padding; smoothed only in training.
+    """Return the loss for the Trainer: cross-entropy in nats per target token, without padding, smoothed only in
+    training.
 
     In validation the accuracy is measured as well, the share of tokens that are the most probable. With a `teacher`,
     training minimises the mean of this loss and of `distillation_loss` against the teacher; without one, `coverage`
@@ -57,7 +58,7 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
 def translation_batches(
     pairs: Sequence[Pair], tokenizer: Tokenizer, *, tokens_per_batch: int, max_length: int, **options: Any
 ) -> TokenBatches:
-    """The pairs as batches; `options` are those of `TokenBatches`, including seed and order."""
+    """Make batches of the pairs. `options` are those of `TokenBatches`, including seed and order."""
     return TokenBatches(
         tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
         tokenizer.encode_targets([target for _, target in pairs]),
@@ -85,7 +86,7 @@ class Translation(Task[TranslationPreset, Translator]):
         return self.with_preset(max_length=min(self.preset.max_length, known.max_length), title_case=known.title_case)
 
     def _pairs(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
-        """The pairs in the form that the model reads."""
+        """Return the pairs in the form that the model reads."""
         return [(title_case(source), target) for source, target in pairs] if self.preset.title_case else pairs
 
     def make_tokenizer(self) -> Tokenizer:

@@ -34,7 +34,7 @@ class Translator(TrainedModel):
     searches = True
 
     def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, own: Strategy | None = None):
-        """`own` is how the model's folder says to generate, where it does."""
+        """Store the parts. `own` says how to generate, if the model's folder does."""
         self.model, self.tokenizer, self.own = model, tokenizer, own or Strategy()
 
     @classmethod
@@ -46,7 +46,9 @@ class Translator(TrainedModel):
         return cls(found.model, found.tokenizer, found.strategy)
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
-        """Sentences as the encoder's input: token ids and <eos>. Raises InputError for empty and too long ones."""
+        """Return the encoder's input for sentences: token ids and <eos>. Raises InputError for empty and for too long
+        ones.
+        """
         for number, sentence in enumerate(sentences, 1):
             if not sentence.strip():
                 raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
@@ -65,7 +67,8 @@ class Translator(TrainedModel):
         progress: bool = False,
         scores: bool = True,
     ) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses of the strategy for each sentence, best first; by default a beam search of width 5.
+        """Return the `n_best` hypotheses of the strategy for each sentence, best first. The default is a beam search of
+        width 5.
 
         `too_long` and `progress` as in `translate`, and the same errors; `scores` as in `Strategy.generate`.
         """
@@ -103,7 +106,7 @@ class Translator(TrainedModel):
 
     @staticmethod
     def mean_log_probability(found: Hypothesis, alpha: float = 1.0) -> float:
-        """The mean log-probability of a token (nats), <eos> included, in the result of a beam search."""
+        """Return the mean log-probability of a token (nats), <eos> included, in the result of a beam search."""
         tokens = len(found.ids) + 1
         return found.score * length_penalty(tokens, alpha) / tokens
 
@@ -117,7 +120,7 @@ class Translator(TrainedModel):
         too_long: TooLong = "error",
         progress: bool = False,
     ) -> list[str]:
-        """The best translation of each sentence.
+        """Return the best translation of each sentence.
 
         Args:
             beam: hypotheses kept at each step; 1 is greedy search.
@@ -134,7 +137,7 @@ class Translator(TrainedModel):
         return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
 
     def attention(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
-        """Cross-attention of a translation: weights, source tokens, target tokens.
+        """Return the cross-attention of a translation: weights, source tokens, target tokens.
 
         The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
         is where the model looked when it wrote token t. `target` are the translation's ids, those of the best one if
@@ -147,7 +150,7 @@ class Translator(TrainedModel):
     def attention_maps(
         self, sentence: str, target: Sequence[int] | None = None
     ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
-        """All attention weights of a translation: by layer name, (heads, query tokens, key tokens).
+        """Return all attention weights of a translation by the name of the layer: (heads, query tokens, key tokens).
 
         Queries and keys of the encoder are source tokens; those of the decoder's self-attention are the tokens that it
         has read, <bos> first, of which query t wrote target token t.
@@ -159,7 +162,7 @@ class Translator(TrainedModel):
         return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
 
     def copied(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
-        """For a copying model, the copy probabilities, source tokens and target tokens.
+        """Return the copy probabilities, source tokens and target tokens of a copying model.
 
         Of the probabilities (target tokens, source tokens), row t says how probably token t was copied, and from where.
         """
@@ -168,7 +171,7 @@ class Translator(TrainedModel):
         return shares, *(self.tokenizer.token_strings(ids[0].tolist()) for ids in (source, written))
 
     def _with_translation(self, sentence: str, target: Sequence[int] | None) -> tuple[np.ndarray, ...]:
-        """A batch of one sentence and its translation (None: the best one): source, decoder inputs, outputs."""
+        """Return a batch of one sentence and its translation (None: the best one): source, decoder inputs, outputs."""
         source = self.source_ids([sentence], too_long="truncate")
         if target is None:
             target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
@@ -183,7 +186,7 @@ class Summarizer(Translator):
     what = "summarizer"
 
     def summarize(self, articles: Sequence[str], **options: Any) -> list[str]:
-        """The headline of each article; options and errors of `translate`."""
+        """Return the headline of each article; options and errors as in `translate`."""
         return self.translate(articles, **options)
 
 
@@ -193,5 +196,5 @@ class Paraphraser(Translator):
     what = "paraphraser"
 
     def paraphrase(self, sentences: Sequence[str], **options: Any) -> list[str]:
-        """A paraphrase of each sentence; options and errors of `translate`."""
+        """Return a paraphrase of each sentence; options and errors as in `translate`."""
         return self.translate(sentences, **options)

@@ -14,7 +14,7 @@ _FRAMES = [row[0] for row in _TABLES["frames"]]
 
 
 def scenes(seed: int = 0) -> Iterator[list[str]]:
-    """Endless random scenes of five different captions each; the same seed gives the same ones."""
+    """Yield endless random scenes of five different captions each; the same seed gives the same ones."""
     rng = random.Random(seed)
     while True:
         several = rng.random() < 0.3

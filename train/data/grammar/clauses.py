@@ -41,7 +41,7 @@ class Clause:
 
 
 def main(clause: Clause, first: Time | Text | Complement | None = None, omit: object = None) -> Text:
-    """A main clause: the finite verb is second, after the subject or after `first`, another part of the clause.
+    """Return a main clause: the finite verb is second, after the subject or after `first`, another part of the clause.
 
     A time that comes first in German does so in English. With `omit=SUBJECT` the verb opens: the second half of "Er
     steht auf und macht die Tür zu".
@@ -52,23 +52,25 @@ def main(clause: Clause, first: Time | Text | Complement | None = None, omit: ob
 
 
 def after(start: Text, clause: Clause) -> Text:
-    """A main clause after a subordinate one, which takes the first place: "wenn es regnet, schläft der Bär"."""
+    """Return a main clause after a subordinate one, which takes the first place: "wenn es regnet, schläft der Bär"."""
     return Text(_german_main(clause, start.german + ","), f"{start.english}, {_english(clause)}")
 
 
 def shared(clause: Clause) -> Text:
-    """A second bracket that shares subject and auxiliary: "Er ist aufgestanden und in den Garten gegangen"."""
+    """Return a second bracket that shares subject and auxiliary: "Er ist aufgestanden und in den Garten gegangen"."""
     return Text(join([*middle_field(clause), bracket(clause).closing]), _english(clause, omit=SUBJECT))
 
 
 def question(clause: Clause, word: Text | Complement | None = None, omit: object = None) -> Text:
-    """A question: verb first, or after the question word; the part that the word asks for is omitted."""
+    """Return a question: verb first, or after the question word; the part that the word asks for is omitted."""
     german = _german_main(clause, word.german if word else "", omit, question=True)
     return Text(german, _english(clause, word.english if word else "", omit, question=True), "?")
 
 
 def final(clause: Clause, first: Text, omit: object = None) -> Text:
-    """A subordinate clause: the verb is last, after a conjunction or a relative pronoun: "weil er die Tür aufmacht"."""
+    """Return a subordinate clause: the verb is last, after a conjunction or a relative pronoun: "weil er die Tür
+    aufmacht".
+    """
     subject = "" if omit is SUBJECT else clause.subject.german(NOMINATIVE)
     german = join([first.german, subject, *middle_field(clause, omit), bracket(clause).joined])
     return Text(german, join([first.english, _english(clause, omit=omit)]))
@@ -105,7 +107,7 @@ class Bracket(NamedTuple):
 
 
 def bracket(clause: Clause) -> Bracket:
-    """The two halves of the German verb."""
+    """Return the two halves of the German verb."""
     verb, person, (tense, _) = clause.verb, clause.subject.person, clause.tense.value
     closing = verb.name
     if clause.modal:
@@ -124,7 +126,9 @@ def bracket(clause: Clause) -> Bracket:
 
 
 def middle_field(clause: Clause, omit: object = None) -> list[str]:
-    """What comes between the two halves of the verb, without the subject. `omit` is the part that is elsewhere."""
+    """Return the words between the two halves of the verb, without the subject. `omit` is the part that stands
+    elsewhere.
+    """
     objects: dict[str, list[str]] = {"pronoun": [], "definite": [], "indefinite": [], "bound": []}
     for item in clause.objects:
         if item is not omit:
@@ -148,7 +152,7 @@ def middle_field(clause: Clause, omit: object = None) -> list[str]:
 
 
 def _german_main(clause: Clause, first: str = "", omit: object = None, question: bool = False) -> str:
-    """Subject and verb; or, after `first` and in questions, verb and subject."""
+    """Join subject and verb, or verb and subject after `first` and in questions."""
     verb = bracket(clause)
     start = ["" if omit is SUBJECT else clause.subject.german(NOMINATIVE), verb.finite]
     if first or question:
@@ -160,7 +164,8 @@ def _german_main(clause: Clause, first: str = "", omit: object = None, question:
 
 
 def verb_group(clause: Clause, question: bool = False) -> tuple[str, str]:
-    """The English auxiliary, if there is one, and the rest: ("is", "eating"), ("", "ate"), ("doesn't", "want to eat").
+    """Return the English auxiliary, if there is one, and the rest: ("is", "eating"), ("", "ate"), ("doesn't", "want to
+    eat").
 
     Questions and negated clauses need an auxiliary: a simple tense takes do, but for be and can.
     """
@@ -194,7 +199,7 @@ def _simple(forms: list[str], person: int, past: bool, with_do: bool) -> tuple[s
 
 
 def _english(clause: Clause, first: str = "", omit: object = None, question: bool = False) -> str:
-    """Subject, verb, object, manner, place, time; in questions the auxiliary precedes the subject.
+    """Join subject, verb, object, manner, place and time. In questions the auxiliary precedes the subject.
 
     Without an object that is omitted: the boy whom the witch helped; without the subject: the witch who helped the boy.
     """
@@ -206,7 +211,7 @@ def _english(clause: Clause, first: str = "", omit: object = None, question: boo
 
 
 def _predicate(clause: Clause, main: str, omit: object = None) -> list[str]:
-    """The main verb and all that follows it."""
+    """Return the main verb and all that follows it."""
     verb, time = clause.verb, clause.time
     objects = [item.english for item in clause.objects if item is not omit]
     if clause.turned:

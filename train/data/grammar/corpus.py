@@ -51,7 +51,7 @@ class Corpus:
 
 
 def possible_combinations() -> list[list[Combination]]:
-    """All combinations that the lexicon admits, grouped by verb slot and by adjective, in a fixed order."""
+    """Return all combinations that the lexicon admits, grouped by verb slot and by adjective, in a fixed order."""
     groups: dict[tuple[str, str], dict[Combination, None]] = {}
     for verb in [*ACTIONS, *STATES, *TURNED]:
         filled = [("subject", verb.subjects)]
@@ -66,7 +66,9 @@ def possible_combinations() -> list[list[Combination]]:
 
 
 def choose_held_out(rng: random.Random) -> frozenset[Combination]:
-    """One combination in every started 24 of each group; small groups stay whole, so that each word keeps company."""
+    """Choose one combination for every 24 of each group, rounded up. Small groups stay whole, so that each word occurs
+    with others.
+    """
     held_out: set[Combination] = set()
     for group in possible_combinations():
         if len(group) >= _GROUP // 3:
@@ -75,7 +77,7 @@ def choose_held_out(rng: random.Random) -> frozenset[Combination]:
 
 
 def generate(seed: int = 0) -> Iterator[Sentence]:
-    """Endless random sentences with their combinations; the same seed gives the same sentences."""
+    """Yield endless random sentences with their combinations; the same seed gives the same sentences."""
     maker = Patterns(random.Random(seed))
     while True:
         maker.start()
@@ -85,13 +87,15 @@ def generate(seed: int = 0) -> Iterator[Sentence]:
 
 
 def _punctuate(text: str, end: str) -> str:
-    """Capital letter, full stop; a comma that closes a relative clause gives way to the mark after it."""
+    """Add the capital letter and the full stop. A comma that closes a relative clause gives way to the mark
+    after it.
+    """
     text = (text + end).replace(",.", ".").replace(",,", ",").replace(" 'm", "'m")
     return text[0].upper() + text[1:]
 
 
 def words(text: str) -> list[str]:
-    """The word forms of a sentence as written, without punctuation."""
+    """Return the word forms of a sentence as written, without punctuation."""
     return re.findall(r"[\w']+", text)
 
 

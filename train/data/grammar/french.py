@@ -97,19 +97,19 @@ _LINKS = (("and", "et"), ("but", "mais"), ("because", "parce que"))
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether a word elides what comes before it; every h of this lexicon is mute."""
+    """Return whether a word elides what comes before it; every h of this lexicon is mute."""
     return word[0].lower() in "aeiouyéèêâîôh"
 
 
 def elide(word: str, following: str) -> str:
-    """`word` and `following`, with je, ne, de and que cut short before a vowel."""
+    """Join `word` and `following`; je, ne, de and que are cut short before a vowel."""
     if starts_with_vowel(following) and word in ("je", "ne", "de", "que", "parce que"):
         return word[:-1] + "'" + following
     return f"{word} {following}"
 
 
 def contract(preposition: str, phrase: str) -> str:
-    """à and de before le and les become au, aux, du and des; l' and la stay."""
+    """Contract à and de before le and les to au, aux, du and des; l' and la stay."""
     for article, forms in (("le ", {"à": "au ", "de": "du "}), ("les ", {"à": "aux ", "de": "des "})):
         if phrase.startswith(article):
             return forms[preposition] + phrase.removeprefix(article)
@@ -117,14 +117,14 @@ def contract(preposition: str, phrase: str) -> str:
 
 
 def agree(adjective: FrenchAdjective, feminine: bool, plural: bool) -> str:
-    """The form of the adjective."""
+    """Return the form of the adjective that agrees with the noun."""
     return adjective.french[feminine + 2 * plural]
 
 
 def noun_phrase(
     noun: FrenchNoun, determiner: str, plural: bool = False, adjective: FrenchAdjective | None = None
 ) -> NounPhrase:
-    """Determiner, adjective and noun, in the order and the forms of each language."""
+    """Join determiner, adjective and noun, in the order and the forms of each language."""
     english, french = noun.english[plural], noun.french[plural]
     plural_before, *articles = _DETERMINERS[determiner]
     before = plural_before if plural else determiner
@@ -144,12 +144,12 @@ def noun_phrase(
 
 
 def negate(finite: str) -> str:
-    """ne ... pas around the verb that is conjugated."""
+    """Put ne ... pas around the verb that is conjugated."""
     return elide("ne", finite) + " pas"
 
 
 def verb_phrase(verb: FrenchVerb, tense: str, subject: NounPhrase, negated: bool) -> Pair:
-    """The verb of a clause in both languages, without its subject."""
+    """Return the verb of a clause in both languages, without its subject."""
     third, rest = subject.person == 3 and not subject.plural, ""
     if tense == "future":
         english = f"will {'not ' * negated}{verb.english}"
@@ -167,18 +167,18 @@ def verb_phrase(verb: FrenchVerb, tense: str, subject: NounPhrase, negated: bool
 
 
 def with_subject(subject: NounPhrase, verb: str) -> str:
-    """French subject and verb: j' before a vowel."""
+    """Join a French subject and verb; je becomes j' before a vowel."""
     return elide(subject.french, verb) if subject.french == "je" else f"{subject.french} {verb}"
 
 
 class FrenchStories:
-    """Draws clauses and sentences."""
+    """A generator of random clauses and sentences."""
 
     def __init__(self, rng: random.Random):
         self.choice, self.random = rng.choice, rng.random
 
     def person(self) -> NounPhrase:
-        """A subject: mostly a noun phrase, sometimes a pronoun."""
+        """Return a subject: mostly a noun phrase, sometimes a pronoun."""
         if self.random() < 0.25:
             return self.choice(_PRONOUNS)
         noun = self.choice(PEOPLE + ANIMALS)
@@ -186,7 +186,7 @@ class FrenchStories:
         return noun_phrase(noun, self.choice(("the", "the", "a", "this", "my", "our")), self.random() < 0.3, mood)
 
     def thing(self) -> NounPhrase:
-        """An object, sometimes with its owner: the teacher's book, le livre du professeur."""
+        """Return an object, sometimes with its owner: the teacher's book, le livre du professeur."""
         if self.random() < 0.15:
             owner, thing = noun_phrase(self.choice(PEOPLE), "the"), self.choice(THINGS)
             french = f"{noun_phrase(thing, 'the').french} {contract('de', owner.french)}"
@@ -198,7 +198,7 @@ class FrenchStories:
         return noun_phrase(self.choice(THINGS), determiner, self.random() < 0.3, adjective)
 
     def place(self) -> Pair:
-        """Where something happens."""
+        """Return a phrase that says where something happens."""
         english, french, *_ = noun_phrase(self.choice(PLACES), "the")
         places = [("near", f"près {contract('de', french)}"), ("behind", f"derrière {french}")]
         places += [("in front of", f"devant {french}"), ("at", contract("à", french))]
@@ -206,7 +206,7 @@ class FrenchStories:
         return f"{preposition} {english}", there
 
     def clause(self, tense: str) -> Pair:
-        """Subject and predicate."""
+        """Return the subject and the predicate of a clause."""
         kind, negated = self.random(), self.random() < 0.2
         subject = self.person()
         if kind < 0.2:
@@ -232,7 +232,9 @@ class FrenchStories:
         return f"{subject.english} {english}", with_subject(subject, french)
 
     def predicate(self, subject: NounPhrase, mood: FrenchAdjective, tense: str, negated: bool) -> Pair:
-        """Somebody is, was (imparfait) or will be somehow; sometimes with a relative clause."""
+        """Return a clause in which somebody is, was (imparfait) or will be somehow, sometimes with a relative
+        clause.
+        """
         english, french, *_ = subject
         if subject not in _PRONOUNS and self.random() < 0.5:
             verb = verb_phrase(self.choice(TRANSITIVE), "past" if tense == "past" else "present", subject, False)
@@ -246,7 +248,7 @@ class FrenchStories:
         return f"{english} {be} {mood.english}", f"{french} {finite} {form}"
 
     def sentence(self) -> Pair:
-        """A sentence of one clause, or of up to four."""
+        """Return a sentence of one clause, or of up to four."""
         tense = self.choice(_TENSES)
         english, french = self.clause(tense)
         if self.random() < 0.35:
@@ -265,7 +267,7 @@ class FrenchStories:
 
 
 def french_pairs(seed: int = 0) -> Iterator[Pair]:
-    """Endless random (English, French) pairs; the same seed gives the same ones."""
+    """Yield endless random (English, French) pairs; the same seed gives the same ones."""
     stories = FrenchStories(random.Random(seed))
     while True:
         yield stories.sentence()

@@ -52,7 +52,7 @@ _STRAY, _COMMON = 8, 4
 
 
 def articles(seed: int = 0) -> Iterator[Article]:
-    """Endless random articles; the same seed gives the same ones."""
+    """Yield endless random articles; the same seed gives the same ones."""
     rng = random.Random(seed)
     names = list(DESKS)
     shares = [desk.share for desk in DESKS.values()]
@@ -76,6 +76,6 @@ def articles(seed: int = 0) -> Iterator[Article]:
 
 
 def _title(text: str) -> str:
-    """Capital letters as headlines have them."""
+    """Capitalise a text as in headlines."""
     small = {"in", "of", "for", "with"}
     return " ".join(word if word in small else word[0].upper() + word[1:] for word in text.split())

@@ -236,7 +236,7 @@ class Patterns(Storyteller):
         return main(way).followed_by(purpose(self.clause(aim, subject, bare=True)))
 
     def relative(self, head: NounPhrase, main_verb: Verb, tense: Tense) -> Text:
-        """A relative clause about `head`, in which it acts or has had something done to it."""
+        """Return a relative clause about `head`, in which it acts or has had something done to it."""
         acting = [verb for verb in _ACTIONS_OF[head.noun] if verb is not main_verb]
         suffering = [verb for verb in _DONE_TO[head.noun] if verb is not main_verb]
         done_to = not acting or (bool(suffering) and self.chance(0.5))

@@ -33,7 +33,7 @@ class Text(NamedTuple):
     end: str = "."
 
     def followed_by(self, other: Text, german: str = ", ", english: str = " ") -> Text:
-        """Both, with what comes between them in either language."""
+        """Join both languages of two parts, with the words that come between the parts in each language."""
         return Text(self.german + german + other.german, self.english + english + other.english, self.end)
 
 
@@ -46,7 +46,7 @@ _AFTER = {"der": "weak", "dieser": "weak", "ein": "mixed", "strong": "strong", "
 
 @cache
 def determiner_form(determiner: Determiner, gender: str, case: int) -> str:
-    """The determiner of "ein" for "m" and ACCUSATIVE is "einen"."""
+    """Return the form of a determiner: "ein" for "m" and ACCUSATIVE gives "einen"."""
     if determiner.declension == "bare":
         return determiner.german
     table = {"der": "article", "ein": "ein"}.get(determiner.declension, "dieser")
@@ -56,7 +56,7 @@ def determiner_form(determiner: Determiner, gender: str, case: int) -> str:
 
 @cache
 def noun_form(noun: Noun, plural: bool, case: int) -> str:
-    """The noun in a number and case: den Hunden, des Kindes, dem Piraten."""
+    """Return the noun in a number and case: den Hunden, des Kindes, dem Piraten."""
     if plural:
         return noun.plural + ("n" if case == DATIVE and noun.plural[-1] not in "ns" else "")
     weak = noun.gender == "m" and noun.genitive.endswith("n") and case != NOMINATIVE
@@ -85,7 +85,7 @@ class NounPhrase:
         return "p" if self.plural else self.noun.gender
 
     def german(self, case: int) -> str:
-        """The phrase in a case: "den roten Hut des Piraten"."""
+        """Return the phrase in a case: "den roten Hut des Piraten"."""
         words = [determiner_form(self.determiner, self.gender, case)]
         if self.adjective:
             endings = _ENDINGS[_AFTER[self.determiner.declension]]
@@ -97,7 +97,7 @@ class NounPhrase:
         return f"{text}, {self.relative.german}," if self.relative else text
 
     def english(self) -> str:
-        """The phrase: "the pirate's red hat"."""
+        """Return the phrase: "the pirate's red hat"."""
         text = self.noun.english_plural if self.plural else self.noun.english
         if self.adjective:
             text = f"{self.adjective.english} {text}"
@@ -112,7 +112,7 @@ class NounPhrase:
     english_subject = english_object = property(english)
 
     def pronoun(self) -> Pronoun:
-        """The pronoun that takes the phrase up again: er and he, but for das Mädchen es and she."""
+        """Return the pronoun that takes the phrase up again: er and he, but for das Mädchen es and she."""
         return PRONOUNS[5] if self.plural else PRONOUN_FOR[self.noun.gender, self.noun.pronoun]
 
     def relative_pronoun(self, case: int) -> str:
@@ -158,7 +158,7 @@ class Complement(NamedTuple):
 
     @property
     def german(self) -> str:
-        """The object in its case."""
+        """Return the object in its case."""
         return join([self.preposition, self.phrase.german(self.case)])
 
     @property
@@ -179,5 +179,5 @@ class Complement(NamedTuple):
 
 
 def join(words: Iterable[str]) -> str:
-    """The words with blanks between them; empty ones are left out."""
+    """Return the words with blanks between them; empty ones are left out."""
     return " ".join(word for word in words if word)

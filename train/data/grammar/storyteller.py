@@ -33,12 +33,12 @@ _ASKED = [Tense.PAST] * 3 + [Tense.FUTURE, Tense.NOW]
 
 
 def is_person(phrase: Phrase) -> bool:
-    """Whether "his" and "her" can refer to the phrase."""
+    """Return whether "his" and "her" can refer to the phrase."""
     return isinstance(phrase, Pronoun) or "person" in phrase.noun.classes
 
 
 def reversible(clause: Clause) -> bool:
-    """Whether no ending tells subject from object, and both could be either: "die Katze, die die Maus sieht"."""
+    """Return whether no ending tells subject from object, and both could be either: "die Katze, die die Maus sieht"."""
     subject, item = clause.subject, clause.objects[0]
     if item.case != words.ACCUSATIVE or item.preposition or not isinstance(item.phrase, NounPhrase):
         return False
@@ -51,13 +51,15 @@ def reversible(clause: Clause) -> bool:
 
 
 def resists_negation(phrase: Phrase) -> bool:
-    """Whether "nicht" in the clause would be wrong (kein Pirat) or ambiguous (alle Piraten)."""
+    """Return whether "nicht" in the clause would be wrong (kein Pirat) or ambiguous (alle Piraten)."""
     unclear = [words.DETERMINERS[name] for name in ("no", "all", "every", "many")]
     return isinstance(phrase, NounPhrase) and phrase.determiner in unclear
 
 
 class Storyteller:
-    """Draws clauses from `rng` and notes in `combinations` which words it has put together."""
+    """A generator of random clauses. It draws from `rng` and notes in `combinations` which words it has put
+    together.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -69,17 +71,17 @@ class Storyteller:
         self.used: set[Noun] = set()
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items, all equally likely."""
+        """Return one of the items, all of which are equally likely."""
         return items[int(self.rng.random() * len(items))]
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self.rng.random() < probability
 
     # --- noun phrases -------------------------------------------------------------------------------------------------
 
     def noun(self, nouns: list[Noun]) -> Noun:
-        """A noun that the sentence doesn't have yet, if it can be helped."""
+        """Return a noun that does not occur in the sentence yet, if possible."""
         noun = self.pick(nouns)
         for _ in range(3):
             if noun not in self.used:
@@ -89,7 +91,9 @@ class Storyteller:
         return noun
 
     def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None, plain: bool = False) -> NounPhrase:
-        """`manner` is a name of the table "determined"; `subject` is who "own" refers to; `plain`: no adjective."""
+        """Return a noun phrase. `manner` is a name of the table "determined", `subject` is the person to whom "own"
+        refers, and `plain` means no adjective.
+        """
         determiner = words.DETERMINERS.get(manner, words.DETERMINERS["definite"])
         phrase = NounPhrase(noun, determiner, plural=determiner.plural)
         if manner == "number":
@@ -111,13 +115,15 @@ class Storyteller:
             self.combinations.add(("adjective", phrase.adjective.german, phrase.noun.german))
 
     def subject(self, verb: Verb, role: str = "subject", plain: bool = False) -> Phrase:
-        """Someone who can do what the verb says."""
+        """Return a phrase for someone who can do what the verb says."""
         if self.chance(0.25) and PERSONS[0] in verb.subjects:
             return self.pick(_SPEAKERS)
         return self.noun_phrase(self.noun(verb.subjects), self.pick(words.DETERMINED[role]), plain=plain)
 
     def topic(self, verb: Verb, plain: bool = False) -> Phrase:
-        """A subject that is known, so that a pronoun can take it up; `plain` where the sentence says how it is."""
+        """Return a known subject, which a pronoun can refer to. `plain` is true where the sentence describes the
+        subject.
+        """
         return self.subject(verb, "topic", plain)
 
     # --- clauses ------------------------------------------------------------------------------------------------------
@@ -154,7 +160,7 @@ class Storyteller:
         return clause
 
     def complement(self, clause: Clause, slot: Slot, given: NounPhrase | None) -> Complement:
-        """The object for a slot."""
+        """Return the object for a slot."""
         case = words.DATIVE if slot.case == "dative" else words.ACCUSATIVE
         phrase = given or self._object_phrase(clause, slot, case)
         if isinstance(phrase, NounPhrase):
@@ -184,7 +190,7 @@ class Storyteller:
         return self.noun_phrase(noun, manner, clause.subject.pronoun() if owns else None)
 
     def place(self, verb: Verb, slot: Slot, subject: Phrase) -> Text:
-        """A goal or a place, with a preposition that suits the noun."""
+        """Return a goal or a place, with a preposition that suits the noun."""
         noun = self.noun(slot.nouns)
         self.combinations.add(("place", verb.name, noun.german))
         preposition = slot.preposition or self.pick(PREPOSITIONS_OF[noun])
@@ -193,7 +199,7 @@ class Storyteller:
         return two_way_phrase(preposition, phrase, slot.case == "goal")
 
     def event(self, verb: Verb, subject: Phrase | None = None) -> Clause:
-        """A clause with a tense, a modal perhaps, and the adverbial of time that goes with it."""
+        """Return a clause with a tense, a modal perhaps, and the adverbial of time that goes with it."""
         willed = verb.name not in words.TRAITS["unwilled"]
         if willed and self.chance(0.22):
             return self._modal_event(verb, subject)
@@ -216,7 +222,7 @@ class Storyteller:
     def incident(
         self, verb: Verb, subject: Phrase | None = None, *, given: NounPhrase | None = None, asked: Slot | None = None
     ) -> Clause:
-        """A simple clause to ask about: past, future, or going on right now."""
+        """Return a simple clause to ask about: past, future, or going on right now."""
         tense = self.pick(_ASKED)
         if tense is Tense.NOW and verb.name in words.TRAITS["sudden"]:
             tense = Tense.PAST

@@ -9,7 +9,9 @@ Rows = list[list[str]]
 
 
 def read_tables(name: str) -> dict[str, Rows]:
-    """The sections of a file: name -> rows -> cells. Cells stand two or more blanks apart; a lone "-" is empty."""
+    """Read the sections of a file: name -> rows -> cells. Two or more blanks separate cells; a lone "-" is an empty
+    cell.
+    """
     tables: dict[str, Rows] = {}
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
@@ -20,5 +22,5 @@ def read_tables(name: str) -> dict[str, Rows]:
 
 
 def sections(tables: dict[str, Rows], kind: str) -> dict[str, Rows]:
-    """The sections that are called "kind: name", by name."""
+    """Return the sections that are called "kind: name", by name."""
     return {name.removeprefix(f"{kind}: "): rows for name, rows in tables.items() if name.startswith(f"{kind}: ")}

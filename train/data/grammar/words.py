@@ -51,7 +51,7 @@ ALL_NOUNS = [_noun(section, *cells) for section, rows in sections(_TABLES, "noun
 
 
 def nouns_of(classes: str) -> list[Noun]:
-    """The nouns that belong to one of the classes, in the order of the tables: `nouns_of("food text")`."""
+    """Return the nouns that belong to one of the classes, in the order of the tables: `nouns_of("food text")`."""
     wanted = set(classes.split())
     return [noun for noun in ALL_NOUNS if wanted & noun.classes]
 

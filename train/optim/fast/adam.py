@@ -15,7 +15,7 @@ from .. import optimizers
 
 @replaces(optimizers.adam)
 def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
-    """Adam's update of large contiguous float32 arrays, if Numba is installed; `g` may be a RowGradient."""
+    """Make Adam's update of large contiguous float32 arrays, if Numba is installed. `g` may be a RowGradient."""
     rows = g.rows if isinstance(g, RowGradient) else g
     arrays = [w, rows, m, v]
     if compiled.unsupported_reason(arrays, {}) or not all(array.flags.c_contiguous for array in arrays):
@@ -29,7 +29,7 @@ def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
 
 
 def in_place(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
-    """With one array beside the given ones, which holds g's share, its square and the step in turn."""
+    """Make Adam's update with one extra array, which holds the share of g, then its square, then the step."""
     b1, c1, b2, c2, eps, rate, keep = numbers
     m *= b1
     v *= b2

@@ -21,7 +21,7 @@ _NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squar
 
 @replaces(optimizers.update_all)
 def update_all(optimizer: optimizers.Optimizer, work: Sequence[tuple[Parameter, list[Any], float, float]]) -> None:
-    """All blocks of all parameters, shared among threads."""
+    """Update all blocks of all parameters, which threads share."""
     parts: list[tuple[list[Any], Any, slice, float, float]] = []
     for parameter, moments, lr, decay in work:
         gradient = parameter.grad_or_rows if isinstance(optimizer, optimizers.Adam) else parameter.grad
@@ -49,7 +49,9 @@ def update_all(optimizer: optimizers.Optimizer, work: Sequence[tuple[Parameter, 
 
 @replaces(optimizers.squared_norms)
 def squared_norms(gradients: Sequence[Any]) -> list[float]:
-    """Threads share the arrays; the sum of one does not depend on their number."""
+    """Compute the squared norms of arrays that threads share. The sum of one array does not depend on the number of
+    threads.
+    """
     squares = [0.0] * len(gradients)
 
     def part(first: int, last: int) -> None:
@@ -64,7 +66,7 @@ def squared_norms(gradients: Sequence[Any]) -> list[float]:
 
 @replaces(optimizers.rescale)
 def rescale(gradients: Sequence[Any], scale: float) -> None:
-    """Threads share the blocks of all arrays."""
+    """Rescale the blocks of all arrays, which threads share."""
     parts = []
     for g in gradients:
         whole = array_module(g) is not np or not g.flags.c_contiguous
@@ -79,7 +81,7 @@ def rescale(gradients: Sequence[Any], scale: float) -> None:
 
 @replaces(averaging.mix)
 def mix(weights: list[Any], averages: list[Any], share: float) -> None:
-    """Threads share the blocks of all arrays."""
+    """Mix the blocks of all arrays, which threads share."""
     pieces = []
     for own, average in zip(weights, averages, strict=True):
         if own.flags.c_contiguous and average.flags.c_contiguous:

@@ -93,7 +93,7 @@ class FlatAdam:
         self._halves += [(tensor, tensor.data.astype(np.float16)) for tensor in constants if half]
 
     def views(self, flat: Any) -> list[Any]:
-        """The parts of a flat array that belong to each of `parameters`, in their shapes."""
+        """Return the parts of a flat array that belong to each of `parameters`, in their shapes."""
         starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
         return [flat[a : a + p.size].reshape(p.shape) for p, a in zip(self.parameters, starts, strict=False)]
 
@@ -130,7 +130,7 @@ class FlatAdam:
         self.mark_changed()
 
     def apply(self, max_norm: float | None = None) -> None:
-        """The part of a step that runs on the device, with the learning rate and average in `settings`."""
+        """Run the part of a step that is on the device, with the learning rate and average in `settings`."""
         prepare_update(
             self.gradient, self.state, self.settings, max_norm=max_norm, interval=self.interval, least=self.least
         )
@@ -141,13 +141,13 @@ class FlatAdam:
         self.gradient.fill(0)
 
     def report(self) -> dict[str, float]:
-        """Loss scale, gradient norm, updates made and skipped; waits for the device."""
+        """Return the loss scale, the gradient norm, and the updates made and skipped. This waits for the device."""
         state = read_state(self.state)
         return {name: state[name] for name in ("loss_scale", "norm", "steps", "skipped")}
 
     @staticmethod
     def named(state: Any) -> dict[str, float]:
-        """The fields of a state, on the host or the device, by name."""
+        """Return the fields of a state, on the host or the device, by name."""
         return read_state(state)
 
     def write_state(self, **values: float) -> None:
@@ -156,7 +156,7 @@ class FlatAdam:
         self.state[...] = self.xp.asarray(state.view(np.float32))
 
     def overflowed(self) -> Any:
-        """For each of `parameters` whether its gradient overflowed: (n,) booleans on the device.
+        """Return whether the gradient of each of `parameters` overflowed: (n,) booleans on the device.
 
         To be asked between `backward` and `step`.
         """
@@ -179,7 +179,7 @@ class FlatAdam:
 
 @replaces(optimizers.flat_form)
 def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:
-    """A FlatAdam that continues from the state of `optimizer` and shares its moments; `options` are FlatAdam's.
+    """Return a FlatAdam that continues from the state of `optimizer` and shares its moments; `options` are FlatAdam's.
 
     None if it can't: for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
     parameters that are not float32 on one device.
@@ -202,7 +202,7 @@ def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: An
 
 
 def common_decay(optimizer: optimizers.Optimizer) -> float | None:
-    """The weight decay of all matrices, if no group has a rate or a decay of its own; else None."""
+    """Return the weight decay of all matrices, or None if a group has a rate or a decay of its own."""
     decay = max(optimizer._decays)
     usual = [decay if parameter.ndim > 1 else 0.0 for parameter in optimizer.parameters]
     return decay if set(optimizer._lr_scales) == {1.0} and optimizer._decays == usual else None
