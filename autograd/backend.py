@@ -30,11 +30,11 @@ _RANK = {"numpy": 0, "cupy": 1, "handloom": 2}
 
 
 class DeviceError(RuntimeError):
-    """A requested device can't be used; the message says why and what to do."""
+    """An error raised when a requested device can't be used. The message says why and what to do."""
 
 
 class DeviceWarning(UserWarning):
-    """A device can be used, but an operation uses a slower method there; the message says which, and why."""
+    """A warning that an operation uses a slower method on a device. The message says which, and why."""
 
 
 def register_namespace(kind: type, namespace: ModuleType) -> None:
@@ -43,7 +43,7 @@ def register_namespace(kind: type, namespace: ModuleType) -> None:
 
 
 def array_module(*operands: Any) -> Any:
-    """The namespace whose functions accept `operands`: numpy, cupy, or handloom's ops if one is a Tensor.
+    """Return the namespace whose functions accept `operands`: numpy, cupy, or handloom's ops if one is a Tensor.
 
     Python scalars belong to any namespace and count as numpy.
     """
@@ -74,14 +74,15 @@ def _rank(namespace: ModuleType) -> int:
 
 
 def is_array(value: Any) -> bool:
-    """True for a NumPy or CuPy array (not for a NumPy scalar)."""
+    """Return True for a NumPy or CuPy array (not for a NumPy scalar)."""
     return isinstance(value, np.ndarray) or (
         not isinstance(value, np.generic) and type(value).__module__.partition(".")[0] == "cupy"
     )
 
 
 def native(array: Array) -> Array:
-    """`array` in this machine's byte order, and of NumPy's own class, since subclasses define * or sum differently.
+    """Return `array` in this machine's byte order and of NumPy's own class, since subclasses define * or sum
+    differently.
 
     Raises TypeError for a masked array, whose mask no operation would see.
     """
@@ -93,17 +94,17 @@ def native(array: Array) -> Array:
 
 
 def device_of(array: Array) -> str:
-    """ "cpu" for a NumPy array, "cuda:N" for a CuPy array on device N."""
+    """Return "cpu" for a NumPy array, "cuda:N" for a CuPy array on device N."""
     return "cpu" if isinstance(array, np.ndarray) else f"cuda:{array.device.id}"
 
 
 def address_of(array: Array) -> int:
-    """The address of the first element of `array` in its device's memory."""
+    """Return the address of the first element of `array` in its device's memory."""
     return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def to_device(array: Array, device: str) -> Array:
-    """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"); the array itself if it is there already.
+    """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"). If it is there already, return the array itself.
 
     Raises DeviceError as `check_device` does.
     """
@@ -143,7 +144,7 @@ def check_device(device: str) -> None:
 
 
 def import_cupy() -> Any:
-    """The module cupy. Raises DeviceError, which names the remedy, if CuPy or a usable GPU is missing."""
+    """Import the module cupy. Raises DeviceError, which names the remedy, if CuPy or a usable GPU is missing."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
@@ -173,7 +174,7 @@ def _is_available(cupy: Any) -> bool:
 
 
 def compute_capability(cupy: Any, device: int) -> int:
-    """The compute capability of a GPU, times ten: 75 for 7.5. It determines the GPU's instructions."""
+    """Return the compute capability of a GPU times ten: 75 for 7.5. It determines the GPU's instructions."""
     return int(cupy.cuda.Device(device).compute_capability)
 
 
@@ -208,12 +209,14 @@ def _try_kernel(cupy: Any, device: int) -> None:
 
 
 class GraphError(RuntimeError):
-    """Something can't be captured as a CUDA graph; the message says what."""
+    """An error raised when something can't be captured as a CUDA graph. The message says what."""
 
 
 @replaceable
 def cuda_graphs() -> Any:
-    """A `Graphs` object (`kernels/graphs.py`), which launches a computation of fixed shapes as one CUDA graph."""
+    """Return a `Graphs` object (`kernels/graphs.py`), which launches a computation of fixed shapes as one
+    CUDA graph.
+    """
     raise GraphError("HANDLOOM_PLAIN=1 leaves CUDA graphs out")
 
 
@@ -235,12 +238,16 @@ def capturing(held: list[Array]) -> Iterator[None]:
 
 
 def is_capturing() -> bool:
-    """Whether this thread is capturing a graph or running the computation before: both must launch the same kernels."""
+    """Return whether this thread is capturing a graph or running the computation before: both must launch the same
+    kernels.
+    """
     return _capture.held is not None
 
 
 def constant(xp: Any, array: Any) -> Array:
-    """`array` on the device of `xp`, for values that are constant or depend on shapes only: a graph keeps them."""
+    """Return `array` on the device of `xp`, for values that are constant or depend only on shapes. A graph
+    keeps them.
+    """
     if _capture.held is None or not isinstance(array, np.ndarray):
         return xp.asarray(array)
     with xp.cuda.Stream.null:  # which is not captured: the copy is made now
@@ -262,7 +269,7 @@ class Blas:
 
 
 def blas_of_numpy() -> Blas:
-    """The library under NumPy, from NumPy's build record and from OpenBLAS itself if NumPy uses it."""
+    """Return the library under NumPy, from NumPy's build record and from OpenBLAS itself if NumPy uses it."""
     config: Any = np.show_config(mode="dicts")
     built = config.get("Build Dependencies", {}).get("blas", {})
     name = f"{built.get('name', 'unknown')} {built.get('version', '')}".strip()
@@ -272,7 +279,9 @@ def blas_of_numpy() -> Blas:
 
 
 def openblas_function(name: str, result: Any = ctypes.c_int) -> Any:
-    """A function of the OpenBLAS that NumPy's core is linked with, such as "get_num_threads"; None if there is none."""
+    """Return a function of the OpenBLAS that NumPy's core is linked with, such as "get_num_threads", or None if there
+    is none.
+    """
     try:
         library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]  # finds the symbols of what it is linked with
     except (AttributeError, OSError):

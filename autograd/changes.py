@@ -40,7 +40,9 @@ class Changes:
                 self._forgotten = self._numbers.pop(next(iter(self._numbers)))
 
     def find(self, arrays: Sequence[Array], number: int) -> int | None:
-        """The index of the first array that may have been changed since call `number`; None if there is none."""
+        """Return the index of the first array that may have been changed since call `number`, or None if there
+        is none.
+        """
         with self._lock:
             recent = [region for region, _ in takewhile(lambda item: item[1] > number, reversed(self._numbers.items()))]
             forgotten = self._forgotten > number
@@ -52,7 +54,7 @@ class Changes:
 
 
 def _region(array: Array) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the byte after its last; equal for an empty array."""
+    """Return the addresses of an array's first byte and of the byte after its last; equal for an empty array."""
     start = address_of(array)
     if array.flags.c_contiguous:
         return start, start + array.nbytes

@@ -22,7 +22,7 @@ from .tensor import Tensor
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`function(*args, **kwargs)`, whose activations are computed again in the backward pass.
+    """Call `function(*args, **kwargs)` and compute its activations again in the backward pass.
 
     Values and gradients are bit-equal to those without; only where a parameter is used both in here and elsewhere the
     order in which its gradients are added may differ. First derivatives only.
@@ -154,13 +154,13 @@ class Checkpoint(Function):
 
 
 def _glance(array: Any) -> tuple[Any, Any, Any]:
-    """Shape, dtype and, on the host, some elements of an array: enough to detect a different one."""
+    """Return the shape, the dtype and, on the host, some elements of an array: enough to detect a different array."""
     sample = array.flat[:: array.size // 16 | 1] if isinstance(array, np.ndarray) and array.size else None
     return array.shape, array.dtype, sample
 
 
 def _alike(first: list[Any], second: list[Any]) -> bool:
-    """Whether two samples come from the same arrays, up to rounding."""
+    """Return whether two samples come from the same arrays, up to rounding."""
     if [glance[:2] for glance in first] != [glance[:2] for glance in second]:
         return False
     for (_, _, a), (_, _, b) in zip(first, second, strict=True):

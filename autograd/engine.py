@@ -21,7 +21,9 @@ from .tensor import Tensor
 
 
 class _Gradient:
-    """A gradient that is being accumulated. `owned`: no one else holds the buffer, so it may be changed in place."""
+    """A gradient that is being accumulated. `owned` is true if no one else holds the buffer, so that it may be changed
+    in place.
+    """
 
     __slots__ = ("owned", "value")
 
@@ -58,7 +60,7 @@ class _Gradient:
         rows.add_to(self.value)
 
     def finished(self, hooks: dict[int, Any]) -> Any:
-        """The gradient after its hooks; it shares memory with no array that others hold."""
+        """Return the gradient after its hooks. It shares memory with no array that others hold."""
         if hooks:
             return _run_hooks(hooks, as_dense(self.value)).copy()
         return self.value if self.owned else self.value.copy()
@@ -95,7 +97,7 @@ class _Pass:
                     waiting.append(origin.node)
 
     def _used(self, inputs: Sequence[Origin | None]) -> None:
-        """After a call: deliver the gradients of leaves that no other call can add to."""
+        """After a call, deliver the gradients of leaves that no other call can add to."""
         for origin in inputs:
             if isinstance(origin, Leaf):
                 self.uses[origin] -= 1
@@ -157,7 +159,7 @@ class _Pass:
             node.release()
 
     def _collected(self, inputs: Sequence[Origin | None]) -> list[Any]:
-        """For each input the gradient accumulated so far, if it may be changed in place; else None."""
+        """Return for each input the gradient accumulated so far if it may be changed in place, else None."""
         found: list[Any] = []
         for origin in inputs:
             if origin is None or isinstance(origin, Leaf):
@@ -170,7 +172,7 @@ class _Pass:
         return found
 
     def _arrived(self, node: Function, slot: int, value: Any) -> Any:
-        """The gradient of one output is complete: call its hooks and store it if it was requested."""
+        """Finish the gradient of one output, which is complete: call its hooks and store it if it was requested."""
         if node.hooks is not None:
             value = _run_hooks(node.hooks.get(slot), value)
         index = self.targets.get((node, slot))
@@ -181,7 +183,9 @@ class _Pass:
 
 
 def _is_unshared(value: Any, incoming: list[Any], outgoing: list[Any]) -> bool:
-    """Whether a backward rule has just created this array for one input only, so that it may be changed in place."""
+    """Return whether a backward rule has just created this array for one input only, so that it may be changed in
+    place.
+    """
     if isinstance(value, Tensor) or value.base is not None:
         return False
     if isinstance(value, np.ndarray) and not value.flags.writeable:
@@ -275,7 +279,7 @@ def backward(
 
 
 def _deliver(leaf: Tensor, value: Any) -> None:
-    """Add to `leaf.grad`, whose array is the caller's to change: `value` shares memory with nothing."""
+    """Add `value`, which shares memory with nothing, to `leaf.grad`, whose array the caller may change."""
     if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
         raise _replaced("backward", leaf, value)
     with leaf_lock:
@@ -302,7 +306,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
 ) -> Any:
-    """The gradient of `outputs` with respect to `inputs`, as Tensors; no `.grad` is touched.
+    """Return the gradient of `outputs` with respect to `inputs` as Tensors. No `.grad` is changed.
 
     `grad_outputs`: one array or Tensor for each output, of its shape; None for outputs that are single numbers.
     `create_graph=True` records the backward pass itself, so that the result can be differentiated again (and implies
@@ -343,7 +347,7 @@ def grad(
 
 
 class Alias(Function):
-    """The same values as a new result, at which a backward pass can stop."""
+    """A function that returns the same values as a new result, at which a backward pass can stop."""
 
     def forward(self, x):
         return x[...]
@@ -353,7 +357,7 @@ class Alias(Function):
 
 
 def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
-    """The recorded backward rule of a fused op: the gradient of its `composed` function."""
+    """Compute the recorded backward rule of a fused op: the gradient of its `composed` function."""
     # Through aliases, newer than every input: the pass stops at them. One input may be computed from another, or be
     # the same tensor, and each gets only its own part.
     tensors = [Alias()(tensor) for tensor in node.saved]
@@ -368,7 +372,8 @@ def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
 def inner_gradients(
     outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
 ) -> tuple[Any, ...] | None:
-    """The gradients for a backward rule that records calls of its own, through the calls from number `oldest` on.
+    """Return the gradients for a backward rule that records calls of its own. The pass goes back to call number
+    `oldest`.
 
     Returns arrays, or None where there is no gradient: of the leaves that the rule made (`own`), then of others that
     its calls use (`held`). The outer pass calls their hooks, with the complete gradients. Returns None if the calls
@@ -390,7 +395,7 @@ def inner_gradients(
 
 
 def _own(value: Any) -> Tensor:
-    """A separate Tensor object for a gradient: under create_graph two inputs may share one."""
+    """Return a separate Tensor object for a gradient, since two inputs may share one under create_graph."""
     result = Tensor(value if is_array(value) else value.data)
     if isinstance(value, Tensor) and value.requires_grad:
         result.requires_grad, result._origin = True, value.origin
@@ -402,5 +407,5 @@ def _number(origin: Origin) -> int:
 
 
 def _key(origin: Origin) -> Any:
-    """What identifies a tensor in a pass: a leaf by its origin, a result by its call and output number."""
+    """Return the identity of a tensor in a pass: its origin for a leaf, its call and output number for a result."""
     return origin if origin.node is None else (origin.node, origin.slot)

@@ -28,7 +28,7 @@ _PLAIN = (int, float, complex)  # operands that `forward` takes as they are
 
 
 class Function:
-    """One call of an operation. Subclasses define `forward(*arrays)` and `backward(*output_gradients)`.
+    """The record of one call of an operation. Subclasses define `forward(*arrays)` and `backward(*output_gradients)`.
 
     `forward` may `save` inputs and outputs (differentiable: seen as Tensors when the gradient is recorded) and `keep`
     anything else (masks, indices, statistics); `backward` finds them in `saved` and `kept` and returns one gradient
@@ -173,13 +173,13 @@ class Function:
         return result
 
     def _cuts_graph(self, array: Any) -> bool:
-        """False for a result that can have no gradient, such as an index or a comparison."""
+        """Return False for a result that can have no gradient, such as an index or a comparison."""
         if array.dtype.kind not in "iub":
             raise TypeError(f"{self.name}: a result of {array.dtype} can't carry a gradient; detach() the inputs")
         return False
 
     def _restore(self, value: Any) -> Any:
-        """A saved value as a Tensor with its origin, for a recorded backward pass."""
+        """Return a saved value as a Tensor with its origin, for a recorded backward pass."""
         if id(value) not in self._identities or not hasattr(value, "dtype"):
             return value
         position = self._identities.index(id(value))
@@ -200,7 +200,8 @@ class Function:
         collected: Sequence[Array | None] | None = None,
     ) -> list[Any]:
         """Run `backward`, or `composed` on the call, on the output gradients (None where an output was not used) and
-        check what it returns. `collected`: see there."""
+        check what it returns. For `collected` see there.
+        """
         if self._saved is None:
             raise self._freed()
         if changes.last > self.number:
@@ -241,7 +242,7 @@ class Function:
         )
 
     def held(self) -> Iterator[tuple[str, Any]]:
-        """Every array that this call holds for its backward rule, with a name."""
+        """Yield every array that this call holds for its backward rule, with a name."""
         identities = self._identities[: len(self.inputs)] if self.inputs else []
         for position, value in enumerate(self._saved or ()):
             if is_array(value):
@@ -264,7 +265,9 @@ class Function:
             )
 
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
-        """The gradient for one input, with the input's shape and dtype. RuntimeError if the rule is wrong."""
+        """Return the gradient for one input, with the input's shape and dtype. Raises RuntimeError if the rule is
+        wrong.
+        """
         if as_tensors and not isinstance(gradient, Tensor):
             raise RuntimeError(f"{self.name}.backward computes on arrays only: its gradient can't be differentiated")
         if gradient.shape != origin.shape:
@@ -293,13 +296,13 @@ class Function:
         self.inputs = ()  # a long chain is freed link by link, not in one deep recursion
 
     def hooks_of(self, slot: int) -> dict[int, Any]:
-        """The dictionary of hooks on output `slot`."""
+        """Return the dictionary of hooks on output `slot`."""
         hooks: Any = self.__dict__.setdefault("hooks", {})  # threads may do this at the same time
         return hooks.setdefault(slot, {})
 
 
 def run(function: Function, *operands: Any) -> Any:
-    """Within a backward rule: record the call if an operand is a Tensor, else only compute it."""
+    """Record the call of a backward rule if an operand is a Tensor, else only compute it."""
     recorded = any(isinstance(operand, Tensor) for operand in operands)
     return function(*operands) if recorded else function.forward(*operands)
 
@@ -327,7 +330,7 @@ def _holds_tensors(values: Any) -> bool:
 
 
 def _stacked(value: Any) -> Any:
-    """Lists of Tensors, stacked along a new axis as NumPy does with lists of arrays."""
+    """Stack lists of Tensors along a new axis, as NumPy does with lists of arrays."""
     if isinstance(value, list | tuple) and _holds_tensors(value):
         parts = [_stacked(part) for part in value]
         return array_module(*parts).stack(parts)
@@ -353,7 +356,7 @@ def _weaken(arrays: list[Any]) -> None:
 
 
 def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
-    """The same type of error, with a message that names the op and its operands."""
+    """Return an error of the same type, with a message that names the op and its operands."""
     operands = ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)
     devices = {device_of(a) for a in arrays if is_array(a)}
     if len(devices) > 1:

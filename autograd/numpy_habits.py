@@ -97,11 +97,11 @@ class NumPyHabits:
         return self._constant(function(*arrays))
 
     def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Whether an element over `axis` is not 0: booleans."""
+        """Return whether an element over `axis` is not 0: booleans."""
         return self._constant(self.data.any(axis=axis, keepdims=keepdims))
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Whether all elements over `axis` are not 0: booleans."""
+        """Return whether all elements over `axis` are not 0: booleans."""
         return self._constant(self.data.all(axis=axis, keepdims=keepdims))
 
     def __contains__(self, value: Any) -> bool:
@@ -151,7 +151,7 @@ class NumPyHabits:
     # -- more methods of NumPy's arrays -------------------------------------------------------------------------------
 
     def copy(self) -> Tensor:
-        """A copy of the values in new memory, with a gradient."""
+        """Return a copy of the values in new memory, with a gradient."""
         return array_module(self).astype(self, self.data.dtype)
 
     def ravel(self) -> Tensor:
@@ -162,7 +162,7 @@ class NumPyHabits:
 
 
 class _Missing:
-    """An attribute that NumPy's arrays have and tensors lack: raises AttributeError with an alternative.
+    """An attribute that NumPy's arrays have and tensors lack. It raises AttributeError with an alternative.
 
     (A `__getattr__` would do, but it makes every other attribute slower.)
     """
@@ -185,12 +185,12 @@ for _name in dir(np.ndarray):
 
 
 def _op_named(name: str, tensor: NumPyHabits) -> str | None:
-    """The expression for the op of this name, if there is one."""
+    """Return the expression for the op of this name, if there is one."""
     return f"ops.{name}(x)" if callable(getattr(array_module(tensor), name, None)) else None
 
 
 def _as_arrays(value: Any, wanted: list[bool]) -> Any:
-    """Arguments with each tensor replaced by a read-only array; appends to `wanted` whether it requires a gradient."""
+    """Replace each tensor in arguments by a read-only array, and append to `wanted` whether it requires a gradient."""
     if isinstance(value, NumPyHabits):
         wanted.append(value.requires_grad)
         array = value.data[...]
@@ -206,7 +206,7 @@ def _as_arrays(value: Any, wanted: list[bool]) -> Any:
 
 
 def _is_discrete(result: Any) -> bool:
-    """Whether a function's result can have no gradient: shapes, comparisons, indices, text."""
+    """Return whether a function's result can have no gradient: shapes, comparisons, indices, text."""
     if isinstance(result, list | tuple):
         return all(map(_is_discrete, result))
     if is_array(result) or isinstance(result, np.generic):

@@ -23,11 +23,11 @@ class Operators:
     # -- moving and casting ----------------------------------------------------------------------------------------
 
     def to(self, device: str) -> Tensor:
-        """The tensor on `device` ("cpu", "cuda", "cuda:N"); its gradient is moved back."""
+        """Return the tensor on `device` ("cpu", "cuda", "cuda:N"). Its gradient is moved back."""
         return _ops.to_device(self, device)
 
     def astype(self, dtype: Any) -> Tensor:
-        """Cast. The gradient is cast back; casting to integers or booleans cuts the graph."""
+        """Cast to another dtype. The gradient is cast back; casting to integers or booleans cuts the graph."""
         return _ops.astype(self, dtype)
 
     # -- arithmetic ------------------------------------------------------------------------------------------------

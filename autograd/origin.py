@@ -62,7 +62,7 @@ grad_mode = _GradMode()
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations in this thread are being recorded."""
+    """Return whether operations in this thread are being recorded."""
     return grad_mode.enabled
 
 

@@ -24,7 +24,9 @@ PIECE = 1 << 17
 
 
 def switched_on(variable: str, unset: bool, at_0: str, at_1: str) -> bool:
-    """Whether this environment variable is 1; `unset` if it is unset or empty. Raises InputError for other values."""
+    """Return whether this environment variable is 1; `unset` if it is unset or empty. Raises InputError for other
+    values.
+    """
     value = os.environ.get(variable, "")
     if value not in ("1", "0", ""):
         raise InputError(f"{variable} is {value!r}: set it to 0 for {at_0}, to 1 for {at_1}.")
@@ -77,12 +79,14 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 
 def blocks(start: int, stop: int) -> Iterator[slice]:
-    """Slices of start..stop, each of PIECE elements but the last, which may be shorter."""
+    """Yield slices of start..stop, each of PIECE elements but the last, which may be shorter."""
     for first in range(start, stop, PIECE):
         yield slice(first, min(first + PIECE, stop))
 
 
 @replaceable
 def libraries() -> dict[str, tuple[str | None, str | None]]:
-    """The optional libraries: name and version (None if unused), and the reason why it is not used, or None."""
+    """Return the name and version of each optional library (None if unused), and the reason why it is not used, or
+    None.
+    """
     return dict.fromkeys(("compiled_loops", "mkl"), (None, "HANDLOOM_PLAIN=1 leaves it out"))

@@ -59,7 +59,7 @@ class Generator:
         return _Methods(self)
 
     def get_state(self) -> dict[str, Any]:
-        """The state of the stream, as numbers and lists."""
+        """Return the state of the stream, as numbers and lists."""
         state = self._bits.state
         return {
             "bit_generator": state["bit_generator"],
@@ -94,7 +94,9 @@ class Generator:
     __setstate__ = set_state
 
     def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
-        """The result of draw(bits), atomically; `bits` is this stream, or that of a draw that is being repeated."""
+        """Return the result of draw(bits), atomically. `bits` is this stream, or that of a draw that is being
+        repeated.
+        """
         log = _thread.log
         if log is None:
             with self._lock:
@@ -112,7 +114,7 @@ class Generator:
         return drawn
 
     def next_call(self, x: Array) -> tuple[Array, int]:
-        """The inputs of a kernel's random bits: a seed (1,) uint64 on x's device, and the number of this call.
+        """Return the inputs of a kernel's random bits: a seed (1,) uint64 on x's device, and the number of this call.
 
         The first call draws the seed.
         """
@@ -141,7 +143,7 @@ class Generator:
         self._seed_array = where
 
     def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
-        """A boolean mask, False with probability `drop`, and the scale that preserves expectations: 1 / P(True).
+        """Return a boolean mask, False with probability `drop`, and the scale that preserves expectations: 1 / P(True).
 
         Each element takes sixteen random bits: the probability is rounded to a multiple of 2^-16, and the scale is
         that of the rounded one.
@@ -199,7 +201,8 @@ _METHODS = {name for name in vars(np.random.Generator) if name[0] != "_"} - {"bi
 
 
 class Draws:
-    """Records the draws of a computation in this thread, from any generators, to repeat them with the same numbers.
+    """A record of the draws of a computation in this thread, from any generators, which can repeat them with the same
+    numbers.
 
         draws = Draws()
         with draws.noted():
@@ -244,7 +247,7 @@ class _Log:
         return self.repeats or (self.outer is not None and self.outer.is_repeating())
 
     def given(self) -> Any:
-        """The state at which the next draw must start; None if it is not a repetition."""
+        """Return the state at which the next draw must start; None if it is not a repetition."""
         if not self.repeats:
             return None if self.outer is None else self.outer.given()
         self.check(self.index < len(self.states))

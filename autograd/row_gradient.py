@@ -25,12 +25,12 @@ class RowGradient:
         self.dtype = rows.dtype
 
     def without(self, row: int) -> RowGradient:
-        """The same gradient with this row set to zero."""
+        """Return the same gradient with this row set to zero."""
         others = self.ids != row
         return RowGradient(self.ids[others], self.rows[others], self.shape)
 
     def plus(self, other: RowGradient) -> RowGradient:
-        """The sum of two."""
+        """Return the sum of two row gradients."""
         both = np.concatenate([self.ids, other.ids]), np.concatenate([self.rows, other.rows])
         return sum_rows(*both, self.shape)
 
@@ -39,13 +39,13 @@ class RowGradient:
         array[self.ids] += self.rows
 
     def dense(self) -> Array:
-        """As an array."""
+        """Return the gradient as an array."""
         array = np.zeros(self.shape, self.dtype)
         array[self.ids] = self.rows
         return array
 
     def __getitem__(self, rows: slice) -> RowGradient:
-        """The gradient of some of the table's rows."""
+        """Return the gradient of some of the table's rows."""
         start, stop, _ = rows.indices(self.shape[0])
         first, last = np.searchsorted(self.ids, (start, stop))
         return RowGradient(self.ids[first:last] - start, self.rows[first:last], (stop - start, self.shape[1]))
@@ -64,5 +64,5 @@ def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
 
 
 def as_dense(gradient: Any) -> Any:
-    """A gradient, dense or not, as an array."""
+    """Return a gradient, dense or not, as an array."""
     return gradient.dense() if isinstance(gradient, RowGradient) else gradient

@@ -155,11 +155,11 @@ class Tensor(Operators, NumPyHabits):
         return int(self.data)
 
     def item(self) -> Any:
-        """The value of a tensor with one element as a Python number."""
+        """Return the value of a tensor with one element as a Python number."""
         return self.data.item()
 
     def numpy(self) -> np.ndarray:
-        """The values as a NumPy array, on the CPU; shared with the tensor if that is on the CPU."""
+        """Return the values as a NumPy array on the CPU. If the tensor is on the CPU, they share memory."""
         return to_device(self.data, "cpu")
 
     # -- gradients -------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Tensor(Operators, NumPyHabits):
         return self
 
     def detach(self) -> Tensor:
-        """The same values, cut from the graph. They share memory with this tensor."""
+        """Return the same values, cut from the graph. They share memory with this tensor."""
         return Tensor(self)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Callable[[], None]:
@@ -207,7 +207,7 @@ class Tensor(Operators, NumPyHabits):
         return copy.deepcopy(self)  # as NumPy's arrays do: the numbers are copied
 
     def __getstate__(self) -> tuple[Any, Any, bool]:
-        """For copy, deepcopy and pickle: a copy is a separate leaf, in separate memory."""
+        """Return the state for copy, deepcopy and pickle: a copy is a separate leaf, in separate memory."""
         if not self.is_leaf:
             raise RuntimeError("the recorded result of an operation can't be copied with its graph: use detach()")
         return self.data, self.grad, self.requires_grad
@@ -246,7 +246,7 @@ class Tensor(Operators, NumPyHabits):
         return _ops.getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Set elements, the index as in NumPy.
+        """Set elements; the index is as in NumPy.
 
         The tensor becomes the result of `setitem` on its old value and `value`: other references keep the old value,
         and gradients reach both. Only the array of a leaf that requires a gradient is changed in place, under
@@ -288,14 +288,14 @@ def _check_differentiable(dtype: np.dtype) -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether these nested lists contain only Python's numbers; NumPy's have a dtype."""
+    """Return whether these nested lists contain only Python's numbers; NumPy's have a dtype."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return not isinstance(value, np.generic | np.ndarray | Tensor)
 
 
 def array_of(value: Any) -> Any:
-    """The array of a Tensor; other values unchanged. For masks and indices, through which no gradient flows."""
+    """Return the array of a Tensor; other values unchanged. For masks and indices, through which no gradient flows."""
     return value.data if isinstance(value, Tensor) else value
 
 

@@ -37,7 +37,7 @@ class AttentionCall(NamedTuple):
 
 @contextmanager
 def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
-    """Inside the `with` block, calls `observe(name, call)` at each call of a MultiHeadAttention of `model`.
+    """Call `observe(name, call)` at each call of a MultiHeadAttention of `model` inside the `with` block.
 
     `name` is the layer's, such as "encoder.layers.0.self_attn". Blocks can be nested: each observer sees every call.
     All methods of attention report weights. Raises ValueError in training mode: the result would be without dropout.
@@ -57,7 +57,7 @@ def observe_attention(model: Module, observe: Callable[[str, AttentionCall], Non
 
 @contextmanager
 def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
-    """The attention weights of everything that `model` computes inside the `with` block.
+    """Collect the attention weights of everything that `model` computes inside the `with` block.
 
     Yields a dictionary from the name of each MultiHeadAttention in the model, such as "encoder.layers.0.self_attn", to
     a list with one array (batch, heads, query_length, key_length) for each call. All methods of attention report
@@ -137,7 +137,7 @@ class MultiHeadAttention(Module):
         causal: bool = False,
         return_weights: bool = False,
     ) -> Any:
-        """Self-attention, or cross-attention to the encoder output `memory` (batch, key_length, embed_dim).
+        """Compute self-attention, or cross-attention to the encoder output `memory` (batch, key_length, embed_dim).
 
         Args:
             mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
@@ -172,7 +172,9 @@ class MultiHeadAttention(Module):
         return (out, weights) if return_weights else out
 
     def _project(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
-        """Queries, keys and values (batch, heads, length, head_dim); one product for all, or two in cross-attention."""
+        """Compute queries, keys and values (batch, heads, length, head_dim) by one product, or by two in
+        cross-attention.
+        """
         weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.inner_dim
         if memory is None:
             projected = ops.linear(query, weight, bias)

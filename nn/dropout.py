@@ -7,7 +7,8 @@ from .module import Module
 
 
 class Dropout(Module):
-    """In training, zeros each element with probability `p` and scales the rest by 1/(1-p); else does nothing.
+    """A layer that in training zeros each element with probability `p` and scales the rest by 1/(1-p). Otherwise it
+    does nothing.
 
     Draws from `generator`, the default one if None. Raises ValueError unless 0 <= p <= 1.
     """
@@ -21,7 +22,7 @@ class Dropout(Module):
         return ops.dropout(x, self.p, training=self.training, generator=self.generator)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        """residual + self(x), in one op."""
+        """Compute residual + self(x) in one op."""
         return ops.dropout_add(x, residual, self.p, training=self.training, generator=self.generator)
 
     def extra_repr(self) -> str:

@@ -9,7 +9,7 @@ from .linear import Linear
 
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:
-    """linear2(dropout(activation(linear1(x)))), for each position separately: (..., d_model) to the same shape.
+    """Compute linear2(dropout(activation(linear1(x)))) for each position separately: (..., d_model) to the same shape.
 
     Source: arXiv 1706.03762, section 3.3; gated activations: arXiv 2002.05202.
     """
@@ -21,7 +21,9 @@ def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, 
 
 
 def inner_features(activation: str, dim_feedforward: int) -> int:
-    """Output features of linear1, so that linear2 gets dim_feedforward. Raises ValueError for an unknown activation."""
+    """Return the output features of linear1, so that linear2 gets dim_feedforward. Raises ValueError for an unknown
+    activation.
+    """
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: use one of {', '.join(ACTIVATIONS)}")
     return 2 * dim_feedforward if ACTIVATIONS[activation].gated else dim_feedforward

@@ -15,7 +15,7 @@ _skipped: ContextVar[bool] = ContextVar("skipped", default=False)
 
 @contextmanager
 def skip_init() -> Iterator[None]:
-    """Inside the block, initialisers change nothing: for a model whose weights are loaded afterwards."""
+    """Let initialisers change nothing inside the block, for a model whose weights are loaded afterwards."""
     token = _skipped.set(True)
     try:
         yield
@@ -34,21 +34,22 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 
 def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Uniform between `low` and `high`."""
+    """Draw from the uniform distribution between `low` and `high`."""
     if _skipped.get():
         return tensor
     return _fill(tensor, (generator or default_generator).numpy.uniform(low, high, tensor.shape))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Normal with `mean` and standard deviation `std`."""
+    """Draw from the normal distribution with `mean` and standard deviation `std`."""
     if _skipped.get():
         return tensor
     return _fill(tensor, (generator or default_generator).numpy.normal(mean, std, tensor.shape))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Uniform with variance 2 gain^2 / (fan_in + fan_out), of a weight (out_features, in_features).
+    """Draw a weight (out_features, in_features) from a uniform distribution with variance 2 gain^2 / (fan_in +
+    fan_out).
 
     Source: Glorot and Bengio 2010, equation 16. Raises ValueError for another number of axes.
     """

@@ -13,7 +13,7 @@ from .module import Module
 
 
 class Linear(Module):
-    """x W^T + b: (..., in_features) -> (..., out_features).
+    """The linear layer x W^T + b: (..., in_features) -> (..., out_features).
 
     `weight` is (out_features, in_features), `bias` (out_features,) or absent; both start uniform in
     +-1/sqrt(in_features), as in PyTorch.
@@ -33,7 +33,9 @@ class Linear(Module):
         return ops.linear(x, self.weight, self.bias)
 
     def cross_entropy(self, x: Tensor, target: Any, **options: Any) -> Tensor:
-        """ops.cross_entropy(self(x), target, **options), without storing all logits; see `ops.linear_cross_entropy`."""
+        """Compute ops.cross_entropy(self(x), target, **options) without storing all logits; see
+        `ops.linear_cross_entropy`.
+        """
         return ops.linear_cross_entropy(x, self.weight, self.bias, target, **options)
 
     def extra_repr(self) -> str:

@@ -16,7 +16,7 @@ from ..autograd.backend import native, to_device
 
 
 class Module:
-    """Base class of layers and models: set parameters and submodules in `__init__`, define `forward`."""
+    """The base class of layers and models. Set parameters and submodules in `__init__`, and define `forward`."""
 
     training: bool = True
 
@@ -29,11 +29,11 @@ class Module:
     # -- submodules and parameters -------------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct submodules with their names."""
+        """Return the direct submodules with their names."""
         return ((name, value) for name, value in vars(self).items() if isinstance(value, Module))
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it, with dotted names ("" for this one)."""
+        """Yield this module and all below it, with dotted names ("" for this one)."""
         yield prefix, self
         for name, child in self.named_children():
             yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
@@ -48,7 +48,7 @@ class Module:
                     yield (f"{prefix}.{name}" if prefix else name), value
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """Every parameter once, under its first name, however many modules share it."""
+        """Yield every parameter once, under its first name, however many modules share it."""
         seen: set[int] = set()
         for name, parameter in self._named_tensors(Parameter):
             if id(parameter) not in seen:
@@ -59,19 +59,19 @@ class Module:
         return (parameter for _, parameter in self.named_parameters())
 
     def parameter_count(self) -> int:
-        """Number of trainable scalars; shared parameters count once."""
+        """Return the number of trainable scalars. Shared parameters count once."""
         return sum(parameter.size for parameter in self.parameters() if parameter.requires_grad)
 
     # -- modes -------------------------------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode (dropout on) for this module and all below it."""
+        """Set training mode (dropout on) for this module and all below it."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self) -> Self:
-        """Evaluation mode (dropout off) for this module and all below it."""
+        """Set evaluation mode (dropout off) for this module and all below it."""
         return self.train(False)
 
     def zero_grad(self) -> None:
@@ -97,7 +97,8 @@ class Module:
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameter arrays by name, on the CPU; names and layouts are PyTorch's. A shared one has all its names.
+        """Return the parameter arrays by name, on the CPU. Names and layouts are PyTorch's. A shared one has all its
+        names.
 
         The arrays share memory with the parameters; copy them to keep them.
         """
@@ -128,7 +129,7 @@ class Module:
     # -- display -------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """The module's options, for its printed form."""
+        """Return the module's options, for its printed form."""
         return ""
 
     def __repr__(self) -> str:

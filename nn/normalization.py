@@ -20,17 +20,20 @@ class Norm(Module):
     """A norm that may begin with the residual connection around a sublayer."""
 
     def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
-        """self(residual + dropout(x)): the end of a post-norm sublayer; in one op where there is one."""
+        """Compute self(residual + dropout(x)), the end of a post-norm sublayer, in one op where there is one."""
         return self(dropout.add(x, residual))
 
     def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        """y = residual + dropout(x), and self(y): between two pre-norm sublayers; in one op where there is one."""
+        """Compute y = residual + dropout(x), and self(y), between two pre-norm sublayers, in one op where there
+        is one.
+        """
         total = dropout.add(x, residual)
         return total, self(total)
 
 
 class LayerNorm(Norm):
-    """Normalises each row (..., features) to mean 0 and variance 1, scales by `weight` and adds `bias` (features,).
+    """A layer that normalises each row (..., features) to mean 0 and variance 1, scales by `weight` and adds `bias`
+    (features,).
 
     `eps` is inside the square root, as in PyTorch. With `eps_outside` it is (x - mean) / (std + eps), with the standard
     deviation over features - 1, as in several of the reports; its slope is 0 in a row of equal features, where it is 0.
@@ -69,7 +72,8 @@ class LayerNorm(Norm):
 
 
 class RMSNorm(Norm):
-    """Divides each row by its root mean square, then scales by `weight`; PyTorch's interface. Source: arXiv 1910.07467.
+    """A layer that divides each row by its root mean square, then scales by `weight`, with PyTorch's interface. Source:
+    arXiv 1910.07467.
 
     Args:
         normalized_shape: the sizes of the last axes, which form a row; an int for the last axis alone.
@@ -103,7 +107,7 @@ class RMSNorm(Norm):
 
 
 def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNorm:
-    """The norm for one of `NORMS`. Raises ValueError for another."""
+    """Make the norm for one of `NORMS`. Raises ValueError for another name."""
     if kind not in NORMS:
         raise ValueError(f"unknown norm {kind!r}: use one of {', '.join(NORMS)}")
     return RMSNorm(features, eps) if kind == "rms" else LayerNorm(features, eps, eps_outside=kind == "layer_std")

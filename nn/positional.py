@@ -14,7 +14,7 @@ from .module import Module
 
 
 def sinusoidal_table(length: int, d_model: int, halves: bool = False) -> np.ndarray:
-    """(length, d_model) float32: sin(t / 10000^(2i/d_model)) in column 2i, its cosine in column 2i + 1.
+    """Return (length, d_model) float32: sin(t / 10000^(2i/d_model)) in column 2i, its cosine in column 2i + 1.
 
     With `halves` the sines fill the first half of the columns, the cosines the second, as in Marian and tensor2tensor.
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
@@ -28,7 +28,7 @@ def sinusoidal_table(length: int, d_model: int, halves: bool = False) -> np.ndar
 
 
 class _AddedPositions(Module):
-    """Vectors (batch, length, d_model) plus one row of a table for each position."""
+    """A layer that adds one row of a table for each position to vectors (batch, length, d_model)."""
 
     def __init__(self, max_length: int):
         self.max_length = max_length
@@ -48,7 +48,8 @@ class _AddedPositions(Module):
 
 
 class SinusoidalPositions(_AddedPositions):
-    """Adds the fixed sine and cosine table to (batch, length, d_model); `offset` is the first token's position.
+    """A layer that adds the fixed sine and cosine table to (batch, length, d_model). `offset` is the first token's
+    position.
 
     Raises ValueError beyond `max_length`. Source: arXiv 1706.03762, section 3.5.
     """
@@ -62,7 +63,9 @@ class SinusoidalPositions(_AddedPositions):
 
 
 class LearnedPositions(_AddedPositions):
-    """Adds a learned table `weight` (max_length, d_model), which starts normal with standard deviation 0.02."""
+    """A layer that adds a learned table `weight` (max_length, d_model), initially normal with standard
+    deviation 0.02.
+    """
 
     def __init__(self, d_model: int, max_length: int = 1024):
         super().__init__(max_length)
@@ -74,18 +77,20 @@ class LearnedPositions(_AddedPositions):
 
 
 class PositionScores(Module):
-    """Base class of position encodings in self-attention's scores; it changes nothing itself."""
+    """The base class of position encodings in self-attention's scores. It changes nothing itself."""
 
     def rotate(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
-        """Rotate new queries and keys (batch, heads, length, head_dim); the first one has the position `offset`."""
+        """Rotate new queries and keys (batch, heads, length, head_dim). The first one has the position `offset`."""
         return query, key
 
     def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
-        """Options for `ops.attention`; the last query has the position of the last key."""
+        """Return the options for `ops.attention`. The last query has the position of the last key."""
         return {}
 
     def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
-        """What `scores` adds, at distances (..., query, key) from query to key: (..., heads, query, key), or None."""
+        """Return what `scores` adds at distances (..., query, key) from query to key: (..., heads, query, key), or
+        None.
+        """
         return None
 
 
@@ -190,7 +195,8 @@ POSITIONS = ("sinusoidal", "learned", *ATTENTION_POSITIONS[1:], "none")
 def attention_positions(
     kind: str, num_heads: int, head_dim: int, rotary: Mapping[str, Any] | None = None
 ) -> PositionScores | None:
-    """The module for one of `ATTENTION_POSITIONS`; None for "none". `rotary` are options of `RotaryPositions`.
+    """Return the module for one of `ATTENTION_POSITIONS`, or None for "none". `rotary` are options of
+    `RotaryPositions`.
 
     Raises ValueError for an unknown kind.
     """
@@ -206,14 +212,16 @@ def attention_positions(
 
 
 class NoPositions(Module):
-    """Adds nothing: for models whose attention handles positions, or that use none. It sets no maximum length."""
+    """A layer that adds nothing, for models whose attention handles positions, or that use none. It sets no maximum
+    length.
+    """
 
     def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
         return x
 
 
 def embedding_positions(kind: str, d_model: int, max_length: int, *, halves: bool = False) -> tuple[Module, str]:
-    """The module added to the embeddings, and the kind of positions in attention, for one of `POSITIONS`.
+    """Return the module added to the embeddings, and the kind of positions in attention, for one of `POSITIONS`.
 
     `halves` is the layout of `sinusoidal_table`. Raises ValueError for an unknown kind.
     """

@@ -56,7 +56,7 @@ class Recurrent(Module):
                 setattr(self, f"{name}_l{layer}", parameter)
 
     def forward(self, x: Tensor, state: list[State] | None = None) -> tuple[Tensor, list[State]]:
-        """x (batch, length, input_size) -> the last layer's outputs (batch, length, hidden_size), and the state.
+        """Map x (batch, length, input_size) to the last layer's outputs (batch, length, hidden_size), and the state.
 
         Args:
             state: the state that an earlier call returned, to continue from; zeros if None. It is a list with, for each
@@ -88,7 +88,9 @@ class Recurrent(Module):
         return x, final
 
     def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        """The next state, from W_ih x + b_ih (batch, gates hidden_size) and the previous state; h comes first."""
+        """Return the next state, from W_ih x + b_ih (batch, gates hidden_size) and the previous state; h
+        comes first.
+        """
         raise NotImplementedError
 
     def extra_repr(self) -> str:
@@ -137,5 +139,5 @@ class GRU(Recurrent):
 
 
 def select_rows(state: list[State], rows: Any) -> list[State]:
-    """The state of these rows of the batch, in this order."""
+    """Return the state of these rows of the batch, in this order."""
     return [tuple(Tensor(part.data[to_device(rows, part.device)]) for part in layer) for layer in state]

@@ -11,7 +11,7 @@ from .module import Module
 
 @contextmanager
 def running_modules(model: Module) -> Iterator[list[str]]:
-    """Context manager: yields a list that always contains the names of the modules whose `forward` is running.
+    """Yield a list that always contains the names of the modules whose `forward` is running. A context manager.
 
     Outermost first, "" for the model itself; a module with several names goes by the first. A direct call of another
     method, such as `norm.after`, does not show. Costs nothing outside the block.

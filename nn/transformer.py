@@ -29,14 +29,14 @@ BIASES = {
 
 
 def has_biases(bias: str) -> tuple[bool, bool, bool]:
-    """The entry of `BIASES`. Raises ValueError if there is none."""
+    """Return the entry of `BIASES`. Raises ValueError if there is none."""
     if bias not in BIASES:
         raise ValueError(f"unknown bias {bias!r}: use one of {', '.join(BIASES)}")
     return BIASES[bias]
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and feed-forward, each with a residual connection, dropout and a norm.
+    """An encoder layer: self-attention and feed-forward, each with a residual connection, dropout and a norm.
 
     Args:
         d_model: features of input and output (batch, length, d_model).
@@ -76,7 +76,9 @@ class TransformerEncoderLayer(Module):
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
 
     def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
-        """x (batch, length, d_model); `lengths` (batch,) without padding; `mask` boolean, True = may attend."""
+        """Map x (batch, length, d_model) to the same shape. `lengths` (batch,) exclude padding; `mask` is boolean, True
+        = may attend.
+        """
 
         def attend(h: Tensor) -> Tensor:
             return self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal)
@@ -92,7 +94,9 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Causal self-attention, cross-attention to the encoder output, feed-forward. Arguments as the encoder's."""
+    """A decoder layer: causal self-attention, cross-attention to the encoder output, feed-forward. Arguments as the
+    encoder's.
+    """
 
     def __init__(
         self,
@@ -128,7 +132,7 @@ class TransformerDecoderLayer(Module):
         memory_lengths: Any = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """x (batch, length, d_model) attends to its past and to the encoder output (batch, source_length, d_model).
+        """Let x (batch, length, d_model) attend to its past and to the encoder output (batch, source_length, d_model).
 
         Appends the cross-attention weights (batch, heads, length, source_length) to `cross_weights`.
         """
@@ -193,7 +197,9 @@ class TransformerDecoder(Module):
         cross_weights: list[Tensor] | None = None,
         last_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Arguments as the layer's; the last layer appends its cross-attention weights to `last_weights`, too."""
+        """Apply the layers; arguments as the layer's. The last layer also appends its cross-attention weights to
+        `last_weights`.
+        """
         for layer in self.layers:
             own = last_weights if cross_weights is None and layer is self.layers[-1] else cross_weights
             # checkpoint supports one result only, and appending to a list is a second one.
@@ -205,7 +211,7 @@ class TransformerDecoder(Module):
 
 
 def checkpoint_activations(model: Module, on: bool = True) -> int:
-    """Switch activation checkpointing for all stacks of layers in `model`. Returns how many stacks there are."""
+    """Switch activation checkpointing for all stacks of layers in `model`. Return the number of stacks."""
     stacks = [module for module in model.modules() if isinstance(module, (TransformerEncoder, TransformerDecoder))]
     for stack in stacks:
         stack.checkpoint_activations = on

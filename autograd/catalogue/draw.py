@@ -38,7 +38,7 @@ class Sample:
 
 
 class Draw:
-    """Draws choices and arrays.
+    """A source of random choices and arrays.
 
     Args:
         integer: integer(low, high) returns a number from low to high, both included.
@@ -56,7 +56,7 @@ class Draw:
 
     @classmethod
     def seeded(cls, rng: np.random.Generator, dtype: Any = np.float64) -> Draw:
-        """A Draw whose choices come from `rng` too."""
+        """Return a Draw whose choices also come from `rng`."""
         return cls(lambda low, high: int(rng.integers(low, high + 1)), rng, dtype)
 
     # -- choices ---------------------------------------------------------------------------------------------------
@@ -75,19 +75,21 @@ class Draw:
     # -- shapes and axes -------------------------------------------------------------------------------------------
 
     def shape(self, least: int = 0, most: int = 3, *, empty: bool = True) -> tuple[int, ...]:
-        """A shape of `least` to `most` axes with sizes 1 to 3; with `empty`, sometimes one axis has size 0."""
+        """Draw a shape of `least` to `most` axes with sizes 1 to 3. With `empty`, sometimes one axis has size 0."""
         sides = [self.integer(1, 3) for _ in range(self.choice(f"{least} to {most} axes", range(least, most + 1)))]
         if empty and sides and self.choice("empty", (False, False, False, False, False, True)):
             sides[self.integer(0, len(sides) - 1)] = 0
         return tuple(sides)
 
     def narrowed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """A shape that broadcasts to `shape`: some leading axes are dropped, some others have size 1."""
+        """Draw a shape that broadcasts to `shape`: some leading axes are dropped, some others have size 1."""
         dropped = self.choice("dropped axes", (0, 0, 1, len(shape)))
         return tuple(1 if self.choice("stretched axis", (False, False, True)) else side for side in shape[dropped:])
 
     def axis(self, shape: tuple[int, ...], *, none: bool = True, many: bool = True) -> Any:
-        """An argument `axis` for an array of `shape`: None, one axis counted from either end, or a tuple of them."""
+        """Draw an argument `axis` for an array of `shape`: None, one axis counted from either end, or a tuple
+        of axes.
+        """
         ndim = len(shape)
         kinds = ["first", "last"] * bool(ndim) + ["none"] * none + ["many"] * many
         kind = self.choice(f"axis of {min(ndim, 1)} or more dimensions", kinds)
@@ -103,7 +105,9 @@ class Draw:
     # -- arrays ----------------------------------------------------------------------------------------------------
 
     def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
-        """Uniform in [low, high], moved at least CLEARANCE away from each of `avoid`, even beyond the bounds."""
+        """Draw numbers uniformly from [low, high]. Move them at least CLEARANCE away from each of `avoid`, even beyond
+        the bounds.
+        """
         values = self.rng.uniform(low, high, shape)
         for point in avoid:
             distance = values - point
@@ -112,7 +116,7 @@ class Draw:
         return np.asarray(values, dtype=self.dtype)
 
     def distinct(self, *shapes: tuple[int, ...]) -> Any:
-        """An array of each shape; no two values, within an array or across them, are closer than CLEARANCE."""
+        """Draw an array of each shape. No two values, within an array or across them, are closer than CLEARANCE."""
         sizes = [int(np.prod(shape)) for shape in shapes]
         grid = self.rng.permutation(sum(sizes)) - sum(sizes) / 2 + self.rng.uniform(-0.2, 0.2, sum(sizes))
         pieces = np.split(2.5 * CLEARANCE * grid, np.cumsum(sizes)[:-1])
@@ -120,7 +124,7 @@ class Draw:
         return arrays[0] if len(arrays) == 1 else arrays
 
     def indices(self, shape: tuple[int, ...], size: int, *, negative: bool = False) -> np.ndarray:
-        """Indices into `size` elements; with `negative`, some are counted from the end."""
+        """Draw indices into `size` elements. With `negative`, some are counted from the end."""
         low = -size if negative else 0
         return np.asarray(self.rng.integers(low, size, shape) if size else np.zeros(shape, int), dtype=np.int64)
 
@@ -153,7 +157,7 @@ class OpSpec:
     ulps: float = 32.0
 
     def samples(self, rng: np.random.Generator, dtype: Any = np.float64, count: int = 10) -> Iterator[Sample]:
-        """`count` samples, the same for the same state of `rng`."""
+        """Draw `count` samples, which are the same for the same state of `rng`."""
         for _ in range(count):
             yield self.draw(Draw.seeded(rng, dtype))
 
@@ -187,5 +191,5 @@ def seeded(name: str) -> dict[str, Any]:
 
 
 def with_seed(function: Any) -> Any:
-    """A random op called with a new generator from `seed`, so that every call draws the same numbers."""
+    """Call a random op with a new generator from `seed`, so that every call draws the same numbers."""
     return lambda *args, seed=0, **kwargs: function(*args, generator=Generator(seed), **kwargs)

@@ -65,7 +65,7 @@ for _name, (_low, _high, _avoid, _facts) in UNARY.items():
 
 
 def pair(d: Draw, low: float = -2, high: float = 2, avoid: tuple[float, ...] = ()) -> tuple[Any, Any]:
-    """Two operands that broadcast against each other; one of them may be a Python number."""
+    """Draw two operands that broadcast against each other. One of them may be a Python number."""
     shape = d.shape()
     x, y = (d.array(d.narrowed(shape), low, high, avoid) for _ in range(2))
     kind = d.choice("operand", ("arrays", "arrays", "arrays", "number left", "number right"))
@@ -101,7 +101,7 @@ def _arctan2(d: Draw) -> Sample:
 
 @spec("round", **STEP)
 def _round(d: Draw) -> Sample:
-    """Inputs away from the jumps, which are half-way between two results."""
+    """Draw inputs away from the jumps, which are half-way between two results."""
     decimals = d.integer(-1, 2)
     whole = d.rng.integers(-8, 8, d.shape())
     return Sample((np.asarray((whole + d.rng.uniform(-0.3, 0.3, whole.shape)) / 10**decimals, d.dtype), decimals))
@@ -110,7 +110,7 @@ def _round(d: Draw) -> Sample:
 @spec("floor_divide", analytic=False)
 @spec("remainder", analytic=False)
 def _remainder(d: Draw) -> Sample:
-    """x = (quotient + fraction) y stays away from the jumps, where x / y is whole."""
+    """Draw x = (quotient + fraction) y, which stays away from the jumps, where x / y is whole."""
     shape = d.shape()
     y = d.array(d.narrowed(shape), 0.5, 2) * (-1 if d.flag("negative divisor") else 1)
     quotient = d.rng.integers(-2, 3, shape) + d.rng.uniform(0.3, 0.7, shape)
@@ -157,7 +157,9 @@ def _masked_fill(d: Draw) -> Sample:
 
 @spec("astype", reference=lambda x, dtype: x)
 def _astype(d: Draw) -> Sample:
-    """To the same dtype; difference quotients can't check casts between precisions, which are tested separately."""
+    """Cast to the same dtype. Difference quotients can't check casts between precisions, which are tested
+    separately.
+    """
     return Sample((d.array(d.shape()), d.dtype))
 
 

@@ -19,7 +19,7 @@ def _slice(d: Draw, size: int) -> slice:
 
 
 def index_of(d: Draw, shape: tuple[int, ...], *, repeated: bool = True) -> Any:
-    """An index of any kind that NumPy has; with `repeated`, integer arrays may select an element twice."""
+    """Draw an index of any kind that NumPy has. With `repeated`, integer arrays may select an element twice."""
     ndim = len(shape)
     full = 0 not in shape
     kinds = ["slices", "ellipsis", "new axis", "mask"] + ["integer", "integer arrays", "mixed"] * (full and ndim > 0)

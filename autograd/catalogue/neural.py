@@ -75,7 +75,9 @@ def _cross_entropy(d: Draw) -> Sample:
 
 
 def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dict[str, Any]) -> np.ndarray:
-    """Some targets are ignored, but not all for a mean, which would be NaN: that is tested separately."""
+    """Draw targets of which some are ignored. For a mean not all are, since it would be NaN: that is tested
+    separately.
+    """
     target = np.where(d.mask(target.shape), ignored, target)
     if kwargs.get("reduction", "mean") == "mean":
         target.flat[0] = classes - 1
@@ -83,7 +85,7 @@ def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dic
 
 
 def _bias_third(function: Any) -> Any:
-    """The fused loss with the target before the bias, which may be left out."""
+    """Call the fused loss with the target before the bias, which may be left out."""
     return lambda x, weight, target, bias=None, **kwargs: function(x, weight, bias, target, **kwargs)
 
 
@@ -157,7 +159,7 @@ spec("dropout_add", **seeded("dropout_add"))(lambda d: _dropped(d, 2))
 
 
 def _bias_last(function: Any) -> Any:
-    """Attention with the bias as fourth argument, so that its gradient is checked too."""
+    """Call attention with the bias as fourth argument, so that its gradient is checked too."""
     return with_seed(lambda query, key, value, bias=None, **kwargs: function(query, key, value, bias=bias, **kwargs))
 
 

@@ -40,7 +40,7 @@ def _prod(d: Draw) -> Sample:
 
 
 def _spread_out(d: Draw) -> Sample:
-    """For variances: at least two numbers along each axis, all different."""
+    """Draw numbers for variances: at least two along each axis, all different."""
     shape = tuple(size + 1 for size in d.shape(1, 3, empty=False))
     axis = d.axis(shape)
     kwargs = {"axis": axis if axis != () else None, "keepdims": d.flag("keepdims")}

@@ -21,7 +21,7 @@ from .parallel import parallel_for, pieces
 
 
 def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: no other method and no weights are requested."""
+    """Return None, or the reason why the call is not supported. It may request no other method and no weights."""
     if options["method"] not in ("auto", "standard"):
         return f"method {options['method']!r} is asked for"
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
@@ -125,7 +125,9 @@ class StandardAttention(QuickImplementation):
         return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
 
     def scores_gradient(self, d_scores, weights, keep_mask, dots, unscaled):
-        """From X before the mask to scale * dS, for some batch rows; dS goes into `unscaled` too if that is given."""
+        """Replace X before the mask by scale * dS, for some batch rows. If `unscaled` is given, dS is written into it
+        too.
+        """
         if keep_mask is not None:
             d_scores *= keep_mask
         d_scores -= dots[:, None]
@@ -139,17 +141,17 @@ class StandardAttention(QuickImplementation):
 
 
 def keys_first(array: Any) -> Any:
-    """A view of (batch, head, query, key) as (batch, key, head, query)."""
+    """View (batch, head, query, key) as (batch, key, head, query)."""
     return array.transpose(0, 3, 1, 2)
 
 
 def by_head(array: Any) -> Any:
-    """A view of (batch, key, head, query) as (batch, head, key, query)."""
+    """View (batch, key, head, query) as (batch, head, key, query)."""
     return array.swapaxes(1, 2)
 
 
 def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
-    """out = x @ y, rounded to the dtype of `out`."""
+    """Compute out = x @ y, rounded to the dtype of `out`."""
     if out.dtype == x.dtype:
         xp.matmul(x, y, out=out)
     else:
@@ -157,5 +159,5 @@ def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
 
 
 def _wide(dtype: Any) -> Any:
-    """The dtype of the scores: float32 for float16."""
+    """Return the dtype of the scores, which is float32 for float16."""
     return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)

@@ -25,21 +25,21 @@ _allowed = switched_on("HANDLOOM_COMPILED", True, "NumPy's calls only", "loops t
 
 @functools.cache
 def missing() -> str | None:
-    """Why compiled loops are not available; None if they are."""
+    """Return why compiled loops are not available, or None if they are."""
     if not _allowed:
         return "HANDLOOM_COMPILED=0 leaves it out"
     return None if find_spec("numba") else "Numba is not installed: pip install numba"
 
 
 def library() -> str | None:
-    """Name and version of the compiler, for a run's record; None without compiled loops."""
+    """Return the compiler's name and version for a run's record, or None without compiled loops."""
     from importlib.metadata import version  # slow to import, and needed once
 
     return None if missing() else f"numba {version('numba')}"
 
 
 def unsupported_reason(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition of compiled implementations: large float32 NumPy arrays."""
+    """Return None, or the reason why the call is not supported. Compiled code needs large float32 NumPy arrays."""
     if refused := missing():
         return refused
     if array_module(*arrays) is not np:
@@ -53,7 +53,7 @@ def unsupported_reason(arrays: list[Any], options: dict[str, Any]) -> str | None
 
 @functools.cache
 def loops() -> Any:
-    """The module of compiled loops, imported on first use because importing Numba takes a third of a second."""
+    """Return the module of compiled loops, imported on first use because importing Numba takes a third of a second."""
     from . import loops
 
     return loops

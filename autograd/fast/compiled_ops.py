@@ -27,7 +27,7 @@ from .parallel import PIECE, parallel_for
 
 
 class CompiledNormalization(Normalization):
-    """Takes one pass over the rows forward and two backward; NumPy's calls take about ten each."""
+    """Layer norm in one pass over the rows forward and two backward. NumPy's calls take about ten each."""
 
     def normalize(self, rows, past, keep_mask, scale, weight, bias, total, x_hat, rstd, out):
         rows, past = np.ascontiguousarray(rows), None if past is None else np.ascontiguousarray(past)
@@ -72,7 +72,9 @@ class ResidualLayerNormCompiled(CompiledNormalization, ResidualLayerNormOnCPU):
 
 
 def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: `unsupported_reason`, and equal weights of all classes."""
+    """Return None, or the reason why the call is not supported: see `unsupported_reason`. All classes need equal
+    weights.
+    """
     return unsupported_reason(arrays, options) or (
         None if options["class_weight"] is None else "there are class weights"
     )
@@ -92,7 +94,9 @@ class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
 
 
 def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: `unsupported_reason`, and the activation "relu"."""
+    """Return None, or the reason why the call is not supported: see `unsupported_reason`. It needs the activation
+    "relu".
+    """
     return unsupported_reason(arrays, options) or only_relu(arrays, options)
 
 
@@ -109,7 +113,7 @@ class LinearReLUCompiled(LinearReLUOnCPU):
 
 
 def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: `unsupported_reason`, and that of standard attention."""
+    """Return None, or the reason why the call is not supported: see `unsupported_reason` and `standard`."""
     return unsupported_reason(arrays, options) or standard(arrays, options)
 
 
@@ -138,5 +142,5 @@ class StandardAttentionCompiled(StandardAttention):
 
 
 def columns(x: Any) -> Any:
-    """(batch, keys, heads, queries) as (batch, keys, heads * queries); None for None."""
+    """Reshape (batch, keys, heads, queries) to (batch, keys, heads * queries); None for None."""
     return None if x is None else x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])

@@ -20,7 +20,7 @@ from .parallel import parallel_for
 
 
 def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Array:
-    """x * mask * scale + added, for arrays of the same shape, on several threads."""
+    """Compute x * mask * scale + added, for arrays of the same shape, on several threads."""
     out = np.empty(x.shape, x.dtype)
     flat_x, flat_mask, flat_out = x.reshape(-1), mask.reshape(-1), out.reshape(-1)
     flat_added = None if added is None else added.reshape(-1)

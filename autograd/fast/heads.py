@@ -19,7 +19,7 @@ from .parallel import parallel_for
 
 
 def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: the parts have the memory layout of `empty_heads`."""
+    """Return None, or the reason why the call is not supported. The parts need the memory layout of `empty_heads`."""
     return "the parts are not views of one array, side by side" if whole_of(arrays) is None else None
 
 
@@ -49,7 +49,9 @@ class MergeHeadsOnCPU(MergeHeads):
 
 
 def whole_of(parts: Any) -> Array | None:
-    """The array (batch, length, parts, heads, width) of which `parts` are all the views, in this order, or None."""
+    """Return the array (batch, length, parts, heads, width) of which `parts` are all the views, in this order,
+    or None.
+    """
     if parts[0].ndim != 4:
         return None
     batch, heads, length, width = parts[0].shape

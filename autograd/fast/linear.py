@@ -51,7 +51,7 @@ class LinearOnCPU(Linear):
         return self.gradients(rows_of(g), *self.saved)
 
     def gradients(self, g, x, weight):
-        """dx, dW and db from the gradient g (rows, out_features) of x W^T + b."""
+        """Compute dx, dW and db from the gradient g (rows, out_features) of x W^T + b."""
         needs, rows = (*self.needs, False)[:3], rows_of(x)
         dx = np.empty(x.shape, np.result_type(g.dtype, weight.dtype)) if needs[0] else None
         dw = np.empty(weight.shape, np.result_type(g.dtype, x.dtype)) if needs[1] else None
@@ -75,7 +75,7 @@ class LinearOnCPU(Linear):
 
 
 def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: NumPy arrays and the activation "relu"."""
+    """Return None, or the reason why the call is not supported. It needs NumPy arrays and the activation "relu"."""
     refused = None if options["activation"] == "relu" else "only ReLU's derivative follows from its result"
     return refused or on_cpu(arrays, options)
 
@@ -123,7 +123,7 @@ class LinearReLUOnCPU(QuickImplementation, LinearOnCPU):
         return self.gradients(d_linear, x, weight)
 
     def mask_gradient(self, g, out, d):
-        """d = g * scale where the result `out` is above 0, else 0."""
+        """Compute d = g * scale where the result `out` is above 0, else 0."""
         np.multiply(g, ~(out <= 0), out=d)
         if self.scale != 1:
             d *= d.dtype.type(self.scale)

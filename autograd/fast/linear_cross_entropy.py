@@ -52,7 +52,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         return loss
 
     def compute(self, x, weight, bias):
-        """The loss, and dx, dW and db, which are None unless the call is recorded."""
+        """Compute the loss, dx, dW and db. The gradients are None unless the call is recorded."""
         self.wide = wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
         rows, real = rows_of(x), np.flatnonzero(self.target != self.ignore_index)
         rows = (rows if len(real) == len(rows) else rows[real]).astype(wide, copy=False)
@@ -105,7 +105,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         parallel_for(np, len(z), softmax, cost=CROSS_ENTROPY * z.shape[1])
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
-        """The steps after the product, for rows start to stop of a block."""
+        """Run the steps after the product, for rows start to stop of a block."""
         own, each, total_each, count = terms
         for piece in pieces(start, stop, z.shape[1] // 4):
             y, a = z[piece], own[piece]
@@ -129,7 +129,9 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             factor[piece] = (k / total / count)[:, None]
 
     def gradients(self, f, rows, factor, weight, dw, db, first):
-        """dx of the rows, (k/l) (F W). Adds F^T (k/l) to db and F^T ((k/l) x) to dW, which the `first` block sets."""
+        """Compute dx of the rows, (k/l) (F W). Add F^T (k/l) to db and F^T ((k/l) x) to dW; the `first` block sets
+        them.
+        """
         scaled = rows * factor
         size = max(-(-len(weight) // CLASS_PARTS), 1)
         d_parts = np.zeros((CLASS_PARTS, *rows.shape), f.dtype)  # summed in the same order for any number of threads
@@ -148,7 +150,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         return d_parts.sum(axis=0) * factor
 
     def spread(self, dx, real, x):
-        """dx of all rows, from dx of the rows `real`; zeros for padding."""
+        """Return dx of all rows from dx of the rows `real`, with zeros for padding."""
         if len(real) < len(self.target):
             every = np.zeros((len(self.target), x.shape[-1]), dx.dtype)
             every[real] = dx

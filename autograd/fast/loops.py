@@ -52,7 +52,7 @@ _LOWEST = _F(-87.3)  # below it e^x is less than the smallest normal float32, an
 
 @inlined
 def exponential(x):
-    """e^x for x <= 0, by Taylor's polynomial of degree 7 (relative error 2e-7); NaN stays NaN.
+    """Compute e^x for x <= 0, by Taylor's polynomial of degree 7 (relative error 2e-7). NaN stays NaN.
 
     Without branches and calls, so that the loops around it are vectorised, which those with math.exp are not.
     """
@@ -76,7 +76,7 @@ def exponential(x):
 
 @fused
 def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, out, start, stop):
-    """out = layer norm of residual + x * mask * scale, which goes into `total`; x_hat and rstd are kept.
+    """Compute `out`, the layer norm of residual + x * mask * scale, which goes into `total`. x_hat and rstd are kept.
 
     residual, mask and total may be None.
     """
@@ -142,7 +142,7 @@ _SUMMED = 512  # numbers of which a sum is taken before it is added to the row's
 
 @inlined
 def largest(row, lanes):
-    """The maximum of a row; `lanes` (LANES,) is scratch."""
+    """Return the maximum of a row; `lanes` (LANES,) is scratch."""
     lanes[:] = _F(-np.inf)
     whole = row.size // LANES
     blocks = row[: whole * LANES].reshape(whole, LANES)
@@ -157,7 +157,7 @@ def largest(row, lanes):
 
 @inlined
 def exponentials(row, top):
-    """e^(row - top) in place; its sum, and that of row - top."""
+    """Replace a row by e^(row - top). Return the sum of these exponentials, and that of row - top."""
     total, shifted = _ZERO, _ZERO
     for j in range(row.size):
         t = row[j] - top
@@ -170,7 +170,7 @@ def exponentials(row, top):
 
 @inlined
 def sum_of_exponentials(row, top):
-    """The sum of e^(row - top)."""
+    """Compute the sum of e^(row - top)."""
     total = _ZERO
     for first in range(0, row.size, _SUMMED):
         numbers, part = row[first : first + _SUMMED], _ZERO
@@ -182,8 +182,9 @@ def sum_of_exponentials(row, top):
 
 @fused
 def log_sum_exp(flat, stride, columns, out, start, stop):
-    """log sum exp of rows, each `columns` numbers that begin `stride` after the row before; not finite where a number
-    is infinite or NaN."""
+    """Compute log sum exp of rows, each `columns` numbers that begin `stride` after the row before. It is not finite
+    where a number is infinite or NaN.
+    """
     lanes = np.empty(LANES, np.float32)
     for i in range(start, stop):
         row = flat[i * stride : i * stride + columns]
@@ -193,7 +194,7 @@ def log_sum_exp(flat, stride, columns, out, start, stop):
 
 @exact
 def largest_numbers(flat, stride, columns, values, ids, start, stop):
-    """The k largest numbers of rows (see log_sum_exp) and their columns, into values and ids (rows, k).
+    """Write the k largest numbers of rows (see log_sum_exp) and their columns into `values` and `ids` (rows, k).
 
     Largest first, equal ones by smaller column. The first value is NaN where the row has one. k is at most `columns`.
     """
@@ -210,7 +211,9 @@ def largest_numbers(flat, stride, columns, values, ids, start, stop):
 
 @exact
 def _all_below(some, least):
-    """Whether none of LANES numbers is larger, or a NaN. Counts them: a loop with an early exit isn't vectorised."""
+    """Return whether none of LANES numbers is larger, or a NaN. They are counted: a loop with an early exit isn't
+    vectorised.
+    """
     below = np.int32(0)
     for j in range(LANES):
         below += np.int32(some[j] <= least)
@@ -232,7 +235,7 @@ def _insert(number, column, best, where):
 
 @fused
 def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor, start, stop):
-    """Losses of logits z, F in place of z, k / l / count as factor: see LinearCrossEntropyOnCPU.
+    """Compute the losses of logits z; F replaces z, and k / l / count goes into `factor`. See LinearCrossEntropyOnCPU.
 
     `bias` may be None, and `factor` where only the loss is wanted. Class weights are not supported: `each` is s / V.
     """
@@ -269,7 +272,8 @@ def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor,
 
 @fused
 def attention_weights(scores, scale, factor, mask, dropped, start, stop):
-    """Softmax of scale * scores over axis 1 of (batch, keys, columns), times `factor`, in place; also times the mask.
+    """Replace scores (batch, keys, columns) by softmax(scale * scores) over axis 1, times `factor`. With a mask, write
+    them times the mask into `dropped`.
 
     A column in which all scores are -inf gets zeros. mask and dropped may be None, together.
     """
@@ -302,7 +306,8 @@ def attention_weights(scores, scale, factor, mask, dropped, start, stop):
 
 @fused
 def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, stop):
-    """d_scores (batch, keys, columns), G V^T, becomes weights (d_scores * mask - dots) scale; dots (batch, columns).
+    """Replace d_scores (batch, keys, columns), G V^T, by weights (d_scores * mask - dots) scale, with dots (batch,
+    columns).
 
     Without the scale in `unscaled`, unless it is None. The mask may be None.
     """
@@ -324,7 +329,7 @@ def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, st
 
 @exact
 def relu_dropout(y, bias, mask, scale, start, stop):
-    """y = relu(y + bias) * mask * scale in place, for y (rows, features). bias and mask may be None."""
+    """Compute y = relu(y + bias) * mask * scale in place, for y (rows, features). `bias` and `mask` may be None."""
     for i in range(start, stop):
         for j in range(y.shape[1]):
             t = y[i, j]
@@ -338,7 +343,7 @@ def relu_dropout(y, bias, mask, scale, start, stop):
 
 @exact
 def relu_backward(g, out, scale, d, start, stop):
-    """d = g * scale where `out` is not 0 or less, else 0."""
+    """Compute d = g * scale where `out` is not 0 or less, else 0."""
     for i in range(start, stop):
         for j in range(g.shape[1]):
             d[i, j] = g[i, j] * (_ZERO if out[i, j] <= _ZERO else _ONE) * scale
@@ -349,8 +354,9 @@ def relu_backward(g, out, scale, d, start, stop):
 
 @exact
 def adam(w, g, m, v, b1, c1, b2, c2, eps, rate, keep):
-    """One update of flat arrays: see `Adam`. c1 = 1 - b1, c2 = 1 - b2; `eps` and `rate` hold the bias corrections,
-    `keep` is 1 less the weight decay."""
+    """Update flat arrays once; see `Adam`. c1 = 1 - b1, c2 = 1 - b2; `eps` and `rate` hold the bias corrections, `keep`
+    is 1 less the weight decay.
+    """
     for i in range(w.size):
         m[i] = m[i] * b1 + g[i] * c1
         v[i] = v[i] * b2 + g[i] * g[i] * c2
@@ -359,7 +365,7 @@ def adam(w, g, m, v, b1, c1, b2, c2, eps, rate, keep):
 
 @exact
 def adam_rows(w, ids, rows, m, v, b1, c1, b2, c2, eps, rate, keep):
-    """`adam` for a table of which only the rows `ids`, sorted, have a gradient: `rows`."""
+    """Update a table of which only the rows `ids`, sorted, have a gradient: `rows`. See `adam`."""
     nearest = 0
     for i in range(w.shape[0]):
         used = nearest < ids.size and ids[nearest] == i

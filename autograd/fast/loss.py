@@ -64,5 +64,5 @@ class CrossEntropyOnCPU(QuickImplementation):
 
 
 def divisor_of_mean(count: Any) -> Any:
-    """`count`, or NaN for 0: the mean over no target is NaN. Its gradient is 0."""
+    """Return `count`, or NaN for 0: the mean over no target is NaN. Its gradient is 0."""
     return np.where(count == 0, np.float32(np.nan), count)

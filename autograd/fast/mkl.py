@@ -39,7 +39,7 @@ _allowed = switched_on("HANDLOOM_MKL", True, "NumPy's products only", "MKL's too
 
 
 def _file() -> Path | None:
-    """The path of the library installed by the package `mkl`."""
+    """Return the path of the library installed by the package `mkl`."""
     from importlib import metadata  # slow to import, and needed once
 
     try:
@@ -54,7 +54,7 @@ _loading = threading.Lock()
 
 
 def _load() -> tuple[Any, str | None]:
-    """The library, or None and the reason."""
+    """Load the library. Return it, or None and the reason."""
     with _loading:  # an op may ask first, on several threads at once, and MKL takes its settings once only
         return _loaded()
 
@@ -89,12 +89,12 @@ def _loaded() -> tuple[Any, str | None]:
 
 
 def missing() -> str | None:
-    """Why MKL is not available; None if it is."""
+    """Return why MKL is not available, or None if it is."""
     return _load()[1]
 
 
 def library() -> str | None:
-    """Its name and version, for the record of a run; None without MKL."""
+    """Return MKL's name and version for the record of a run, or None without MKL."""
     from importlib.metadata import version
 
     return None if missing() else f"mkl {version('mkl')}"
@@ -102,20 +102,20 @@ def library() -> str | None:
 
 @functools.cache
 def _gemm(dtype: Any) -> Any:
-    """MKL's product of matrices of this dtype; None if there is none."""
+    """Return MKL's product of matrices of this dtype, or None if there is none."""
     library, _ = _load()
     return getattr(library, f"cblas_{_LETTERS[dtype]}gemm") if library and dtype in _LETTERS else None
 
 
 @functools.cache
 def address(name: str) -> int:
-    """The address of a function of MKL, for compiled code; 0 without MKL."""
+    """Return the address of a function of MKL, for compiled code; 0 without MKL."""
     library, _ = _load()
     return 0 if library is None else ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
-    """out = a @ b for matrices a (m, k) and b (k, n), written into `out` (m, n), which shares no memory with them.
+    """Compute out = a @ b for matrices a (m, k) and b (k, n). `out` (m, n) shares no memory with them.
 
     With `add` the product is added to what `out` holds.
     """
@@ -133,7 +133,7 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 
 
 def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b^T for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0: (m, n) int32, exact.
+    """Compute a @ b^T exactly for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0: (m, n) int32.
 
     Only where `multiplies_bytes`.
     """
@@ -150,7 +150,7 @@ def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def multiplies_bytes() -> bool:
-    """Whether MKL has a product of 8-bit integers that is exact even for the largest values.
+    """Return whether MKL has a product of 8-bit integers that is exact even for the largest values.
 
     Processors without these instructions add pairs of products in 16 bits, which may overflow.
     """
@@ -174,8 +174,9 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
 
 
 def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
-    """How MKL reads this matrix, by rows or transposed (0: not at all), and the numbers from one row, or column, to the
-    next, which must not overlap."""
+    """Return how MKL reads this matrix, by rows or transposed (0: not at all), and the step from one row, or column, to
+    the next; they must not overlap.
+    """
     (rows, columns), (down, right) = x.shape, x.strides
     for trans, along, across, length in ((NO_TRANS, right, down, columns), (TRANS, down, right, rows)):
         if along == size and length * size <= across <= _FARTHEST * size and across % size == 0:

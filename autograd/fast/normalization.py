@@ -29,7 +29,9 @@ class Normalization(QuickImplementation):
     eps: float
 
     def normalized(self, x, residual, weight, bias, p=0.0, total=None):
-        """Layer norm, shaped like x; writes the sum residual + dropout(x) into `total` if that is given."""
+        """Return the layer norm, shaped like x. If `total` is given, the sum residual + dropout(x) is written
+        into it.
+        """
         rows, past = rows_of(x), None if residual is None else rows_of(residual)
         keep_mask, scale = self.generator.keep_mask(rows.shape, p) if p else (None, 1.0)
         scale = x.dtype.type(scale)
@@ -67,7 +69,9 @@ class Normalization(QuickImplementation):
         parallel_for(np, len(rows), part, cost=LAYER_NORM * width)
 
     def gradients(self, g, past=None):
-        """d_total, dx (the same array without dropout), dw and db; `past`: the gradient of the sum, if it has one."""
+        """Compute d_total, dx (the same array without dropout), dw and db. `past` is the gradient of the sum, if it has
+        one.
+        """
         x, weight = self.saved[0], self.saved[-2]
         x_hat, rstd, keep_mask, scale = self.kept
         g, past, wide = rows_of(g), None if past is None else rows_of(past), rstd.dtype
@@ -124,7 +128,7 @@ class ResidualLayerNormOnCPU(Normalization):
         return (y, total) if self.both else y
 
     def backward(self, g, past=None):
-        """`past`: with `both`, the gradient of the second result, residual + dropout(x)."""
+        """Compute the gradients. With `both`, `past` is the gradient of the second result, residual + dropout(x)."""
         x = self.saved[0]
         d_total, dx, dw, db = self.gradients(np.zeros(x.shape, x.dtype) if g is None else g, past)
         return dx, d_total, dw, db
@@ -134,6 +138,6 @@ class ResidualLayerNormOnCPU(Normalization):
 
 
 def row_mean(x: Array, y: Array | None = None) -> Array:
-    """The mean of each row of x, or of x * y: (rows, features) -> (rows, 1)."""
+    """Return the mean of each row of x, or of x * y: (rows, features) -> (rows, 1)."""
     total = x @ np.ones(x.shape[1], x.dtype) if y is None else np.vecdot(x, y)
     return (total / x.dtype.type(max(x.shape[1], 1)))[:, None]

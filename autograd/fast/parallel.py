@@ -35,7 +35,7 @@ Body = Callable[[int, int], None]
 
 
 class _Job:
-    """Parts of an op, which the caller and the workers take one by one.
+    """The parts of an op, which the caller and the workers take one by one.
 
     An interrupt can reach the caller between any two instructions. So nothing here is a count or a lock that it holds:
     what has to be undone is an entry in a list or a set, and `end` can be called twice.
@@ -58,7 +58,7 @@ class _Job:
             part()
 
     def help(self) -> None:
-        """What a worker does. No interrupt comes here: Python's signal handlers run in the main thread."""
+        """Run a worker's part. No interrupt comes here: Python's signal handlers run in the main thread."""
         me = threading.get_ident()
         self.helpers.add(me)  # before it takes a part: `end` waits for this worker, or has left it nothing
         try:
@@ -85,7 +85,7 @@ def _serve(inbox: SimpleQueue[_Job]) -> None:
 
 
 def _inboxes(count: int) -> list[SimpleQueue[_Job]]:
-    """The queues of this many workers. Each has its own, since a shared queue wakes only one waiting worker."""
+    """Return the queues of this many workers. Each has its own, since a shared queue wakes only one waiting worker."""
     while len(_workers) < count:
         inbox: SimpleQueue[_Job] = SimpleQueue()
         threading.Thread(target=_serve, args=(inbox,), name="handloom", daemon=True).start()
@@ -114,7 +114,7 @@ def set_num_threads(count: int | None) -> None:
 
 
 def get_num_threads() -> int:
-    """The number of threads of a large op."""
+    """Return the number of threads of a large op."""
     if _set_blas_threads is None:
         return 1
     if _chosen is not None:
@@ -179,7 +179,7 @@ def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
 
 
 def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
-    """`parallel_for` for several independent jobs (count, body, cost): a thread does its part of each."""
+    """Run several independent jobs (count, body, cost) as `parallel_for` does: a thread does its part of each."""
     price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
     threads = get_num_threads() if xp is np else 1
     parts = max(min(threads, most, int(price / PART_NS)), 1)
@@ -208,7 +208,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
 
 
 def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
-    """Slices of start..stop with as many rows of `width` numbers as fit into the cache for several arrays."""
+    """Yield slices of start..stop with as many rows of `width` numbers as fit into the cache for several arrays."""
     length = max(PIECE // max(width, 1), 1)
     for first in range(start, stop, length):
         yield slice(first, min(first + length, stop))

@@ -72,13 +72,13 @@ def gradcheck(
 
 
 def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> None:
-    """Raise AssertionError with the report if `gradcheck` finds something wrong. Same arguments."""
+    """Raise AssertionError with the report if `gradcheck` finds something wrong. The arguments are the same."""
     report = gradcheck(fn, inputs, **options)
     assert report, str(report)
 
 
 def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> GradcheckReport:
-    """The same for second derivatives: `gradcheck` of the gradient that `grad(..., create_graph=True)` gives.
+    """Check second derivatives: `gradcheck` of the gradient that `grad(..., create_graph=True)` gives.
 
     The output gradient is one more checked input, since the gradient depends on it as well.
     """
@@ -106,7 +106,7 @@ def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> Gradch
 
 
 class _BackwardRaisedError(Exception):
-    """The rule under test failed; the report says how."""
+    """An error raised when the rule under test failed. The report says how."""
 
 
 class _Check:
@@ -158,7 +158,7 @@ class _Check:
             return [np.array(to_device(out.data, "cpu")) for out in self.outputs()]
 
     def backward(self) -> list[np.ndarray]:
-        """The analytic gradient of every leaf."""
+        """Return the analytic gradient of every leaf."""
         leaves = list(self.leaves.values())
         with enable_grad(), np.errstate(all="ignore"):
             pairs = [(out, v) for out, v in zip(self.outputs(), self.v, strict=True) if out.requires_grad]
@@ -209,7 +209,7 @@ class _Check:
         self.update()
 
     def numeric(self, leaf: Tensor, position: int, method: str) -> Estimate:
-        """The derivative of v . fn along one entry."""
+        """Return the derivative of v . fn along one entry."""
         original = leaf.data
         entry = float(original.reshape(-1)[position])
 
@@ -247,7 +247,7 @@ def _as_leaf(value: Any) -> Any:
 
 
 def _floating(output: Any) -> list[Tensor]:
-    """The floating (or, during a complex step, complex) Tensors in what a function returned."""
+    """Return the floating (or, during a complex step, complex) Tensors in what a function returned."""
     if isinstance(output, Tensor):
         return [output] if output.dtype.kind in "fc" else []
     if isinstance(output, dict):
@@ -257,7 +257,7 @@ def _floating(output: Any) -> list[Tensor]:
 
 @contextmanager
 def _replayed() -> Iterator[None]:
-    """Restore the default generator afterwards, so that every evaluation draws the same numbers."""
+    """Restore the default generator after the block, so that every evaluation draws the same numbers."""
     state = default_generator.get_state()
     try:
         yield
@@ -267,7 +267,7 @@ def _replayed() -> Iterator[None]:
 
 @contextmanager
 def _in_float64(fn: Any) -> Iterator[dict[str, Tensor]]:
-    """The parameters of a module that require a gradient, as float64 inside the block."""
+    """Hold the parameters of a module that require a gradient as float64 inside the block."""
     if not hasattr(fn, "named_parameters"):
         yield {}
         return

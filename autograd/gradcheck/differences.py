@@ -20,7 +20,7 @@ class Estimate(NamedTuple):
 
 
 def central_difference(change: Change, size: float, rounding: float) -> Estimate:
-    """The derivative at 0 of `change`, by sixth-order central differences.
+    """Compute the derivative at 0 of `change` by sixth-order central differences.
 
     Args:
         change: a step -> the value there minus the value at 0.
@@ -47,7 +47,7 @@ def central_difference(change: Change, size: float, rounding: float) -> Estimate
 
 
 def complex_step(value: Callable[[complex], complex]) -> Estimate:
-    """Im f(x + ih) / h: no difference is taken, so nothing cancels and h may be tiny.
+    """Compute Im f(x + ih) / h. No difference is taken, so nothing cancels and h may be tiny.
 
     Only for functions that are analytic and are computed without abs, comparisons or conjugation. Source: Squire and
     Trapp 1998, SIAM Review 40.

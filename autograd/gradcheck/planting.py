@@ -13,7 +13,7 @@ from typing import Any
 
 
 def function_at(where: str) -> FunctionType:
-    """The function at "module:function", "module:Class.method" or, of a table's row, "module:op.gradient"."""
+    """Return the function at "module:function", "module:Class.method" or, of a table's row, "module:op.gradient"."""
     module, _, path = where.partition(":")
     found: Any = sys.modules[f"{__name__.split('.')[0]}.autograd.{module}"]
     for part in path.split("."):
@@ -25,7 +25,7 @@ def function_at(where: str) -> FunctionType:
 
 
 def source_of(function: Any) -> str:
-    """The source of a function; for a lambda, of the whole statement that contains it."""
+    """Return the source of a function. For a lambda, this is the whole statement that contains it."""
     if function.__name__ != "<lambda>":
         return textwrap.dedent(inspect.getsource(function))
     lines, first = inspect.getsource(sys.modules[function.__module__]), function.__code__.co_firstlineno
@@ -35,7 +35,7 @@ def source_of(function: Any) -> str:
 
 @contextmanager
 def planted(where: str, old: str, new: str) -> Iterator[None]:
-    """Within the `with` block the function runs with `old` replaced by `new` in its source, in all threads.
+    """Run the function with `old` replaced by `new` in its source within the `with` block, in all threads.
 
     All references to the function are affected. Raises ValueError unless `old` occurs once.
     """

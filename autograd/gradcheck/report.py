@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass
 class EntryCheck:
-    """One tensor's gradient: the compared entries, flat, and the one with the largest error."""
+    """The result of checking one tensor's gradient: the compared entries, flat, and the one with the largest error."""
 
     name: str
     shape: tuple[int, ...]
@@ -48,7 +48,9 @@ class EntryCheck:
 
     @property
     def relative_error(self) -> float:
-        """Of the worst entry: the difference divided by the larger value, or by 1e-6 if both are smaller."""
+        """The relative error of the worst entry: the difference divided by the larger value, or by 1e-6 if both are
+        smaller.
+        """
         if self.positions.size == 0:
             return 0.0
         analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
@@ -57,7 +59,7 @@ class EntryCheck:
         return float(abs(analytic - numeric) / max(abs(analytic), abs(numeric), 1e-6))
 
     def hint(self) -> str:
-        """A guess at what is wrong, or an empty string."""
+        """Return a guess at what is wrong, or an empty string."""
         usable = ~np.isnan(self.numeric)
         a, n = self.analytic[usable], self.numeric[usable]
         if a.size == 0:
@@ -111,7 +113,9 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 @dataclass
 class GradcheckReport:
-    """True if the gradients are right; printed, it shows which entry of which input is wrong."""
+    """The result of a check. It is true if the gradients are right; printed, it shows which entry of which input is
+    wrong.
+    """
 
     name: str
     method: str
@@ -125,7 +129,7 @@ class GradcheckReport:
 
     @property
     def relative_error(self) -> float:
-        """The largest of all inputs."""
+        """The largest relative error of all inputs."""
         return max((check.relative_error for check in self.checks), default=0.0)
 
     @property

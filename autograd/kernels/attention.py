@@ -45,12 +45,14 @@ class AttentionOptions:
 
     @property
     def extras(self) -> bool:
-        """Whether pairs need more than their distance; otherwise a leaner variant of the kernels is used."""
+        """Whether the call uses a mask, bias, slopes, dropout or a scale that is not positive. If it uses none of them,
+        a smaller variant of the kernels runs.
+        """
         return any(x is not None for x in (self.mask, self.bias, self.slopes)) or self.dropout > 0 or self.scale <= 0
 
 
 class AttentionKernels:
-    """The kernels as functions of arrays.
+    """The attention kernels as functions of arrays.
 
     Args:
         load: gives the compiled module of a file with constants, as `kernels.loading.load_module` does.
@@ -63,7 +65,7 @@ class AttentionKernels:
         self._ready: dict[Any, Any] = {}
 
     def why_not_here(self) -> str | None:
-        """The reason why this GPU can't run them, or None."""
+        """Return the reason why this GPU can't run the kernels, or None."""
         if self.capability >= MIN_CAPABILITY:
             return None
         return (
@@ -72,7 +74,7 @@ class AttentionKernels:
         )
 
     def mask_tiles(self, query: Any, value: Any, options: AttentionOptions) -> Any:
-        """For each 32 x 32 tile of the mask, whether any element is true; None without a mask."""
+        """Return for each 32 x 32 tile of the mask whether any element is true, or None without a mask."""
         if options.mask is None:
             return None
         batch, heads, rows, columns = options.mask.shape
@@ -90,7 +92,9 @@ class AttentionKernels:
         return tiles
 
     def forward(self, query: Any, key: Any, value: Any, options: AttentionOptions) -> tuple[Any, Any]:
-        """The output (batch, heads, query_length, value_dim) and the log2-sum-exp (batch, heads, query_length)."""
+        """Return the output (batch, heads, query_length, value_dim) and the log2-sum-exp (batch, heads,
+        query_length).
+        """
         xp = array_module(query)
         batch, heads, queries, _ = query.shape
         # In memory (batch, query_length, heads, value_dim): merging the heads is then a view.
@@ -123,7 +127,8 @@ class AttentionKernels:
         deterministic: bool = False,
         room: tuple[Any, Any, Any] | None = None,
     ) -> tuple[Any, Any, Any]:
-        """The gradients of query, key and value; that of the bias is added to `d_bias` (float32, four axes).
+        """Return the gradients of query, key and value. The gradient of the bias is added to `d_bias` (float32, four
+        axes).
 
         With `deterministic` the sums of d_query are made in a fixed order, in a pass of their own. `room` is where the
         gradients are to be written: arrays like the operands, whose last axis is contiguous.
@@ -178,7 +183,7 @@ class AttentionKernels:
         return d_query, d_key, d_value
 
     def _forward_variant(self, query: Any, value: Any, options: AttentionOptions) -> tuple[dict[str, int], int]:
-        """The constants of the kernel and its bytes of shared memory."""
+        """Return the constants of the kernel and its bytes of shared memory."""
         constants = forward_constants(*_asked(query, value, options), self.small)
         return constants, forward_shared(constants)
 
@@ -199,7 +204,7 @@ class AttentionKernels:
 
 
 def device_kernels(device: int) -> AttentionKernels:
-    """The kernels for a GPU. Raises DeviceError without CuPy or a GPU."""
+    """Return the kernels for a GPU. Raises DeviceError without CuPy or a GPU."""
     return _device_kernels(import_cupy(), device)
 
 
@@ -210,7 +215,7 @@ def _device_kernels(cupy: Any, device: int) -> AttentionKernels:
 
 
 def forward_constants(half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
-    """The constants of attention_forward.cu: what the registers hold without spilling.
+    """Return the constants of attention_forward.cu: block sizes that the registers hold without spilling.
 
     `small`: for GPUs with 99 KiB of shared memory for a block (RTX 30, 40, 50, L4), whose multiprocessors then hold two
     blocks where the registers suffice: 232 of them for each thread in float16 with D = 128.
@@ -227,7 +232,7 @@ def forward_constants(half: int, padded: int, extras: int, small: bool = False) 
 
 
 def backward_constants(half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
-    """The constants of attention_backward.cu: the fastest, or, if `small`, those that fit into 99 KiB."""
+    """Return the constants of attention_backward.cu: the fastest, or, if `small`, those that fit into 99 KiB."""
     if not half:
         block = (1, 2, 16, 1) if small and padded > 64 else (1, 4, 32 if padded <= 96 else 16, 1)
     elif padded <= 64:
@@ -241,13 +246,17 @@ def backward_constants(half: int, padded: int, extras: int, small: bool = False)
 
 
 def forward_shared(constants: dict[str, int]) -> int:
-    """Bytes of shared memory that attention_forward lays out: a tile each of Q, K and V, and P in float32."""
+    """Return the bytes of shared memory that attention_forward lays out: a tile each of Q, K and V, and P in
+    float32.
+    """
     owned, block, half = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK_K"], constants["HALF"]
     return ((owned + 2 * block) * constants["D"] + (0 if half else owned * block)) * (2 if half else 4)
 
 
 def backward_shared(constants: dict[str, int]) -> int:
-    """Bytes of shared memory for attention_backward.cu: four kinds of tiles, dS, for teams P, and L and delta."""
+    """Return the bytes of shared memory for attention_backward.cu: four kinds of tiles, dS, P for teams, and L and
+    delta.
+    """
     owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
     pairs = owned * block * (1 if constants["TEAM"] == 1 else 2)
@@ -255,13 +264,13 @@ def backward_shared(constants: dict[str, int]) -> int:
 
 
 def _asked(query: Any, value: Any, options: AttentionOptions) -> tuple[int, int, int]:
-    """HALF, D, EXTRAS."""
+    """Return the constants HALF, D and EXTRAS."""
     padded = max(32, 32 * math.ceil(max(query.shape[3], value.shape[3]) / 32))
     return int(query.dtype == np.float16), padded, int(options.extras)
 
 
 def _pair_arguments(query: Any, key: Any, value: Any, options: AttentionOptions) -> tuple[Any, ...]:
-    """PAIR_PARAMETERS of attention_pairs.cuh."""
+    """Return the arguments for PAIR_PARAMETERS of attention_pairs.cuh."""
     _, heads, queries, head_dim = query.shape
     keys, value_dim = value.shape[2:]
     nearest = max(0 if options.causal else -_FAR, -_FAR if options.window is None else -options.window)
@@ -292,12 +301,14 @@ def _rows_contiguous(x: Any) -> Any:
 
 
 def _strides(*arrays: Any) -> tuple[np.int64, ...]:
-    """Elements from one batch row, head and row to the next."""
+    """Return the number of elements from one batch row, head and row to the next."""
     return tuple(np.int64(stride // x.itemsize) for x in arrays for stride in x.strides[:3])
 
 
 def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
-    """Elements from one batch row, head, query and key to the next, 0 along an axis of length 1."""
+    """Return the number of elements from one batch row, head, query and key to the next, 0 along an axis of
+    length 1.
+    """
     if x is None:
         return (np.int64(0),) * 4
     return tuple(
@@ -306,6 +317,8 @@ def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
 
 
 def _aligned(*arrays: Any) -> tuple[np.int32]:
-    """1 if every row of every array starts and ends at a multiple of 16 bytes: then 16 bytes are copied at a time."""
+    """Return 1 if every row of every array starts and ends at a multiple of 16 bytes: then 16 bytes are copied at a
+    time.
+    """
     counts = (n for x in arrays for n in (address_of(x), *x.strides[:3], x.shape[3] * x.itemsize))
     return (np.int32(all(n % 16 == 0 for n in counts)),)

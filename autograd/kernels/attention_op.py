@@ -28,12 +28,12 @@ _ATTENTION = 1 << 31
 
 
 def kernels_for(array: Any) -> AttentionKernels | None:
-    """The kernels for the device that holds `array`; None on a CPU."""
+    """Return the kernels for the device that holds `array`, or None on a CPU."""
     return None if isinstance(array, np.ndarray) else device_kernels(array.device.id)
 
 
 def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> str | None:
-    """The reason why the kernels can't take these arrays, or None.
+    """Return the reason why the kernels can't take these arrays, or None.
 
     If it is the GPU that can't, and `automatic` takes another method, a DeviceWarning says so once.
     """
@@ -61,7 +61,9 @@ def _warn(refused: str) -> None:
 
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: arrays on a GPU, and no other method requested."""
+    """Return None, or the reason why the call is not supported. It needs arrays on a GPU and may request no other
+    method.
+    """
     if options["method"] not in ("auto", "fused"):
         return f"method {options['method']!r} is asked for"
     query, key, value = arrays[:3]
@@ -75,12 +77,13 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "fused", kernels_can)
 def fused_attention(*operands: Any, **options: Any) -> Any:
-    """The output, and the requested weights."""
+    """Return the output, and the requested weights."""
     return with_weights(FusedAttention, operands, options)
 
 
 class FusedAttention(BlockedAttention):
-    """One call. Weights on request and second derivatives are computed as by the blocked method.
+    """One call of attention by the kernels. Requested weights and second derivatives are computed as by the blocked
+    method.
 
     `deterministic`: the gradient of the queries is summed in a fixed order; without it the last digits may differ from
     run to run, since blocks of keys add to it as they come.
@@ -129,7 +132,7 @@ class FusedAttention(BlockedAttention):
         return self.kept[1] * np.float32(np.log(2))
 
     def call(self, query: Any, bias: Any) -> AttentionOptions:
-        """The options of a kernel call."""
+        """Return the options of a kernel call."""
         mask_spec, xp = self.mask_spec, array_module(query)
         full = (*query.shape[:2], *self.lengths)
         lengths, slopes = mask_spec.key_lengths, mask_spec.slopes
@@ -147,7 +150,7 @@ class FusedAttention(BlockedAttention):
         )
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Dropout's factors as the kernels draw them (`dropout_words` in attention_pairs.cuh)."""
+        """Return dropout's factors as the kernels draw them (`dropout_words` in attention_pairs.cuh)."""
         batch, heads, queries, keys = shape
         head, i, j = np.ogrid[: batch * heads, :queries, :keys]
         counter = np.zeros((batch * heads, queries, keys, 4), dtype=np.uint32)

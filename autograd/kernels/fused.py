@@ -29,7 +29,9 @@ _BLOCKS = 264
 
 
 class DropoutKey(NamedTuple):
-    """What determines a dropout mask: seed (1,) uint64 on the device, number of the call, threshold (65536 p)."""
+    """The values that determine a dropout mask: seed (1,) uint64 on the device, number of the call, threshold (65536
+    p).
+    """
 
     seed: Array
     call: int
@@ -95,7 +97,7 @@ def layer_norm_backward(
     drop: DropoutKey | None = None,
     past: Array | None = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """From the gradient at y: those of z, of x (dropout's; z's own without `drop`), of weight and bias.
+    """Compute from the gradient at y those of z, of x (dropout's; z's own without `drop`), of weight and bias.
 
     `past`: what else reaches z.
     """
@@ -123,7 +125,9 @@ def layer_norm_backward(
 
 
 def _fits_a_warp(width: int) -> bool:
-    """Whether a warp can process a row: rows begin at multiples of 16 bytes, and a lane holds at most 32 elements."""
+    """Return whether a warp can process a row: rows begin at multiples of 16 bytes, and a lane holds at most 32
+    elements.
+    """
     return width % 8 == 0 and width <= WIDEST_OF_A_WARP
 
 
@@ -132,7 +136,7 @@ def _row_threads(width: int) -> int:
 
 
 def column_sums(x: Array) -> Array:
-    """The sum of the rows of x (rows, width), in x's dtype, added up in float32 in an order that never changes."""
+    """Sum the rows of x (rows, width) in float32, in an order that never changes. The result has x's dtype."""
     xp, (rows, width) = array_module(x), x.shape
     columns = -(-width // 256)
     chunks = max(min(_BLOCKS // columns, -(-rows // 8)), 1)
@@ -143,7 +147,7 @@ def column_sums(x: Array) -> Array:
 
 
 def _tickets(x: Array, least: int = _BLOCKS) -> Array:
-    """Counters that identify the last block of a launch: `least` or more; zero between launches.
+    """Return counters that identify the last block of a launch: `least` or more; zero between launches.
 
     One array for a device: its kernels may run on one stream after the other, not on two at once.
     """
@@ -159,7 +163,7 @@ def _tickets_of(xp: Any, device: int, bits: int) -> Array:
 
 
 def dropout_add(x: Array, drop: DropoutKey, residual: Array | None = None) -> Array:
-    """dropout(x), plus `residual` if there is one. Applied to a gradient it is the backward pass."""
+    """Compute dropout(x), plus `residual` if there is one. Applied to a gradient it is the backward pass."""
     out = array_module(x).empty_like(x)
     args: tuple[Any, ...] = (_aligned(x), out, np.int64(x.size), *drop.arguments())
     if residual is not None:
@@ -175,7 +179,7 @@ ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
 def bias_activation_dropout(
     x: Array, bias: Array | None, activation: str, drop: DropoutKey, out: Array | None = None
 ) -> Array:
-    """dropout(activation(x + bias)) for x (rows, width); `out` may be x itself."""
+    """Compute dropout(activation(x + bias)) for x (rows, width). `out` may be x itself."""
     out = array_module(x).empty_like(x) if out is None else out
     bias = None if bias is None else _aligned(bias)
     args = (_aligned(x), bias, out, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
@@ -186,7 +190,7 @@ def bias_activation_dropout(
 def bias_activation_dropout_backward(
     g: Array, x: Array, bias: Array | None, activation: str, drop: DropoutKey
 ) -> tuple[Array, Array]:
-    """The gradients of x and bias from that of the result."""
+    """Compute the gradients of x and bias from the gradient of the result."""
     dx = array_module(x).empty_like(x)
     bias = None if bias is None else _aligned(bias)
     args = (_aligned(g), _aligned(x), bias, dx, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
@@ -195,7 +199,7 @@ def bias_activation_dropout_backward(
 
 
 def _aligned(x: Array) -> Array:
-    """x, or a copy in row-major order if x has gaps or does not start at a multiple of 16 bytes."""
+    """Return x, or a copy in row-major order if x has gaps or does not start at a multiple of 16 bytes."""
     return x if x.data.ptr % 16 == 0 and x.flags.c_contiguous else x.copy()
 
 
@@ -219,7 +223,8 @@ def cross_entropy_rows(
     factor: Array | None = None,
     out: Array | None = None,
 ) -> Array:
-    """The loss of each row (rows,) float32 of logits + bias, in `out`; 0 where the target, int64, is `ignored`.
+    """Compute the loss of each row of logits + bias into `out`, (rows,) float32; 0 where the target, int64, is
+    `ignored`.
 
     With `gradient` the logits, which start at a multiple of 16 bytes, are overwritten by their gradient, times `factor`
     (one float32 on the device) if there is one.
@@ -236,7 +241,8 @@ def cross_entropy_rows(
 
 
 def total_loss(losses: Array, target: Array, ignored: int, dtype: Any, *, mean: bool) -> tuple[Array, Array | None]:
-    """The sum of the rows' losses, an array () of `dtype`, or with `mean` their mean over the targets that count.
+    """Return the sum of the rows' losses as an array () of `dtype`. With `mean`, return their mean over the targets
+    that count.
 
     The second result is the number of these, (1,) float32, at least 1; None without `mean`.
     """
@@ -266,7 +272,7 @@ def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | N
 
 
 def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
-    """scale * table[ids] for ids (count,) int64; NaN for an id outside the table."""
+    """Compute scale * table[ids] for ids (count,) int64. An id outside the table gives NaN."""
     out = array_module(table).empty((len(ids), table.shape[1]), table.dtype)
     args = (_aligned(table), ids, out, *map(np.int32, table.shape), np.float32(scale))
     if len(ids):
@@ -276,7 +282,9 @@ def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
 
 
 def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None) -> Array:
-    """The gradient of the table (rows, width): each row of g (count, width) added at its id, none at `padding`."""
+    """Compute the gradient of the table (rows, width): each row of g (count, width) is added at its id, none at
+    `padding`.
+    """
     xp, (count, width) = array_module(g), g.shape
     out = xp.empty((rows, width), g.dtype)
     if out.size:
@@ -291,7 +299,7 @@ def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padd
 
 
 def sorted_ids(ids: Array, rows: int, padding: int | None = None) -> Array:
-    """(4, count) uint32: the ids in order and the place of each, equal ones in order; the rest is room.
+    """Return (4, count) uint32: the ids in order and the place of each, equal ids in order; the rest is scratch space.
 
     An id outside 0 .. rows - 1, or `padding`, counts as `rows` and comes last.
     """

@@ -55,7 +55,8 @@ class Graphs:
         self._forms: OrderedDict[tuple[Hashable, Hashable], _Form] = OrderedDict()
 
     def __call__(self, name: Hashable, compute: Compute, batch: Any) -> dict[str, Any]:
-        """compute(batch), arrays and numbers by name, with the host arrays of `batch` replaced by ones on the device.
+        """Call compute(batch) on arrays and numbers by name, with the host arrays of `batch` replaced by arrays on the
+        device.
 
         Args:
             name: identifies the computation; it must include all other numbers that `compute` uses.
@@ -84,7 +85,7 @@ class Graphs:
         return {name: value.copy() if is_array(value) else value for name, value in form.results.items()}
 
     def sizes(self) -> dict[Hashable, int]:
-        """The number of launches in the last graph of each name: kernels, products, copies, fills.
+        """Return the number of launches in the last graph of each name: kernels, products, copies, fills.
 
         CuPy before version 14 does not describe its graphs: then there are no names.
         """
@@ -110,7 +111,7 @@ class Graphs:
 
 
 def _allocate(cupy: Any, size: int) -> Any:
-    """Memory for the pool of the graphs.
+    """Allocate memory for the pool of the graphs.
 
     When memory runs out, CuPy's pools free all blocks that seem unused, and here other graphs use those. Nothing may be
     freed during a capture either. A MemoryError is what pools pass on.
@@ -122,7 +123,7 @@ def _allocate(cupy: Any, size: int) -> Any:
 
 
 class _Form:
-    """A batch of certain shapes on the device, and its graph.
+    """A batch with arrays of certain shapes on the device, and its graph.
 
     All host arrays go to the device in one transfer.
     """
@@ -150,7 +151,7 @@ class _Form:
 
 
 def _form_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
-    """The key that must be equal for a graph to be used again; appends the host arrays to `leaves`."""
+    """Return the key that must be equal for a graph to be used again, and append the host arrays to `leaves`."""
     if isinstance(value, np.ndarray):
         leaves.append(value)
         return value.shape, value.dtype.str
@@ -164,7 +165,7 @@ def _form_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
 
 
 def _replaced(value: Any, arrays: Any) -> Any:
-    """`value` with its host arrays replaced by the next of `arrays`, in the order of `_form_of`."""
+    """Return `value` with its host arrays replaced by the next of `arrays`, in the order of `_form_of`."""
     if isinstance(value, np.ndarray):
         return next(arrays)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

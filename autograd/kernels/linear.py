@@ -28,7 +28,7 @@ BLOCK_BYTES, MAX_ROWS = 1 << 28, 4096
 
 @implements(Linear, "device", by_kernels)
 class LinearOnDevice(Linear):
-    """cuBLAS on two-dimensional arrays; the bias's gradient is summed by a kernel."""
+    """A linear layer by cuBLAS on two-dimensional arrays. A kernel sums the bias's gradient."""
 
     adds = True
 
@@ -51,7 +51,9 @@ class LinearOnDevice(Linear):
 
 
 def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
-    """x @ y as a new array of this shape; or None, after adding it to `total`, if given."""
+    """Return x @ y as a new array of this shape. If `total` is given and suits, add the product to it and
+    return None.
+    """
     if total is None or not total.flags.c_contiguous or total.dtype != x.dtype:
         out = array_module(x).empty(shape, x.dtype)
         product(x, y, out=out.reshape(len(x), y.shape[1]))
@@ -61,7 +63,7 @@ def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Ar
 
 
 def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: an activation that the kernel computes."""
+    """Return None, or the reason why the call is not supported. It needs an activation that the kernel computes."""
     known = options["activation"] in fused.ACTIVATIONS
     return by_kernels(arrays, options) if known else f"the kernel has no {options['activation']}"
 
@@ -123,7 +125,7 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
         return loss
 
     def compute(self, x, weight, bias):
-        """The loss of each row and, if their sum is to be differentiated, its gradients dx, dW and db."""
+        """Return the loss of each row and, if their sum is to be differentiated, its gradients dx, dW and db."""
         xp, rows, (classes, features) = array_module(x), contiguous_rows(x), weight.shape
         count, weight = len(rows), xp.ascontiguousarray(weight)
         step = min(self.block_rows or max(BLOCK_BYTES // max(classes * x.itemsize, 1), 1), MAX_ROWS, max(count, 1))

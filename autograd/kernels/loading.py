@@ -20,7 +20,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILI
 
 
 def read_source(file: str | Path) -> str:
-    """The text of a kernel file, by its name in this folder or by path, with every `#include "x.cuh"` inserted once.
+    """Read a kernel file, by its name in this folder or by path, with every `#include "x.cuh"` inserted once.
 
     Raises FileNotFoundError for a file that does not exist.
     """
@@ -40,7 +40,7 @@ def _inlined(path: Path, seen: set[Path]) -> str:
 
 
 def compile_options(constants: dict[str, int | float | bool]) -> tuple[str, ...]:
-    """Compiler options that define each constant; booleans as 0 and 1, floats as float literals."""
+    """Return the compiler options that define each constant; booleans as 0 and 1, floats as float literals."""
     defined = []
     for name, value in sorted(constants.items()):
         text = f"{float(value)!r}f" if isinstance(value, float) else str(int(value))
@@ -49,7 +49,8 @@ def compile_options(constants: dict[str, int | float | bool]) -> tuple[str, ...]
 
 
 def load_module(file: str, **constants: int | float | bool) -> Any:
-    """The cupy.RawModule of a kernel file with the given constants; made once, compiled at the first `get_function`.
+    """Return the cupy.RawModule of a kernel file with the given constants. It is made once, and compiled at the first
+    `get_function`.
 
     `load_module("layer_norm.cu", WIDTH=512).get_function("layer_norm_forward")`. Raises DeviceError without a GPU.
     """
@@ -57,7 +58,7 @@ def load_module(file: str, **constants: int | float | bool) -> Any:
 
 
 def load_kernel(file: str, name: str, **constants: int | float | bool) -> Any:
-    """One kernel of `load_module`; made once: looking it up would take longer than launching it."""
+    """Return one kernel of `load_module`. It is made once: looking it up would take longer than launching it."""
     return _load_kernel(import_cupy(), file, name, tuple(sorted(constants.items())))
 
 

@@ -26,7 +26,9 @@ from .fused import DropoutKey
 
 
 def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition of implementations by kernels: device arrays of one dtype, float16 or float32."""
+    """Return None, or the reason why the call is not supported. It needs device arrays of one dtype, float16 or
+    float32.
+    """
     first = arrays[0]
     if array_module(*arrays) is np:
         return "the arrays are on the CPU"
@@ -36,24 +38,24 @@ def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 
 def contiguous(x: Array) -> Array:
-    """x in row-major order."""
+    """Return x in row-major order."""
     return array_module(x).ascontiguousarray(x)
 
 
 def dropout_key(x: Array, p: float, generator: Generator) -> DropoutKey:
-    """The generator's next call of dropout, on the device of x."""
+    """Return the generator's next call of dropout, on the device of x."""
     return DropoutKey(*generator.next_call(x), round(p * 65536))
 
 
 def mask_again(drop: DropoutKey | None, shape: tuple[int, ...], like: Array) -> ReplayedMask:
-    """The mask of a call of dropout, for the plain implementation: its factors, as an array."""
+    """Return the mask of a call of dropout, for the plain implementation: its factors, as an array."""
     return ReplayedMask(
         None if drop is None else fused.dropout_add(array_module(like).ones(shape, like.dtype), drop), 1.0
     )
 
 
 def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: rows that fit into shared memory."""
+    """Return None, or the reason why the call is not supported. Its rows must fit into shared memory."""
     x, weight, bias = (array.shape for array in arrays[-3:])
     refused = by_kernels(arrays, options)
     if refused is None and not (x[-1:] == weight == bias and 0 < x[-1] <= fused.WIDEST_ROW and 0 not in x):
@@ -138,7 +140,7 @@ class DropoutAddOnDevice(QuickImplementation):
 
 
 def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: arrays and options that the kernels of cross-entropy support."""
+    """Return None, or the reason why the kernels of cross-entropy don't support the arrays and options."""
     weighted = options.get("weight", options.get("class_weight")) is not None
     if weighted or options["reduction"] == "none" or not arrays[0].size:
         return "the kernel takes no class weights, no reduction 'none' and no empty array"

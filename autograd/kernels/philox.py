@@ -9,7 +9,7 @@ import numpy as np
 
 
 def philox4x32_10(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Ten rounds on each row of counter (..., 4) with key (..., 2), all uint32; returns (..., 4)."""
+    """Apply ten rounds to each row of `counter` (..., 4) with `key` (..., 2), all uint32. Returns (..., 4)."""
     c = [counter[..., i].astype(np.uint64) for i in range(4)]
     k = [key[..., i].astype(np.uint64) for i in range(2)]
     low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -21,7 +21,8 @@ def philox4x32_10(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def keep_mask(seed: int, call: int, shape: tuple[int, ...], threshold: int) -> np.ndarray:
-    """Which elements of an array dropout call number `call` of stream `seed` keeps: `dropout_keeps` for each.
+    """Return which elements of an array dropout call number `call` of stream `seed` keeps, as `dropout_keeps` does for
+    each.
 
     `threshold` is the probability of dropping times 65536.
     """

@@ -30,7 +30,7 @@ WORKSPACE = 32 << 20
 
 @cache
 def load_cublas() -> Any:
-    """The library that CuPy computes with; None where it can't be found."""
+    """Load the library that CuPy computes with. Return None where it can't be found."""
     cuda = import_cupy().cuda
     cuda.device.get_cublas_handle()  # CuPy loads the library
     version = cuda.runtime.runtimeGetVersion() // 1000
@@ -64,7 +64,7 @@ class _Handle:
         self.workspace = cupy.empty(WORKSPACE, np.uint8)
 
     def on(self, stream: int) -> int | None:
-        """The handle, set to this stream."""
+        """Return the handle, set to this stream."""
         if stream != self.stream:
             _check("cublasSetStream", self.library.cublasSetStream_v2(self.value, stream))
             # Setting the stream has taken the workspace away.
@@ -81,7 +81,8 @@ def _handle(cupy: Any, library: Any, device: int) -> _Handle:
 
 @replaces(linalg.product)
 def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
-    """x @ y for matrices, or stacks of them with two axes or more; into `out`, in row-major order, if it is given.
+    """Compute x @ y for matrices, or stacks of them with two axes or more. If `out`, in row-major order, is given,
+    write into it.
 
     With `add` the product is added to what `out` holds. On a device, float16 and float32 go to cuBLAS directly, which
     rounds such a sum once; everything else is left to the arrays' own product.
@@ -100,14 +101,14 @@ def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) 
 
 
 def _multiplies(x: Array, y: Array) -> bool:
-    """Whether cuBLAS supports these arrays."""
+    """Return whether cuBLAS supports these arrays."""
     on_device = is_array(x) and is_array(y) and not isinstance(y, np.ndarray)
     alike = on_device and x.dtype == y.dtype and x.dtype in _TYPES and min(x.ndim, y.ndim) > 1
     return alike and x.shape[-1] == y.shape[-2] and 0 not in (*x.shape, *y.shape) and load_cublas() is not None
 
 
 def add_product(total: Array, x: Array, y: Array) -> None:
-    """total += x @ y for matrices, of float16 say, and a float32 `total` in row-major order."""
+    """Compute total += x @ y for matrices, for example of float16, and a float32 `total` in row-major order."""
     if isinstance(x, np.ndarray) or 0 in (*total.shape, x.shape[1]) or load_cublas() is None:
         total += x @ y
         return
@@ -115,15 +116,16 @@ def add_product(total: Array, x: Array, y: Array) -> None:
 
 
 class _Stack:
-    """Matrices (count, rows, columns) as cuBLAS reads them: turned over or not, the elements from one row and from one
-    matrix to the next. `array` keeps a copy alive, where the memory's order asks for one."""
+    """A stack of matrices (count, rows, columns) as cuBLAS reads them: whether they are transposed, and the elements
+    from one row and from one matrix to the next. `array` keeps a copy alive where the memory layout needs one.
+    """
 
     def __init__(self, array: Array, turned: bool, row: int, step: int):
         self.array, self.turned, self.row, self.step = array, turned, row, step
 
 
 def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
-    """x, broadcast to stacks of `shape`, without a copy where one step leads from each matrix to the next."""
+    """Broadcast x to stacks of `shape`, without a copy where one step leads from each matrix to the next."""
     rows, columns = x.shape[-2:]
     strides, missing = [stride // x.itemsize for stride in x.strides], len(shape) - (x.ndim - 2)
     step = _one_step(shape, [0] * missing + strides[:-2], (1,) * missing + x.shape[:-2])
@@ -138,7 +140,9 @@ def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
 
 
 def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) -> int | None:
-    """The elements from one matrix of the stack to the next, if it is always as many: 0 for one that is repeated."""
+    """Return the number of elements from one matrix of the stack to the next if it is always the same; 0 for a repeated
+    matrix.
+    """
     steps = [0 if mine == 1 else stride for stride, mine in zip(strides, own, strict=True)]
     axes = [(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]
     for (_, outer), (size, inner) in itertools.pairwise(axes):
@@ -148,7 +152,9 @@ def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) 
 
 
 def _multiply(x: _Stack, y: _Stack, out: Array, old: float) -> None:
-    """out = x @ y + old out. cuBLAS counts columns first: to it, each array is its transpose, and out^T = y^T x^T."""
+    """Compute out = x @ y + old out. cuBLAS is column-major: to it, each array is its transpose, and out^T =
+    y^T x^T.
+    """
     library, cupy = load_cublas(), import_cupy()
     count, m, n = out.shape
     stacks: list[tuple[Any, ...]] = [(z.array.data.ptr, _TYPES[z.array.dtype], z.row, z.step) for z in (y, x)]

@@ -29,14 +29,14 @@ STATE = np.dtype(
 
 
 def new_state(xp: Any, loss_scale: float = 1.0) -> Array:
-    """The state before the first step: (7,) of 32 bits on the device."""
+    """Return the state before the first step: (7,) of 32 bits on the device."""
     state = np.zeros(1, STATE)
     state["loss_scale"] = loss_scale
     return xp.asarray(state.view(np.float32))
 
 
 def read_state(state: Array) -> dict[str, float]:
-    """The state by name, on the host; waits for the device."""
+    """Return the state by name, on the host. This waits for the device."""
     host = (state if isinstance(state, np.ndarray) else state.get()).view(STATE)[0]
     return {name: host[name].item() for name in STATE.names or ()}
 
@@ -104,7 +104,7 @@ def adam(
     weight_decay: float = 0.0,
     decayed: int = 0,
 ) -> None:
-    """Adam on flat arrays: weights, moments float32; `copy` receives the weights in the gradient's dtype.
+    """Update flat arrays by Adam: weights, moments float32. `copy` receives the weights in the gradient's dtype.
 
     `settings` as in `prepare_update`. The first `decayed` elements have a weight decay. Nothing changes in a step that
     `prepare_update` skipped.

@@ -117,7 +117,7 @@ def _has_nan(array: Any) -> bool:
 
 
 def _bad_kind(array: Any, sources: list[Any]) -> str:
-    """ "NaN" or "infinity" if `array` contains one that does not come from the sources, else an empty string."""
+    """Return "NaN" or "infinity" if `array` contains one that does not come from the sources, else an empty string."""
     if not _is_floating(array) or bool(np.isfinite(to_device(array, "cpu") if is_array(array) else array).all()):
         return ""
     if _has_nan(array):
@@ -140,7 +140,7 @@ def _checksum(array: Any) -> int:
 
 
 def _callers_line() -> str:
-    """The innermost line of the call stack outside handloom, and the layers in between."""
+    """Return the innermost line of the call stack outside handloom, and the layers in between."""
     frame: FrameType | None = sys._getframe(2)
     inner: list[str] = []
     while frame is not None:

@@ -62,7 +62,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """One method in one precision. Errors are the largest absolute ones, times in seconds, memory in bytes."""
+    """The result of one method in one precision. Errors are the largest absolute ones, times in seconds, memory in
+    bytes.
+    """
 
     method: str
     dtype: str
@@ -73,7 +75,9 @@ class Row:
 
 
 def methods_on(device: str) -> tuple[list[str], str]:
-    """The methods that a device can run, and why the others can't run. Raises DeviceError for an unusable device."""
+    """Return the methods that a device can run, and why the others can't run. Raises DeviceError for an unusable
+    device.
+    """
     use_device(device)
     if device == "cpu":
         missing: str | None = "needs a GPU: --device cuda"
@@ -103,7 +107,9 @@ def compare(setting: Setting, methods: Sequence[str], dtypes: Sequence[str], rep
 
 
 def costs(setting: Setting, method: str, arrays: list[Any], repeats: int) -> tuple[float, float, int]:
-    """Seconds forward, seconds forward and backward, and peak bytes of both, for arrays on the setting's device."""
+    """Return seconds forward, seconds forward and backward, and peak bytes of both, for arrays on the setting's
+    device.
+    """
 
     def forward() -> None:
         with no_grad():
@@ -130,20 +136,22 @@ def _forward(setting: Setting, method: str, arrays: list[Any], leaves: bool = Fa
 
 
 def _results(setting: Setting, method: str, arrays: list[Any], dropout: bool = False) -> list[Any]:
-    """The output and the three gradients."""
+    """Return the output and the three gradients."""
     out, tensors = _forward(setting, method, arrays, leaves=True, dropout=dropout)
     return [out.data, *(g.data for g in grad(out, tensors, arrays[3]))]
 
 
 def _reference(setting: Setting, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """The same in float64 from the same rounded inputs; by blocks where the weights would take too much memory."""
+    """Return the results in float64 from the same rounded inputs, computed by blocks where the weights would take too
+    much memory.
+    """
     scores = setting.batch * setting.heads * setting.length * (setting.key_length or setting.length)
     method = "standard" if scores <= _LARGEST_REFERENCE else "blocked"
     return _results(setting, method, [array.astype(np.float64) for array in arrays])
 
 
 def seconds(run: Callable[[], Any], repeats: int, device: str) -> float:
-    """The median time of `run`, after one run that does not count."""
+    """Return the median time of `run`, after one run that does not count."""
 
     def once() -> float:
         _finish(device)
@@ -162,7 +170,7 @@ def _finish(device: str) -> None:
 
 
 def peak_bytes(run: Callable[[], Any], device: str) -> int:
-    """The peak memory of `run` beyond the memory in use before."""
+    """Return the peak memory of `run` beyond the memory in use before."""
     if device == "cpu":
         tracemalloc.start()
         try:
@@ -180,7 +188,7 @@ def peak_bytes(run: Callable[[], Any], device: str) -> int:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as text, each error with its ratio to that of the standard method in the same precision."""
+    """Return the rows as text, each error with its ratio to that of the standard method in the same precision."""
     plain = {row.dtype: row.errors for row in rows if row.method == "standard"}
     lines = [
         f"{'':9} {'':8} "
@@ -200,7 +208,9 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def verdict(rows: Sequence[Row]) -> tuple[bool, str]:
-    """Whether every method is as exact as the standard one: at most 2 times its error in the output, 3 in gradients."""
+    """Return whether every method is as exact as the standard one: at most 2 times its error in the output, 3 in
+    gradients.
+    """
     plain = {row.dtype: row.errors for row in rows if row.method == "standard"}
     for row in rows:
         for name, error in row.errors.items():

@@ -23,7 +23,8 @@ class _Edge(NamedTuple):
 
 
 def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = None) -> str:
-    """The graph behind `tensor` in Graphviz's DOT language: leaves on top, one box per call, shapes on the arrows.
+    """Return the graph behind `tensor` in Graphviz's DOT language: leaves on top, one box per call, shapes on the
+    arrows.
 
     If an op has several implementations, the selected one is shown under its name (see `explain`).
 
@@ -53,7 +54,7 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
 
 
 def _collect(tensor: Tensor, parameters: dict[str, Tensor]) -> tuple[dict[str, _Box], list[_Edge]]:
-    """All leaves and calls, oldest first, and the edges between them."""
+    """Return all leaves and calls, oldest first, and the edges between them."""
     if not tensor.requires_grad:
         raise RuntimeError("draw_graph: nothing was recorded: no input requires a gradient, or it was under no_grad()")
     origins: dict[str, Origin] = {}

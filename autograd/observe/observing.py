@@ -18,7 +18,8 @@ _stack: list[Observer] = []
 
 
 class Observer:
-    """Base class: runs each computation and returns its result. Subclasses look at inputs and results.
+    """The base class of observers. It runs each computation and returns its result; subclasses look at inputs and
+    results.
 
     All threads are observed.
     """
@@ -26,11 +27,13 @@ class Observer:
     inner: Observer | None = None  # the next one in the stack
 
     def forward(self, call: Function, arrays: list[Any]) -> Any:
-        """call.forward(*arrays): an array or a tuple of arrays."""
+        """Return call.forward(*arrays): an array or a tuple of arrays."""
         return call.forward(*arrays) if self.inner is None else self.inner.forward(call, arrays)
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
-        """rule(*gradients): the gradients of the call's inputs, given those of its outputs (None where unused)."""
+        """Return rule(*gradients): the gradients of the call's inputs, given those of its outputs (None where
+        unused).
+        """
         return rule(*gradients) if self.inner is None else self.inner.backward(call, rule, gradients)
 
 
@@ -48,7 +51,7 @@ def start_observing(observer: AnyObserver) -> AnyObserver:
 
 
 def stop_observing(observer: Observer) -> None:
-    """Remove it from the stack; others that have started since continue."""
+    """Remove the observer from the stack. Others that have started since continue."""
     with _lock:
         _stack.remove(observer)
         _link()

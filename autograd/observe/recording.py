@@ -16,7 +16,7 @@ from .observing import Observer, start_observing, stop_observing
 
 @dataclass
 class RecordedCall:
-    """One call.
+    """The record of one call.
 
     Attributes:
         call: the Function itself; its `number` is that of the call, or -1 where nothing was recorded for a gradient.
@@ -36,7 +36,7 @@ class RecordedCall:
     input_gradients: list[Any] | None = None
 
     def again(self) -> Function:
-        """A new call with the same settings."""
+        """Return a new call with the same settings."""
         fresh = object.__new__(type(self.call))
         fresh.__dict__.update(self.settings)
         return fresh
@@ -71,7 +71,7 @@ class Recording(Observer):
 
 
 def _copy(gradient: Any) -> Any:
-    """The engine adds to gradients in place."""
+    """Copy a gradient, since the engine adds to gradients in place."""
     return None if gradient is None else as_dense(array_of(gradient)).copy()
 
 

@@ -37,7 +37,7 @@ class LeakyReLU(Function):
 
 @declare(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x))
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
-    """x where positive, negative_slope * x elsewhere. Source: Maas, Hannun and Ng 2013."""
+    """Return x where it is positive, negative_slope * x elsewhere. Source: Maas, Hannun and Ng 2013."""
     return LeakyReLU(float(negative_slope))(x)
 
 
@@ -61,7 +61,7 @@ class ELU(Function):
 
 @declare(lambda x, alpha=1.0: np.where(x > 0, x, alpha * (np.exp(x) - 1)))
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
-    """x where positive, alpha (exp(x) - 1) elsewhere. Source: Clevert et al. 2015, arXiv 1511.07289."""
+    """Return x where it is positive, alpha (exp(x) - 1) elsewhere. Source: Clevert et al. 2015, arXiv 1511.07289."""
     return ELU(float(alpha), 1.0)(x)
 
 
@@ -70,7 +70,9 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # the fixed p
 
 @declare(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)))
 def selu(x: Any) -> Tensor:
-    """ELU scaled so that activations keep mean 0 and variance 1. Source: Klambauer et al. 2017, arXiv 1706.02515."""
+    """Apply ELU scaled so that activations keep mean 0 and variance 1. Source: Klambauer et al. 2017, arXiv
+    1706.02515.
+    """
     return ELU(_SELU_ALPHA, _SELU_SCALE)(x)
 
 
@@ -81,7 +83,7 @@ sigmoid = elementwise(
 
 
 def softplus_array(x: Any) -> Any:
-    """log(1 + e^x) of an array; of a Tensor, the recorded softplus."""
+    """Compute log(1 + e^x) of an array. For a Tensor, return the recorded softplus."""
     xp = array_module(x)
     if isinstance(x, Tensor):
         return xp.softplus(x)
@@ -97,7 +99,7 @@ softplus = elementwise(
 
 @declare(lambda x: -np.log(1 + np.exp(-x)))
 def log_sigmoid(x: Any) -> Tensor:
-    """log(sigmoid(x)), elementwise; never overflows."""
+    """Compute log(sigmoid(x)), elementwise. It never overflows."""
     return negative(softplus(negative(*promoted(x))))
 
 
@@ -124,7 +126,7 @@ class Mish(Function):
 
 @declare(lambda x: x * np.tanh(np.log(1 + np.exp(x))))
 def mish(x: Any) -> Tensor:
-    """x * tanh(softplus(x)), elementwise. Source: Misra 2019, arXiv 1908.08681."""
+    """Compute x * tanh(softplus(x)), elementwise. Source: Misra 2019, arXiv 1908.08681."""
     return Mish()(x)
 
 
@@ -186,7 +188,8 @@ def _gelu_reference(x: np.ndarray, approximate: str = "none") -> np.ndarray:
 
 @declare(_gelu_reference)
 def gelu(x: Any, approximate: str = "none") -> Tensor:
-    """x F(x), elementwise, F the standard normal distribution function; "tanh": the paper's faster approximation.
+    """Compute x F(x), elementwise, where F is the standard normal distribution function. "tanh" selects the paper's
+    faster approximation.
 
     Raises ValueError for another `approximate`. Source: Hendrycks and Gimpel 2016, arXiv 1606.08415.
     """

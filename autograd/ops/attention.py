@@ -33,7 +33,7 @@ def attention_plain(
     query: Any, key: Any, value: Any, bias: Any = None, *, mask_spec: MaskSpec, dropout: float, scale: float,
     generator: Any, return_weights: Any = False, **choices: Any,
 ) -> Any:  # fmt: skip
-    """softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend.
+    """Compute softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend.
 
     A query that may attend to no key gets zeros. Scores and sums of float16 inputs are float32.
     """
@@ -61,7 +61,7 @@ def attention_plain(
 
 @dataclass(frozen=True)
 class MaskSpec:
-    """Which query may attend to which key, and what their distance adds to the score.
+    """The rule that says which query may attend to which key, and what their distance adds to the score.
 
     Query i has position i + key_length - query_length, so that the last query and the last key have the same position.
     """
@@ -75,7 +75,9 @@ class MaskSpec:
     slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
     def as_mask(self, xp: Any = np) -> Any:
-        """All but ALiBi, as one boolean array that broadcasts to (batch, heads, query, key); None for no mask."""
+        """Return all but ALiBi as one boolean array that broadcasts to (batch, heads, query, key), or None for
+        no mask.
+        """
         parts = [] if self.mask is None else [self.mask]
         if self.key_lengths is not None:
             parts.append((xp.arange(self.key_length) < self.key_lengths[:, None])[:, None, None, :])
@@ -86,13 +88,15 @@ class MaskSpec:
         return reduce(xp.logical_and, parts) if parts else None
 
     def alibi(self, dtype: Any, xp: Any = np) -> Any:
-        """-slope |distance|, (1, heads, query, key), or None (Press et al. 2022, arXiv 2108.12409; both directions)."""
+        """Return -slope |distance|, (1, heads, query, key), or None (Press et al. 2022, arXiv 2108.12409; both
+        directions).
+        """
         if self.slopes is None:
             return None
         return -self.slopes[:, None, None].astype(dtype) * abs(self.distance(xp)).astype(dtype)
 
     def distance(self, xp: Any) -> Any:
-        """The position of the query minus that of the key, (1, 1, query, key)."""
+        """Return the position of the query minus that of the key, (1, 1, query, key)."""
         position = xp.arange(self.query_length)[:, None] + self.key_length - self.query_length
         return (position - xp.arange(self.key_length))[None, None]
 
@@ -115,7 +119,7 @@ def _attention_reference(
     deterministic: bool = False,
     generator: Generator | None = None,
 ) -> np.ndarray:
-    """One query at a time, with explicit sums over the keys that it may attend to."""
+    """Compute one query at a time, with explicit sums over the keys that it may attend to."""
     batch, heads, queries, width = query.shape
     keys, group = key.shape[2], heads // max(key.shape[1], 1)
     key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
@@ -173,7 +177,7 @@ def attention(
     deterministic: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """softmax(query key^T scale + bias) value over the keys that may be attended to.
+    """Compute softmax(query key^T scale + bias) value over the keys that may be attended to.
 
     Args:
         query: (batch, heads, query_length, head_dim).
@@ -243,7 +247,7 @@ def attention(
 
 
 def _for_each_head(x: Any, heads: int) -> Any:
-    """Keys or values (batch, kv_heads, length, dim) repeated for the query heads that share them: `heads` in all."""
+    """Repeat keys or values (batch, kv_heads, length, dim) for the query heads that share them: `heads` in all."""
     batch, kv_heads, length, dim = x.shape
     if kv_heads == heads:
         return x
@@ -276,7 +280,7 @@ def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
 
 
 def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
-    """An array with one number for each batch row or head."""
+    """Return an array with one number for each batch row or head."""
     if values is None:
         return None
     array = xp.asarray(array_of(values))
@@ -286,7 +290,9 @@ def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
 
 
 def with_four_axes(name: str, array: Any, full: tuple[int, ...]) -> Any:
-    """A view of `array` with four axes. Raises ValueError if it doesn't broadcast to (batch, heads, query, key)."""
+    """Return a view of `array` with four axes. Raises ValueError if it doesn't broadcast to (batch, heads,
+    query, key).
+    """
     wide = array[(None,) * (4 - array.ndim)] if array.ndim < 4 else array
     if wide.ndim > 4 or any(side not in (1, whole) for side, whole in zip(wide.shape, full, strict=True)):
         raise ValueError(f"attention: the {name} of shape {array.shape} does not broadcast to {full}")

@@ -43,7 +43,7 @@ Block = tuple[slice, Any, slice, slice]
 
 
 def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
-    """Whether no query of the block may attend to any of its keys; masks and lengths on a device are ignored."""
+    """Return whether no query of the block may attend to any of its keys. Masks and lengths on a device are ignored."""
     rows, _, _, k = block
     nearest, farthest = _distances(mask_spec, block)
     return bool(
@@ -55,7 +55,8 @@ def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
 
 
 def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
-    """The terms to add to a block of scores (batch, heads, key, query): ALiBi, and -inf where a query may not attend.
+    """Return the terms to add to a block of scores (batch, heads, key, query): ALiBi, and -inf where a query may not
+    attend.
 
     None if there are none, as in the blocks of a causal mask that lie off the diagonal.
     """
@@ -83,30 +84,34 @@ def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
 
 
 def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:
-    """The smallest and the largest difference (query position - key position) in the block."""
+    """Return the smallest and the largest difference (query position - key position) in the block."""
     _, _, q, k = block
     shift = mask_spec.key_length - mask_spec.query_length
     return q.start + shift - (k.stop - 1), q.stop - 1 + shift - k.start
 
 
 def part(array: Any, block: Block) -> Any:
-    """The block's part of an array that broadcasts to (batch, heads, query, key); axes of length 1 stay as they are."""
+    """Return the block's part of an array that broadcasts to (batch, heads, query, key). Axes of length 1 stay as they
+    are.
+    """
     cuts = zip(array.shape, block[4 - array.ndim :], strict=True)
     return array[tuple(slice(None) if size == 1 else cut for size, cut in cuts)]
 
 
 def blocks(length: int, size: int) -> list[slice]:
-    """Slices of `size`, the last one perhaps shorter, that cover range(length)."""
+    """Return slices of `size`, the last one perhaps shorter, that cover range(length)."""
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 def fitted(buffer: Any, shape: tuple[int, ...]) -> Any:
-    """The view of `buffer` that starts at its first element and has this shape."""
+    """Return the view of `buffer` that starts at its first element and has this shape."""
     return buffer[tuple(slice(side) for side in shape)]
 
 
 def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: method "blocked", or "auto" and a long sequence."""
+    """Return None, or the reason why the call is not supported. It needs method "blocked", or "auto" and a long
+    sequence.
+    """
     if options["method"] != "auto":
         return None if options["method"] == "blocked" else f"method {options['method']!r} is asked for"
     if arrays[0].shape[2] * arrays[1].shape[2] < BLOCKS_FROM:
@@ -116,12 +121,14 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "blocked", long)
 def blocked_attention(*operands: Any, **options: Any) -> Any:
-    """The output; with `return_weights` (output, weights)."""
+    """Return the output, or (output, weights) with `return_weights`."""
     return with_weights(BlockedAttention, operands, options)
 
 
 def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A call of the Function class `kind`, and the weights requested by `return_weights`, without a gradient."""
+    """Call the Function class `kind`. Return its output, and the weights requested by `return_weights`, without a
+    gradient.
+    """
     call, heads = kind(**options), options["return_weights"]
     call._options = {**options, "return_weights": False}
     out = call(*operands)
@@ -150,7 +157,7 @@ class BlockedAttention(Function):
         self.seed = int(generator.numpy.integers(1 << 63)) if dropout else 0
 
     def forward(self, query, key, value, bias=None):
-        """Algorithm 1: the outer loop runs over blocks of queries, the inner one over blocks of keys."""
+        """Run algorithm 1: the outer loop runs over blocks of queries, the inner one over blocks of keys."""
         xp = array_module(query)
         self.save(query, key, value, *(() if bias is None else (bias,)))
         self.lengths = query.shape[2], key.shape[2]
@@ -195,7 +202,7 @@ class BlockedAttention(Function):
         return out
 
     def backward(self, g):
-        """Algorithm 2: the outer loop runs over blocks of keys, the inner one over blocks of queries.
+        """Run algorithm 2: the outer loop runs over blocks of keys, the inner one over blocks of queries.
 
         With the weights P = exp(S - L), dropout's factors D, the output O, delta = rowsum(g O) and elementwise products
         of equal shapes: dV = (P D)^T g, dS = P (D (g V^T) - delta), dQ = dS K scale, dK = dS^T Q scale, dbias = dS.
@@ -241,7 +248,7 @@ class BlockedAttention(Function):
         return tuple(None if d is None else d.astype(query.dtype, copy=False) for d in found)
 
     def weights(self, heads: Any) -> Any:
-        """The weights of some heads before dropout, (batch, len(heads), query, key), as exp(S - L)."""
+        """Return the weights of some heads before dropout, (batch, len(heads), query, key), as exp(S - L)."""
         query = self.saved[0]
         rows, q, k = (slice(0, n) for n in (query.shape[0], *self.lengths))
         scaled = query[:, heads].astype(self.wide) * self.wide.type(self.scale)
@@ -249,7 +256,7 @@ class BlockedAttention(Function):
         return self.weights_block((rows, heads, q, k), scaled, buffer).swapaxes(-1, -2).astype(query.dtype)
 
     def dropout_mask(self) -> ReplayedMask:
-        """The dropout mask of the whole call, for the plain implementation."""
+        """Return the dropout mask of the whole call, for the plain implementation."""
         if not self.dropout:
             return ReplayedMask(None, 1.0)
         query = array_of(self.saved[0])
@@ -259,7 +266,9 @@ class BlockedAttention(Function):
     # -- blocks ----------------------------------------------------------------------------------------------------
 
     def groups(self, batch: int, heads: int) -> tuple[int, list[Group]]:
-        """The length of a block, and the groups of heads (of several batch rows or part of one) to process together."""
+        """Return the length of a block, and the groups of heads (of several batch rows or part of one) to process
+        together.
+        """
         size = min(max(*self.lengths, 1), self.block_size or BLOCK_LENGTH)
         together = max(1, min(BLOCK_SCORES // size**2, batch * heads // MIN_GROUPS))
         rows, some = blocks(batch, max(1, together // max(heads, 1))), blocks(heads, min(together, max(heads, 1)))
@@ -286,14 +295,16 @@ class BlockedAttention(Function):
             some(0, len(groups))
 
     def visible(self, candidates: list[Block]) -> list[Block]:
-        """The blocks that can't be skipped."""
+        """Return the blocks that can't be skipped."""
         return [block for block in candidates if not can_skip(self.mask_spec, block)]
 
     def widened(self, x: Any, index: tuple[slice, ...]) -> Any:
         return x[index].astype(self.wide, copy=False)
 
     def scores(self, block: Block, scaled: Any, buffer: Any) -> Any:
-        """S^T of one block, (batch, heads, key, query), -inf where a query may not attend; written into `buffer`."""
+        """Compute S^T of one block, (batch, heads, key, query), into `buffer`. It is -inf where a query may not
+        attend.
+        """
         _, key, _, *others = self.saved
         rows, heads, _, k = block
         key_block = key[rows, heads, k].astype(self.wide, copy=False)
@@ -308,7 +319,7 @@ class BlockedAttention(Function):
         return s
 
     def weights_block(self, block: Block, scaled: Any, buffer: Any) -> Any:
-        """P^T = exp(S^T - L) of one block, written into `buffer`."""
+        """Compute P^T = exp(S^T - L) of one block into `buffer`."""
         xp = array_module(scaled)
         s = self.scores(block, scaled, buffer)
         total = self.log_sum_exp()[block[0], block[1], :, block[2]]
@@ -320,7 +331,7 @@ class BlockedAttention(Function):
         return self.kept[1]
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """The dropout factors of all blocks, (batch, heads, query, key)."""
+        """Return the dropout factors of all blocks, (batch, heads, query, key)."""
         size, groups = self.groups(*shape[:2])
         whole = np.zeros(shape, dtype=dtype)
         for group, q, k in product(groups, blocks(shape[2], size), blocks(shape[3], size)):
@@ -331,7 +342,9 @@ class BlockedAttention(Function):
         return whole
 
     def keep_block(self, block: Block, p: Any) -> tuple[Any, float]:
-        """The dropout mask of one block, shaped like its weights `p`, and the factor for the weights that remain."""
+        """Return the dropout mask of one block, shaped like its weights `p`, and the factor for the weights that
+        remain.
+        """
         rows, heads, q, k = block
         position = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
         stream = np.random.SFC64((self.seed << 64) + position + k.start)

@@ -9,12 +9,12 @@ from ..tensor import Tensor, array_of
 
 
 def zeros_like(x: Any) -> Tensor:
-    """Zeros of x's shape and dtype; no gradient flows through them."""
+    """Return zeros of x's shape and dtype; no gradient flows through them."""
     x = array_of(x)
     return Tensor(array_module(x).zeros_like(x))
 
 
 def ones_like(x: Any) -> Tensor:
-    """Ones of x's shape and dtype; no gradient flows through them."""
+    """Return ones of x's shape and dtype; no gradient flows through them."""
     x = array_of(x)
     return Tensor(array_module(x).ones_like(x))

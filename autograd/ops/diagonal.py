@@ -17,7 +17,7 @@ from .shape import moveaxis
 
 @declare(np.diagonal)
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The elements x[i, i + offset] of two axes, as the last axis of the result (a copy).
+    """Return the elements x[i, i + offset] of two axes, as the last axis of the result (a copy).
 
     Raises ValueError unless x has both axes and they differ.
     """
@@ -31,7 +31,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
 @declare(np.trace)
 def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The sum of the diagonal of two axes."""
+    """Return the sum of the diagonal of two axes."""
     return sum(diagonal(x, offset, axis1, axis2), axis=-1)
 
 
@@ -59,11 +59,11 @@ class Triangle(Function):
 
 @declare(np.tril)
 def tril(x: Any, k: int = 0) -> Tensor:
-    """The lower triangles of matrices (..., rows, columns): zeros above diagonal k."""
+    """Return the lower triangles of matrices (..., rows, columns), with zeros above diagonal k."""
     return Triangle(True, k)(x)
 
 
 @declare(np.triu)
 def triu(x: Any, k: int = 0) -> Tensor:
-    """The upper triangles of matrices (..., rows, columns): zeros below diagonal k."""
+    """Return the upper triangles of matrices (..., rows, columns), with zeros below diagonal k."""
     return Triangle(False, k)(x)

@@ -43,7 +43,7 @@ def _dropout_reference(x: np.ndarray, p: float = 0.5, *, training: bool = True, 
 
 @declare(_dropout_reference)
 def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor:
-    """Zero each element with probability p and scale the others by 1/(1-p); without `training` x itself.
+    """Zero each element with probability p and scale the others by 1/(1-p). Without `training`, return x itself.
 
     p is rounded to a multiple of 2^-16. Source: Srivastava et al. 2014 (JMLR 15), in the "inverted" form.
     Raises ValueError unless 0 <= p <= 1.
@@ -56,7 +56,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
 
 
 def dropout_add_plain(x: Any, residual: Any, *, p: float, generator: Generator) -> Tensor:
-    """residual + dropout(x)."""
+    """Compute residual + dropout(x)."""
     return add(residual, Dropout(p, generator)(x))
 
 
@@ -68,7 +68,7 @@ def dropout_add_plain(x: Any, residual: Any, *, p: float, generator: Generator) 
 def dropout_add(
     x: Any, residual: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
 ) -> Tensor:
-    """residual + dropout(x): a residual connection around a sublayer with output x. Both have the same shape.
+    """Compute residual + dropout(x): a residual connection around a sublayer with output x. Both have the same shape.
 
     Raises ValueError unless 0 <= p <= 1, or if the shapes differ.
     """

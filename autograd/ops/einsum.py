@@ -65,12 +65,12 @@ class Einsum(Function):
 
 
 def _is_product(subscripts: list[str]) -> bool:
-    """Whether these are two operands that share an index: with `optimize` NumPy then uses BLAS."""
+    """Return whether these are two operands that share an index: with `optimize` NumPy then uses BLAS."""
     return len(subscripts) == 2 and bool(set(subscripts[0]) & set(subscripts[1]))
 
 
 def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
-    """The subscripts of the operands and of the output, with unused letters in place of each ellipsis."""
+    """Return the subscripts of the operands and of the output, with unused letters in place of each ellipsis."""
     text = equation.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
@@ -101,7 +101,7 @@ def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
 
 @declare(np.einsum)
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """Sums of products in NumPy's index notation: einsum("bij,bjk->bik", x, y).
+    """Compute sums of products in NumPy's index notation: einsum("bij,bjk->bik", x, y).
 
     An index that is not in the output is summed over; one that occurs twice in an operand takes its diagonal; "..."
     means any further axes, which broadcast. Raises ValueError for an equation that doesn't fit the operands.

@@ -30,7 +30,7 @@ class Add(Function):
 
 @declare(np.add)
 def add(x: Any, y: Any) -> Tensor:
-    """x + y."""
+    """Compute x + y, elementwise."""
     return Add()(x, y)
 
 
@@ -46,7 +46,7 @@ class Subtract(Function):
 
 @declare(np.subtract)
 def subtract(x: Any, y: Any) -> Tensor:
-    """x - y."""
+    """Compute x - y, elementwise."""
     return Subtract()(x, y)
 
 
@@ -66,7 +66,7 @@ class Multiply(Function):
 
 @declare(np.multiply)
 def multiply(x: Any, y: Any) -> Tensor:
-    """x * y, elementwise."""
+    """Compute x * y, elementwise."""
     return Multiply()(x, y)
 
 
@@ -87,7 +87,7 @@ class Divide(Function):
 
 @declare(np.divide)
 def divide(x: Any, y: Any) -> Tensor:
-    """x / y, elementwise. Integers give float64, as in NumPy."""
+    """Compute x / y, elementwise. Integers give float64, as in NumPy."""
     return Divide()(x, y)
 
 
@@ -128,7 +128,7 @@ def _power_slope(x: Any, y: Any, xp: Any) -> Any:
 
 @declare(np.power)
 def power(x: Any, y: Any) -> Tensor:
-    """x to the power y, elementwise."""
+    """Raise x to the power y, elementwise."""
     return Power()(x, y)
 
 
@@ -222,7 +222,7 @@ class Round(Function):
 
 @declare(np.round)
 def round(x: Any, decimals: int = 0) -> Tensor:
-    """x rounded to `decimals` decimals, halves to even; the gradient is 0 everywhere."""
+    """Round x to `decimals` decimals, halves to even. The gradient is 0 everywhere."""
     return Round(decimals)(x)
 
 
@@ -241,7 +241,7 @@ class FloorDivide(Function):
 
 @declare(np.floor_divide)
 def floor_divide(x: Any, y: Any) -> Tensor:
-    """The largest integer not above x / y, elementwise; the gradients are 0 everywhere."""
+    """Return the largest integer not above x / y, elementwise. The gradients are 0 everywhere."""
     return FloorDivide()(x, y)
 
 
@@ -261,7 +261,7 @@ class Remainder(Function):
 
 @declare(np.remainder)
 def remainder(x: Any, y: Any) -> Tensor:
-    """x mod y with the sign of y, elementwise."""
+    """Compute x mod y with the sign of y, elementwise."""
     return Remainder()(x, y)
 
 
@@ -286,7 +286,8 @@ def astype(x: Any, dtype: Any) -> Tensor:
 
 
 def promoted(*operands: Any) -> tuple[Any, ...]:
-    """The operands (None stays None) in their common dtype by NumPy's rules; integers and booleans become float64.
+    """Convert the operands (None stays None) to their common dtype by NumPy's rules. Integers and booleans become
+    float64.
 
     For ops whose code, or kernel, takes a single floating dtype. The gradient of a cast operand is cast back.
     """

@@ -20,7 +20,9 @@ from .registry import OPS, declare
 
 
 def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
-    """`loss`, computed from `widened` operands, reduced, in the dtype of the operands before they were widened."""
+    """Reduce `loss`, computed from `widened` operands. The result has the dtype of the operands before they were
+    widened.
+    """
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction {reduction!r} is not one of {', '.join(REDUCTIONS)}")
     out = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
@@ -41,7 +43,9 @@ def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference((x - target) ** 2, reduction))
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """(x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError for another, or if the shapes differ."""
+    """Compute (x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError for another reduction, or if the
+    shapes differ.
+    """
     _same_shape("mse_loss", x, target)
     x, target = promoted(x, target)
     return _reduced("mse_loss", square(subtract(widened(x), widened(target))), reduction, x, target)
@@ -49,7 +53,9 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference(OPS["abs"].reference(x - target), reduction))
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """|x - target|, reduced by "mean", "sum" or "none". Raises ValueError for another, or if the shapes differ."""
+    """Compute |x - target|, reduced by "mean", "sum" or "none". Raises ValueError for another reduction, or if the
+    shapes differ.
+    """
     _same_shape("l1_loss", x, target)
     x, target = promoted(x, target)
     return _reduced("l1_loss", abs(subtract(widened(x), widened(target))), reduction, x, target)
@@ -73,7 +79,7 @@ def _bce_with_logits_reference(
 def binary_cross_entropy_with_logits(
     logits: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Tensor:
-    """-(w+ t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, in nats; never overflows.
+    """Compute -(w+ t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, in nats. It never overflows.
 
     Args:
         logits: x, any shape.
@@ -142,7 +148,7 @@ def _bce_reference(
 
 @declare(_bce_reference)
 def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: str = "mean") -> Tensor:
-    """-(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats; logarithms are at least -100.
+    """Compute -(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats. Logarithms are at least -100.
 
     `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown reduction.
     """

@@ -57,8 +57,8 @@ class SumRows(Function):
 
 @declare(lambda ids, table, padding_id=None, scale=1.0: np.take(table, ids, axis=0) * scale)
 def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float = 1.0) -> Tensor:
-    """scale * table[ids], (*ids.shape, features): ids of any integer shape, on the host or the device, table (rows,
-    features).
+    """Return scale * table[ids], (*ids.shape, features), for ids of any integer shape, on the host or the device, and a
+    table (rows, features).
 
     The row `padding_id`, counted from the end if negative, gets no gradient. Raises IndexError unless 0 <= id < rows
     (the kernels give NaN for such an id instead) and for a padding_id outside the table, TypeError for ids that are not

@@ -30,7 +30,9 @@ def _fold(x: Any) -> Any:
 
 @cache
 def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]:
-    """The series in x^2, the series in w, and the scale and shift that map t to w in [-1, 1]. Highest power first."""
+    """Return the series in x^2, the series in w, and the scale and shift that map t to w in [-1, 1]. Highest power
+    first.
+    """
     terms, degree = (18, 18) if double else (9, 8)
     series = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
     low, high = _fold(_SPLIT), _fold(_END)
@@ -47,7 +49,7 @@ def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]
 
 
 def _polynomial(coefficients: list[float], x: Array) -> Array:
-    """Horner's rule in place; the coefficients are Python floats, so that x keeps its dtype."""
+    """Apply Horner's rule in place. The coefficients are Python floats, so that x keeps its dtype."""
     out = x * coefficients[0]
     for coefficient in coefficients[1:-1]:
         out += coefficient
@@ -57,7 +59,7 @@ def _polynomial(coefficients: list[float], x: Array) -> Array:
 
 
 def erf_array(x: Array) -> Array:
-    """erf of a floating point array; float16 is computed in float32."""
+    """Compute the error function of a floating-point array. float16 is computed in float32."""
     xp = array_module(x)
     x = xp.asarray(x)
     if x.dtype == np.float16:
@@ -87,5 +89,5 @@ class Erf(Function):
 
 @declare(np.vectorize(math.erf, otypes=[float]))
 def erf(x: Any) -> Tensor:
-    """The error function, elementwise; error below 2e-15 in float64."""
+    """Compute the error function, elementwise. Its error is below 2e-15 in float64."""
     return Erf()(x)

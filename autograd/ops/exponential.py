@@ -50,7 +50,7 @@ rsqrt = elementwise(
 
 
 def sigmoid_array(x: Any) -> Any:
-    """1 / (1 + e^-x) of an array, accurate for any x; of a Tensor, the recorded sigmoid."""
+    """Compute 1 / (1 + e^-x) of an array, accurate for any x. For a Tensor, return the recorded sigmoid."""
     xp = array_module(x)
     if isinstance(x, Tensor):
         return xp.sigmoid(x)
@@ -81,5 +81,5 @@ class LogAddExp(Function):
 
 @declare(lambda x, y: np.log(np.exp(x) + np.exp(y)))
 def logaddexp(x: Any, y: Any) -> Tensor:
-    """log(exp(x) + exp(y)), elementwise, without overflow."""
+    """Compute log(exp(x) + exp(y)), elementwise, without overflow."""
     return LogAddExp()(x, y)

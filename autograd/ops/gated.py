@@ -29,14 +29,14 @@ def _halves(name: str, x: Any, axis: int) -> tuple[Tensor, Tensor]:
 
 @declare(lambda x, axis=-1: np.split(x, 2, axis)[0] / (1 + np.exp(-np.split(x, 2, axis)[1])))
 def glu(x: Any, axis: int = -1) -> Tensor:
-    """a * sigmoid(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
+    """Compute a * sigmoid(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
     a, b = _halves("glu", x, axis)
     return a * sigmoid(b)
 
 
 @declare(lambda x, axis=-1: np.split(x, 2, axis)[0] * np.where(np.split(x, 2, axis)[1] > 0, np.split(x, 2, axis)[1], 0))
 def reglu(x: Any, axis: int = -1) -> Tensor:
-    """a * relu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
+    """Compute a * relu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
     a, b = _halves("reglu", x, axis)
     return a * relu(b)
 
@@ -50,7 +50,7 @@ def _geglu_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 @declare(_geglu_reference)
 def geglu(x: Any, axis: int = -1) -> Tensor:
-    """a * gelu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
+    """Compute a * gelu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
     a, b = _halves("geglu", x, axis)
     return a * gelu(b)
 
@@ -62,7 +62,7 @@ def _swiglu_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 @declare(_swiglu_reference)
 def swiglu(x: Any, axis: int = -1) -> Tensor:
-    """a * silu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
+    """Compute a * silu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
     a, b = _halves("swiglu", x, axis)
     return a * silu(b)
 

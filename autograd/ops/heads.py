@@ -48,7 +48,9 @@ class MergeHeads(Function):
 
 
 def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
-    """`parts` arrays (batch, heads, length, width), views of one array (batch, length, parts, heads, width)."""
+    """Return `parts` arrays (batch, heads, length, width), which are views of one array (batch, length, parts, heads,
+    width).
+    """
     batch, heads, length, width = shape
     whole = xp.empty((batch, length, parts, heads, width), dtype)
     return [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(parts)]
@@ -70,7 +72,7 @@ def _split_reference(x: np.ndarray, heads: int, parts: int = 1) -> tuple[np.ndar
 
 @declare(_split_reference)
 def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
-    """(batch, length, parts * heads * head_dim) -> `parts` tensors (batch, heads, length, head_dim).
+    """Split (batch, length, parts * heads * head_dim) into `parts` tensors (batch, heads, length, head_dim).
 
     Raises ValueError for another number of axes, or if the features can't be divided so.
     """
@@ -79,7 +81,7 @@ def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
 
 @declare(lambda *parts: np.concatenate([np.concatenate(list(p.swapaxes(0, 1)), axis=2) for p in parts], axis=2))
 def merge_heads(*parts: Any) -> Tensor:
-    """The inverse of `split_heads`: tensors (batch, heads, length, head_dim) -> (batch, length, features).
+    """Merge tensors (batch, heads, length, head_dim) to (batch, length, features): the inverse of `split_heads`.
 
     Raises ValueError unless all have the same shape, of four axes.
     """

@@ -16,7 +16,7 @@ from .shape import ravel
 
 
 def plain_index(index: Any, x: Any) -> Any:
-    """An index of x with its Tensors replaced by arrays on x's device.
+    """Return an index of x with its Tensors replaced by arrays on x's device.
 
     The arrays are copies: the caller may change the originals before the backward pass.
     """
@@ -29,13 +29,15 @@ def plain_index(index: Any, x: Any) -> Any:
 
 
 def _is_basic(index: Any) -> bool:
-    """Whether the index has only integers, slices, None and Ellipsis, so that it selects no element twice."""
+    """Return whether the index has only integers, slices, None and Ellipsis, so that it selects no element twice."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts)
 
 
 def add_at(target: Array, index: Any, values: Array) -> None:
-    """target[index] += values, in place; an element that the index selects several times gets all its values."""
+    """Compute target[index] += values, in place. An element that the index selects several times gets all its
+    values.
+    """
     if _is_basic(index):
         target[index] += values
     elif array_module(target) is np:
@@ -75,7 +77,7 @@ class PutInZeros(Function):
 
 @declare(lambda x, index: x[index])
 def getitem(x: Any, index: Any) -> Tensor:
-    """x[index], with slices, None, Ellipsis, integers, integer arrays and boolean masks as in NumPy."""
+    """Return x[index], with slices, None, Ellipsis, integers, integer arrays and boolean masks as in NumPy."""
     return GetItem(plain_index(index, x))(x)
 
 
@@ -137,7 +139,9 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
-    """A copy of x with x[index] = value, which broadcasts. Raises IndexError if the index selects an element twice."""
+    """Return a copy of x with x[index] = value, which broadcasts. Raises IndexError if the index selects an element
+    twice.
+    """
     return SetItem(plain_index(index, x))(x, value)
 
 
@@ -167,13 +171,17 @@ def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray
 
 @declare(_scatter_add_reference)
 def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
-    """A copy of x with `values`, which broadcast, added to x[index]; an element selected twice gets both values."""
+    """Return a copy of x with `values`, which broadcast, added to x[index]. An element selected twice gets both
+    values.
+    """
     return ScatterAdd(plain_index(index, x))(x, values)
 
 
 @declare(np.take)
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
-    """Elements of x at `indices` (any shape) along `axis`, of the flattened x for None. TypeError unless integers."""
+    """Take elements of x at `indices` (any shape) along `axis`, of the flattened x for None. Raises TypeError unless
+    they are integers.
+    """
     indices = _integers("take", indices)
     if axis is None or (axis in (0, -1) and not np.ndim(array_of(x))):
         return getitem(ravel(x), (indices,))
@@ -192,7 +200,7 @@ def _integers(name: str, indices: Any) -> Any:
 
 @declare(lambda x, indices, axis=-1: np.take_along_axis(x, indices, axis))
 def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
-    """out[i, j, k] = x[i, indices[i, j, k], k] (for axis 1); the other axes of x and `indices` broadcast.
+    """Compute out[i, j, k] = x[i, indices[i, j, k], k] (for axis 1). The other axes of x and `indices` broadcast.
 
     With axis None x is flattened and `indices` is 1-d. Raises ValueError unless x and `indices` have as many axes.
     """
@@ -203,7 +211,9 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
 
 
 def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
-    """The index of an array of `shape` that selects `indices` along `axis` and matches them along the other axes."""
+    """Return the index of an array of `shape` that selects `indices` along `axis` and matches them along the other
+    axes.
+    """
     (axis,) = normalized_axes(axis, len(shape))
     if indices.ndim != len(shape):
         raise ValueError(f"{name}: indices of shape {indices.shape} for a tensor of shape {shape}")

@@ -49,7 +49,7 @@ def joined(arrays: Sequence[Array], axis: int) -> Array:
 
 
 def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
-    """The index that takes `part` along one axis and everything along the others."""
+    """Return the index that takes `part` along one axis and everything along the others."""
     index: list[Any] = [slice(None)] * ndim
     index[axis] = part
     return tuple(index)
@@ -57,7 +57,7 @@ def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
 
 @declare(np.concatenate)
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Tensors joined along an existing axis; their other sizes are equal."""
+    """Join tensors along an existing axis. Their other sizes are equal."""
     return Concatenate(axis)(*tensors)
 
 
@@ -74,7 +74,7 @@ class Stack(Function):
 
 @declare(np.stack)
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new axis."""
+    """Join tensors of one shape along a new axis."""
     return Stack(axis)(*tensors)
 
 
@@ -99,7 +99,7 @@ class Split(Function):
 
 @declare(np.split)
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """x split along `axis`: into `sections` equal parts, or before each index of a list.
+    """Split x along `axis` into `sections` equal parts, or before each index of a list.
 
     Raises ValueError if the size can't be divided evenly.
     """
@@ -126,7 +126,7 @@ class Tile(Function):
 
 @declare(np.tile)
 def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
-    """x repeated `reps[i]` times along axis i; the shorter of shape and reps is padded with ones in front."""
+    """Repeat x `reps[i]` times along axis i. The shorter of shape and `reps` is padded with ones in front."""
     return Tile(tuple(int(count) for count in np.atleast_1d(reps)))(x)
 
 
@@ -147,7 +147,7 @@ class Repeat(Function):
 
 @declare(np.repeat)
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Each element along `axis` (of the flattened x for None) repeated: `repeats` is one number, or one for each."""
+    """Repeat each element along `axis` (of the flattened x for None). `repeats` is one number, or one for each."""
     if axis is None or not np.ndim(array_of(x)):
         x, axis = ravel(x), axis or 0
     repeats = array_of(repeats)
@@ -171,7 +171,7 @@ class Pad(Function):
 
 @declare(lambda x, pad_width, mode="constant", constant_values=0: _pad_reference(x, pad_width, mode, constant_values))
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Tensor:
-    """x with elements added before and after along each axis.
+    """Add elements before and after x along each axis.
 
     Args:
         pad_width: (before, after) for each axis, one such pair for all, or one number for all.

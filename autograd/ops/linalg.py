@@ -19,13 +19,13 @@ from .shape import ravel, reshape, transpose
 
 
 def rows_of(x: Any) -> Any:
-    """(..., features) reshaped to (rows, features); not with -1, which is ambiguous for empty arrays."""
+    """Reshape (..., features) to (rows, features). This does not use -1, which is ambiguous for empty arrays."""
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 @replaceable
 def product(x: Any, y: Any) -> Any:
-    """x @ y for matrices, or stacks of them with two axes or more."""
+    """Compute x @ y for matrices, or stacks of them with two axes or more."""
     return x @ y
 
 
@@ -66,7 +66,8 @@ class MatMul(Function):
 
 @declare(np.matmul)
 def matmul(x: Any, y: Any) -> Tensor:
-    """x @ y: (..., m, k) @ (..., k, n) -> (..., m, n); a 1-d operand is a row on the left, a column on the right.
+    """Compute x @ y: (..., m, k) @ (..., k, n) -> (..., m, n). A 1-d operand is a row on the left, a column on the
+    right.
 
     Raises ValueError for a 0-d operand or sizes that don't fit.
     """
@@ -85,13 +86,13 @@ def matmul(x: Any, y: Any) -> Tensor:
 
 @declare(np.outer)
 def outer(x: Any, y: Any) -> Tensor:
-    """x_i y_j for all pairs of elements of the flattened x and y: (x.size, y.size)."""
+    """Compute x_i y_j for all pairs of elements of the flattened x and y: (x.size, y.size)."""
     return multiply(reshape(x, (np.size(array_of(x)), 1)), ravel(y))
 
 
 @declare(np.tensordot)
 def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
-    """Products summed over pairs of axes: the last `axes` of x with the first of y, or two lists of axes, pair by pair.
+    """Sum products over pairs of axes: the last `axes` of x with the first of y, or two lists of axes, pair by pair.
 
     The result has the remaining axes of x, then those of y. Raises ValueError for axes that don't fit.
     """
@@ -116,8 +117,9 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
 
 @declare(np.dot)
 def dot(x: Any, y: Any) -> Tensor:
-    """NumPy's dot: the inner product of vectors, the product of matrices, or of a number and an array; in general the
-    sum over the last axis of x and the second to last of y. Raises ValueError for shapes that don't fit."""
+    """Compute NumPy's dot: the inner product of vectors, the product of matrices, or of a number and an array. In
+    general, sum over the last axis of x and the second to last of y. Raises ValueError for shapes that don't fit.
+    """
     x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)
@@ -126,7 +128,7 @@ def dot(x: Any, y: Any) -> Tensor:
 
 @declare(np.inner)
 def inner(x: Any, y: Any) -> Tensor:
-    """Products of x and y summed over the last axis of both. Raises ValueError for shapes that don't fit."""
+    """Sum products of x and y over the last axis of both. Raises ValueError for shapes that don't fit."""
     x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)

@@ -48,7 +48,8 @@ def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
 
 @declare(_linear_reference)
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """x @ weight.T + bias: x (..., in_features), weight (out_features, in_features), bias (out_features,) or None.
+    """Compute x @ weight.T + bias for x (..., in_features), weight (out_features, in_features), bias (out_features,) or
+    None.
 
     Raises ValueError for shapes that don't fit.
     """
@@ -69,7 +70,7 @@ def _linear_activation_reference(
 def linear_relu(
     x: Any, weight: Any, bias: Any = None, *, dropout: float = 0.0, generator: Generator | None = None
 ) -> Tensor:
-    """dropout(relu(linear(x, weight, bias))): the first half of a feed-forward network.
+    """Compute dropout(relu(linear(x, weight, bias))): the first half of a feed-forward network.
 
     Args:
         x, weight, bias: as `linear` takes them.
@@ -83,7 +84,7 @@ def linear_relu(
 def linear_activation_plain(
     x: Any, weight: Any, bias: Any = None, *, activation: str, dropout: float, generator: Generator
 ) -> Tensor:
-    """dropout(activation(x W^T + b))."""
+    """Compute dropout(activation(x W^T + b))."""
     return drop_out(ACTIVATIONS[activation](linear(x, weight, bias)), dropout, generator=generator)
 
 
@@ -97,7 +98,7 @@ def linear_activation(
     dropout: float = 0.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """dropout(activation(linear(x, weight, bias))): the first half of a feed-forward network.
+    """Compute dropout(activation(linear(x, weight, bias))): the first half of a feed-forward network.
 
     Args:
         activation: a name in `gated.ACTIVATIONS`; a gated one returns out_features / 2.

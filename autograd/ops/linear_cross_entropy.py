@@ -20,7 +20,7 @@ def linear_cross_entropy_plain(
     x: Any, weight: Any, bias: Any = None, *, target: Any, class_weight: Any, ignore_index: int, reduction: str,
     label_smoothing: float, block_rows: int | None = None, record: bool = False,
 ) -> Tensor:  # fmt: skip
-    """cross_entropy(x W^T + b, target), computing all logits at once."""
+    """Compute cross_entropy(x W^T + b, target) with all logits at once."""
     logits = linear(widened(x), widened(weight), widened(bias))  # float16 might overflow
     loss = cross_entropy(
         logits, target, weight=class_weight, ignore_index=ignore_index, reduction=reduction,
@@ -56,7 +56,7 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     block_rows: int | None = None,
 ) -> Tensor:
-    """cross_entropy(linear(x, weight, bias), target); the quick implementations never hold all logits at once.
+    """Compute cross_entropy(linear(x, weight, bias), target). The quick implementations never hold all logits at once.
 
     Args:
         x: (..., features).

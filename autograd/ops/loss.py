@@ -81,7 +81,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Negative log-likelihood of classes under softmax(logits), in nats.
+    """Compute the negative log-likelihood of classes under softmax(logits), in nats.
 
     Args:
         logits: (..., classes), floating point.

@@ -46,7 +46,7 @@ class LayerNorm(Function):
 
 
 def row_mean(x: Any) -> Any:
-    """The mean over the last axis, which stays with length 1; 0 if there are no features."""
+    """Return the mean over the last axis, which stays with length 1; 0 if there are no features."""
     return x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
 
 
@@ -77,7 +77,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
 def residual_layer_norm_plain(
     x: Any, residual: Any, weight: Any, bias: Any, *, p: float, eps: float, both: bool, generator: Generator
 ) -> Any:
-    """layer_norm(residual + dropout(x)); with `both` also the sum residual + dropout(x)."""
+    """Compute layer_norm(residual + dropout(x)). With `both`, return also the sum residual + dropout(x)."""
     total = dropout_add(x, residual, p, generator=generator)
     y = layer_norm(total, weight, bias, eps)
     return (y, total) if both else y
@@ -113,7 +113,7 @@ def residual_layer_norm(
     both: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """layer_norm(residual + dropout(x)): the end of a sublayer in a post-norm Transformer.
+    """Compute layer_norm(residual + dropout(x)): the end of a sublayer in a post-norm Transformer.
 
     With `both`, also the sum residual + dropout(x), as a second result: the end of a sublayer in a pre-norm Transformer
     and the beginning of the next. x and residual have the same shape (..., features); p, weight, bias and eps are those

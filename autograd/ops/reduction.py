@@ -16,7 +16,9 @@ Axis = int | tuple[int, ...] | None
 
 
 def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """`axis` as a tuple of non-negative axes, all for None. Raises ValueError for one out of range or given twice."""
+    """Return `axis` as a tuple of non-negative axes, all for None. Raises ValueError for an axis out of range or given
+    twice.
+    """
     axes = tuple(range(ndim)) if axis is None else tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     if any(not -ndim <= a < ndim for a in axes):
         raise ValueError(f"axis {axis} is out of range for {ndim} dimensions")
@@ -32,13 +34,15 @@ def axis_of(x: Any, axis: Axis) -> Axis:
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
-    """A reduction's result or gradient with its reduced axes put back as size 1, so that it broadcasts to `shape`."""
+    """Return a reduction's result or gradient with its reduced axes put back as size 1, so that it broadcasts to
+    `shape`.
+    """
     axes = normalized_axes(axis, len(shape))
     return g.reshape(tuple(1 if a in axes else size for a, size in enumerate(shape)))
 
 
 def count(axis: Axis, shape: tuple[int, ...]) -> int:
-    """The number of elements of an array of `shape` that a reduction over `axis` combines into one."""
+    """Return the number of elements of an array of `shape` that a reduction over `axis` combines into one."""
     total = 1
     for a in normalized_axes(axis, len(shape)):
         total *= shape[a]
@@ -46,22 +50,22 @@ def count(axis: Axis, shape: tuple[int, ...]) -> int:
 
 
 def floating(x: Any) -> Any:
-    """Integers and booleans as float64, in which their differences don't wrap around; others unchanged."""
+    """Convert integers and booleans to float64, in which their differences don't wrap around. Others are unchanged."""
     return x.astype(np.float64) if x.dtype.kind in "iub" else x
 
 
 def widened(x: Any) -> Any:
-    """float16 as float32, whose 24 significant bits can hold a sum or a statistic; others unchanged."""
+    """Convert float16 to float32, whose 24 significant bits can hold a sum or a statistic. Others are unchanged."""
     return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
 
 
 def narrowed(out: Any, x: Any) -> Any:
-    """The result of a computation on `widened(x)` in the precision of x."""
+    """Convert the result of a computation on `widened(x)` to the precision of x."""
     return out.astype(np.float16) if x.dtype == np.float16 else out
 
 
 def row_dots(x: Any, y: Any) -> Any:
-    """The sums of x * y along the last axis, for arrays: (..., n) -> (...)."""
+    """Return the sums of x * y along the last axis, for arrays: (..., n) -> (...)."""
     return np.vecdot(x, y) if array_module(x) is np else (x * y).sum(axis=-1)
 
 
@@ -83,19 +87,19 @@ class Sum(Reduction):
 
 
 def accumulator(x: Any) -> Any:
-    """The dtype in which to sum: float32 for float16, whose 11 significant bits can't count beyond 2048."""
+    """Return the dtype in which to sum: float32 for float16, whose 11 significant bits can't count beyond 2048."""
     return np.float32 if x.dtype == np.float16 else None
 
 
 def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """The sum of an array or a Tensor, float16 accumulated in float32; for backward rules."""
+    """Return the sum of an array or a Tensor, float16 accumulated in float32; for backward rules."""
     if isinstance(g, Tensor) or g.dtype != np.float16:
         return g.sum(axis=axis, keepdims=keepdims)
     return g.sum(axis=axis, keepdims=keepdims, dtype=np.float32).astype(np.float16)
 
 
 def sum_of_rows(x: Any) -> Any:
-    """(rows, n) -> (n,) for arrays, as a product with ones: by BLAS three times as fast as a sum along columns."""
+    """Sum arrays (rows, n) -> (n,) as a product with ones: by BLAS three times as fast as a sum along columns."""
     return summed(x, 0) if x.dtype == np.float16 else array_module(x).ones(len(x), x.dtype) @ x
 
 
@@ -122,7 +126,9 @@ max_ = max  # Python's, since the op below has the same name
 
 @declare(np.mean)
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Arithmetic mean over `axis` (all axes by default). float16 is accumulated in float32; integers give float64."""
+    """Compute the arithmetic mean over `axis` (all axes by default). float16 is accumulated in float32; integers give
+    float64.
+    """
     return Mean(axis_of(x, axis), keepdims)(x)
 
 
@@ -147,7 +153,9 @@ class Prod(Reduction):
 
 
 def _others(lines: Any, xp: Any) -> Any:
-    """For each element the product of the others in its row: that of those before it times that of those after it."""
+    """Return for each element the product of the others in its row: that of those before it times that of those after
+    it.
+    """
     before, after = xp.ones_like(lines), xp.ones_like(lines)
     before[:, 1:] = xp.cumprod(lines[:, :-1], axis=1)
     after[:, :-1] = xp.cumprod(lines[:, :0:-1], axis=1)[:, ::-1]
@@ -155,7 +163,9 @@ def _others(lines: Any, xp: Any) -> Any:
 
 
 def _others_recorded(lines: Tensor) -> Any:
-    """The same in recorded ops: products of n copies of each row, in each of which another element is replaced by 1."""
+    """Compute `_others` in recorded ops: products of n copies of each row, in each of which another element is replaced
+    by 1.
+    """
     rows, n = lines.shape
     xp = array_module(lines.data)
     return prod(where(xp.eye(n, dtype=bool), 1.0, lines.reshape((rows, 1, n))), axis=-1)
@@ -163,7 +173,7 @@ def _others_recorded(lines: Tensor) -> Any:
 
 @declare(np.prod)
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Product over `axis` (all axes by default), of float16 in float32; the gradient is right at 0 too."""
+    """Compute the product over `axis` (all axes by default), of float16 in float32. The gradient is right at 0 too."""
     return Prod(axis_of(x, axis), keepdims)(x)
 
 
@@ -196,13 +206,13 @@ class Min(Extremum):
 
 @declare(np.max)
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Largest element over `axis`; NaN if one is. Equal largest elements share the gradient evenly."""
+    """Return the largest element over `axis`; NaN if one is. Equal largest elements share the gradient evenly."""
     return Max(axis_of(x, axis), keepdims)(x)
 
 
 @declare(np.min)
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Smallest element over `axis`; NaN if one is. Equal smallest elements share the gradient evenly."""
+    """Return the smallest element over `axis`; NaN if one is. Equal smallest elements share the gradient evenly."""
     return Min(axis_of(x, axis), keepdims)(x)
 
 
@@ -223,11 +233,15 @@ class ArgMin(ArgExtremum):
 
 @declare(np.argmax)
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Index of the largest element along `axis` (of the flattened x for None), the first if equal; no gradient."""
+    """Return the index of the largest element along `axis` (of the flattened x for None), the first if equal; no
+    gradient.
+    """
     return ArgMax(axis, keepdims)(x)
 
 
 @declare(np.argmin)
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Index of the smallest element along `axis` (of the flattened x for None), the first if equal; no gradient."""
+    """Return the index of the smallest element along `axis` (of the flattened x for None), the first if equal; no
+    gradient.
+    """
     return ArgMin(axis, keepdims)(x)

@@ -113,7 +113,7 @@ def run_dispatched(plain: Callable[..., Any], *operands: Any) -> Any:
 
 
 def unsupported_reason(plain: Callable[..., Any], name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
-    """Why the quick implementation `name` doesn't support these operands; None if it does."""
+    """Return why the quick implementation `name` doesn't support these operands; None if it does."""
     for known in QUICK.get(plain, ()):
         if known.name == name:
             return known.unsupported_reason([array_of(operand) for operand in operands], options)
@@ -121,12 +121,13 @@ def unsupported_reason(plain: Callable[..., Any], name: str, operands: tuple[Any
 
 
 def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition of implementations for NumPy arrays."""
+    """Return None for NumPy arrays, else the reason why the call is not supported."""
     return None if array_module(*arrays) is np else "the arrays are on a device"
 
 
 def through_plain(call: Any, *inputs: Any) -> Any:
-    """The `composed` of quick implementations: the same call by the plain one, whose backward pass can be recorded.
+    """Return the `composed` of quick implementations: the same call by the plain one, whose backward pass can be
+    recorded.
 
     A quick implementation that drew a dropout mask returns it from `dropout_mask()`, which then replaces the generator.
     """
@@ -181,7 +182,7 @@ class plain(ContextDecorator):  # noqa: N801  (reads as a statement: `with plain
 
 
 def is_plain() -> bool:
-    """Whether this thread uses plain implementations only."""
+    """Return whether this thread uses plain implementations only."""
     return _mode.plain
 
 
@@ -193,7 +194,7 @@ class _Asked(Exception):  # noqa: N818  (not an error: carries the call from `di
 
 
 def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
-    """Which implementation of an op is selected for this call, and why the others are not. Nothing is computed.
+    """Return which implementation of an op is selected for this call, and why the others are not. Nothing is computed.
 
     Args:
         op: a function of `handloom.autograd.ops`, or its name.

@@ -32,13 +32,13 @@ class Where(Function):
 
 @declare(np.where)
 def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """x where `condition` (boolean) holds, y elsewhere; all three broadcast. No gradient for the condition."""
+    """Return x where `condition` (boolean) holds, y elsewhere. All three broadcast. The condition has no gradient."""
     return Where()(condition, x, y)
 
 
 @declare(lambda x, mask, value: np.where(mask, value, x))
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
-    """x with `value` (a number or a 0-d tensor) where `mask` (boolean, broadcasts with x) holds.
+    """Return x with `value` (a number or a 0-d tensor) where `mask` (boolean, broadcasts with x) holds.
 
     Raises TypeError for a mask that is not boolean or a complex value, ValueError for a value with axes.
     """
@@ -82,13 +82,17 @@ class Extreme(Function):
 
 @declare(np.maximum)
 def maximum(x: Any, y: Any) -> Tensor:
-    """The larger of two, elementwise; NaN if either is, and both get the gradient. Equal values share it evenly."""
+    """Return the larger of two, elementwise; NaN if either is, and both get the gradient. Equal values share it
+    evenly.
+    """
     return Extreme("maximum")(x, y)
 
 
 @declare(np.minimum)
 def minimum(x: Any, y: Any) -> Tensor:
-    """The smaller of two, elementwise; NaN if either is, and both get the gradient. Equal values share it evenly."""
+    """Return the smaller of two, elementwise; NaN if either is, and both get the gradient. Equal values share it
+    evenly.
+    """
     return Extreme("minimum")(x, y)
 
 
@@ -132,7 +136,7 @@ def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None, *, a_min: A
 
 @declare(_clip_reference)
 def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Tensor:
-    """x limited to [min, max]: numbers or arrays that broadcast, None for no bound.
+    """Limit x to [min, max]: numbers or arrays that broadcast, None for no bound.
 
     `a_min` and `a_max` are NumPy's older names of the bounds. The gradient goes to x where min <= x <= max, elsewhere
     to the bound. Raises ValueError without any bound, or if one is given by both names.

@@ -29,7 +29,7 @@ class Reshape(Function):
 
 @declare(np.reshape)
 def reshape(x: Any, shape: int | Sequence[int]) -> Tensor:
-    """The same elements in another shape, last axis fastest; one size may be -1."""
+    """Give the elements another shape, last axis fastest. One size may be -1."""
     return Reshape(shape)(x)
 
 
@@ -51,7 +51,7 @@ class Transpose(Function):
 
 @declare(np.transpose)
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
-    """Axes permuted: axis i of the result is axis `axes[i]` of x; reversed by default."""
+    """Permute the axes: axis i of the result is axis `axes[i]` of x. By default they are reversed."""
     return Transpose(None if axes is None else tuple(axes))(x)
 
 
@@ -68,7 +68,7 @@ class SwapAxes(Function):
 
 @declare(np.swapaxes)
 def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
-    """Two axes exchanged."""
+    """Exchange two axes."""
     return SwapAxes(axis1, axis2)(x)
 
 
@@ -87,13 +87,13 @@ class BroadcastTo(Function):
 
 @declare(np.broadcast_to)
 def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
-    """x stretched to `shape` by the broadcasting rules."""
+    """Stretch x to `shape` by the broadcasting rules."""
     return BroadcastTo((shape,) if isinstance(shape, int | np.integer) else tuple(shape))(x)
 
 
 @declare(np.ravel)
 def ravel(x: Any) -> Tensor:
-    """All elements in one axis, last axis fastest."""
+    """Put all elements in one axis, last axis fastest."""
     return Reshape((-1,))(x)
 
 
@@ -103,7 +103,9 @@ def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
 
 @declare(np.moveaxis)
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """Axes `source` moved to the positions `destination`, the others kept in order. As many of each (ValueError)."""
+    """Move the axes `source` to the positions `destination`; the others keep their order. Raises ValueError unless
+    there are as many of each.
+    """
     old, new = _moved(x, source), _moved(x, destination)
     if len(old) != len(new):
         raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't go to {len(new)} positions ({destination})")
@@ -115,7 +117,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 @declare(np.expand_dims)
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
-    """Axes of size 1 inserted, at the positions `axis` of the result."""
+    """Insert axes of size 1 at the positions `axis` of the result."""
     shape = np.shape(array_of(x))
     added = normalized_axes(axis, len(shape) + np.size(axis))
     sizes = iter(shape)
@@ -124,7 +126,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
 
 @declare(np.squeeze)
 def squeeze(x: Any, axis: Axis = None) -> Tensor:
-    """Axes of size 1 removed: those given, or all. Raises ValueError if one given has another size."""
+    """Remove axes of size 1: those given, or all. Raises ValueError if one given has another size."""
     shape = np.shape(array_of(x))
     axis = axis_of(x, axis)
     if axis is None:
@@ -148,7 +150,7 @@ class Flip(Function):
 
 @declare(np.flip)
 def flip(x: Any, axis: Axis = None) -> Tensor:
-    """The order of the elements reversed along `axis` (all axes by default)."""
+    """Reverse the order of the elements along `axis` (all axes by default)."""
     return Flip(axis)(x)
 
 
@@ -166,7 +168,7 @@ class Roll(Function):
 
 @declare(np.roll)
 def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Tensor:
-    """Elements shifted cyclically by `shift` along `axis`, of the flattened x for None."""
+    """Shift elements cyclically by `shift` along `axis`, of the flattened x for None."""
     return Roll(shift if isinstance(shift, int | np.integer) else tuple(shift), axis)(x)
 
 
@@ -183,5 +185,7 @@ class ToDevice(Function):
 
 
 def to_device(x: Any, device: str) -> Tensor:
-    """x on `device` ("cpu", "cuda", "cuda:N"); its gradient is moved back. Raises DeviceError if it can't be used."""
+    """Return x on `device` ("cpu", "cuda", "cuda:N"). Its gradient is moved back. Raises DeviceError if it can't be
+    used.
+    """
     return ToDevice(device)(x)

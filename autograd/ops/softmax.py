@@ -14,7 +14,7 @@ from .registry import declare
 
 
 def _below_top(x: Any, axis: int) -> Any:
-    """x minus the largest element along `axis`, in at least float32."""
+    """Subtract the largest element along `axis` from x, in at least float32."""
     wide = widened(floating(x))
     return wide - wide.max(axis=axis, keepdims=True) if x.size else wide.copy()
 
@@ -47,7 +47,7 @@ def _softmax_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 @declare(_softmax_reference)
 def softmax(x: Any, axis: int = -1) -> Tensor:
-    """exp(x) normalised to sum to 1 along `axis`; float16 is computed in float32."""
+    """Compute exp(x) normalised to sum to 1 along `axis`. float16 is computed in float32."""
     return Softmax(axis)(x)
 
 
@@ -73,5 +73,5 @@ class LogSoftmax(Function):
 
 @declare(lambda x, axis=-1: np.log(_softmax_reference(x, axis)))
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
-    """Logarithm of softmax along `axis`, without computing probabilities, which may underflow."""
+    """Compute the logarithm of softmax along `axis`, without computing probabilities, which may underflow."""
     return LogSoftmax(axis)(x)

@@ -15,7 +15,9 @@ from .shape import ravel
 
 
 def _order(x: Any, axis: int, descending: bool = False) -> Array:
-    """The indices of the elements in ascending or descending order, equal ones in their order; NaN is the largest."""
+    """Return the indices of the elements in ascending or descending order, equal ones in their order; NaN is the
+    largest.
+    """
     x = array_of(x)
     xp = array_module(x)
     if descending:  # the ascending order of the flipped array, flipped: so equal elements stay in their order
@@ -26,13 +28,15 @@ def _order(x: Any, axis: int, descending: bool = False) -> Array:
 
 @declare(lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"))
 def argsort(x: Any, axis: int | None = -1) -> Tensor:
-    """The indices of the elements of x in ascending order along `axis`, of the flattened x for None; no gradient."""
+    """Return the indices of the elements of x in ascending order along `axis`, of the flattened x for None; no
+    gradient.
+    """
     return Tensor(_order(np.reshape(array_of(x), -1) if axis is None else x, -1 if axis is None else axis))
 
 
 @declare(np.sort)
 def sort(x: Any, axis: int | None = -1) -> Tensor:
-    """The elements of x in ascending order along `axis`, of the flattened x for None; NaN last."""
+    """Return the elements of x in ascending order along `axis`, of the flattened x for None; NaN last."""
     if axis is None:
         x, axis = ravel(x), 0
     normalized_axes(axis, np.ndim(array_of(x)))
@@ -47,7 +51,7 @@ def _topk_reference(x: np.ndarray, k: int, axis: int = -1, largest: bool = True)
 
 @declare(_topk_reference)
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) elements along `axis`, the extreme one first: values and indices.
+    """Return the values and the indices of the k largest (or smallest) elements along `axis`, the extreme one first.
 
     Equal elements keep their order, as in `argmax`; NaN counts as larger than any number, as in `sort`.
     Raises ValueError unless 0 <= k <= size of the axis.

@@ -62,7 +62,7 @@ class Var(Reduction):
 
 @declare(lambda x, axis=None, keepdims=False, ddof=0: _std_reference(x, axis, keepdims, ddof) ** 2)
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Variance over `axis` (all axes by default), divided by n - ddof; NaN or infinite unless n > ddof."""
+    """Compute the variance over `axis` (all axes by default), divided by n - ddof; NaN or infinite unless n > ddof."""
     return Var(axis_of(x, axis), keepdims, ddof)(x)
 
 
@@ -95,7 +95,9 @@ def _std_reference(x: np.ndarray, axis: Axis = None, keepdims: bool = False, ddo
 
 @declare(_std_reference)
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Standard deviation over `axis`; its gradient is 0 where it is 0. NaN or infinite unless n > ddof."""
+    """Compute the standard deviation over `axis`. Its gradient is 0 where it is 0. It is NaN or infinite unless n >
+    ddof.
+    """
     return Std(axis_of(x, axis), keepdims, ddof)(x)
 
 
@@ -129,7 +131,9 @@ class LogSumExp(Reduction):
 
 @declare(lambda x, axis=None, keepdims=False: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)))
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `axis` (all axes by default), without overflow; -inf over no elements or only -inf."""
+    """Compute log(sum(exp(x))) over `axis` (all axes by default), without overflow; -inf over no elements or
+    only -inf.
+    """
     return LogSumExp(axis_of(x, axis), keepdims)(x)
 
 
@@ -176,7 +180,7 @@ def _norm_reference(x: np.ndarray, ord: float | str | None = None, axis: Axis = 
 
 @declare(_norm_reference)
 def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The p-norm of vectors, (sum |x|^p)^(1/p), or Frobenius' norm of matrices.
+    """Compute the p-norm of vectors, (sum |x|^p)^(1/p), or Frobenius' norm of matrices.
 
     Args:
         ord: p, inf (largest |x|), -inf (smallest |x|), 0 (the number of non-zero elements), None (2) or "fro".
@@ -221,7 +225,7 @@ class CumSum(Function):
 
 @declare(np.cumsum)
 def cumsum(x: Any, axis: int | None = None) -> Tensor:
-    """Running sum along `axis`, of the flattened x for None. float16 is accumulated in float32."""
+    """Compute the running sum along `axis`, of the flattened x for None. float16 is accumulated in float32."""
     if axis is None or not np.ndim(array_of(x)):
         return CumSum(axis or 0)(reshape(x, -1))
     return CumSum(axis)(x)

@@ -84,7 +84,7 @@ def _arctan2_reference(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 @declare(_arctan2_reference)
 def arctan2(y: Any, x: Any) -> Tensor:
-    """The angle in [-pi, pi] of the point (x, y), elementwise. NumPy's order: y first."""
+    """Compute the angle in [-pi, pi] of the point (x, y), elementwise. As in NumPy, y comes first."""
     return ArcTan2()(y, x)
 
 
@@ -108,5 +108,5 @@ class Hypot(Function):
 
 @declare(lambda x, y: np.sqrt(x * x + y * y))
 def hypot(x: Any, y: Any) -> Tensor:
-    """sqrt(x^2 + y^2), elementwise, without overflow of the squares; the gradient at 0 is 0."""
+    """Compute sqrt(x^2 + y^2), elementwise, without overflow of the squares. The gradient at 0 is 0."""
     return Hypot()(x, y)

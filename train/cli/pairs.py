@@ -21,8 +21,9 @@ def use_checkpoint(arguments: Any, *tasks: str) -> None:
 
 
 def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
-    """attention.png: the mean of the last layer's cross-attention. And each head's: of the last layer of the encoder,
-    of the decoder over what it has written, and across. Of a model that copies, copied.png: what it copied from where.
+    """Draw attention.png, the mean of the last layer's cross-attention, and the attention of each head: of the last
+    layer of the encoder, of the decoder over what it has written, and across. For a model that copies, draw copied.png:
+    what it copied from where.
     """
     maps, source, written = translator.attention_maps(text)
     config = translator.model.config
