@@ -229,7 +229,7 @@ _capture = _Capture()
 
 @contextlib.contextmanager
 def capturing(held: list[Array]) -> Iterator[None]:
-    """Within the block this thread captures a graph; `constant` appends arrays that the graph must keep to `held`."""
+    """Capture a graph in this thread within the block. `constant` appends arrays that the graph must keep to `held`."""
     _capture.held = held
     try:
         yield

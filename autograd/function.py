@@ -290,7 +290,7 @@ class Function:
         return gradient
 
     def release(self) -> None:
-        """Free what was saved; a second backward pass through this call raises."""
+        """Free what was saved. A second backward pass through this call raises an error."""
         self._saved = None
         self._kept = ()
         self.inputs = ()  # a long chain is freed link by link, not in one deep recursion

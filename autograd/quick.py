@@ -74,7 +74,7 @@ def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: fl
 
 @replaceable
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Within the block NumPy's linear algebra library uses one thread; this plain version changes nothing."""
+    """Let NumPy's linear algebra library use one thread within the block. This plain version changes nothing."""
     return nullcontext()
 
 

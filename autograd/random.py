@@ -22,7 +22,7 @@ _LARGE, _LANES = 1 << 16, 4
 
 
 class _Words(np.random.bit_generator.ISeedSequence):
-    """Random words (3,) uint64 as a seed. NumPy's SeedSequence would take ten times as long."""
+    """Three random words (3,) uint64 as a seed. NumPy's SeedSequence would take ten times as long."""
 
     def __init__(self, words: np.ndarray):
         self.words = words
@@ -55,7 +55,7 @@ class Generator:
 
     @property
     def numpy(self) -> np.random.Generator:
-        """NumPy's methods (`normal`, `integers`, `permutation` and so on) on this stream."""
+        """The methods of NumPy's generators (`normal`, `integers`, `permutation` and so on) on this stream."""
         return _Methods(self)
 
     def get_state(self) -> dict[str, Any]:

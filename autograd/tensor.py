@@ -109,12 +109,12 @@ class Tensor(Operators, NumPyHabits):
 
     @property
     def device(self) -> str:
-        """ "cpu" or "cuda:N"."""
+        """The tensor's device, "cpu" or "cuda:N"."""
         return device_of(self.data)
 
     @property
     def is_leaf(self) -> bool:
-        """True unless this is the recorded result of an operation."""
+        """Whether the tensor is a leaf: true unless it is the recorded result of an operation."""
         return self._origin is None or self._origin.node is None
 
     @property

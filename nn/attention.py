@@ -18,7 +18,7 @@ from .sparse import with_pattern
 
 
 class AttentionCall(NamedTuple):
-    """Inputs and results of one attention call, as NumPy arrays.
+    """The inputs and results of one attention call, as NumPy arrays.
 
     Attributes:
         query, key, value: (batch, heads, length, head_dim), after rotary positions if the layer has them.

@@ -88,7 +88,7 @@ class Module:
         return self
 
     def astype(self, dtype: Any) -> Self:
-        """Cast all floating-point parameters and constant tensors of this module; drops gradients."""
+        """Cast all floating-point parameters and constant tensors of this module, and drop the gradients."""
         for _, tensor in self._named_tensors(Tensor):
             if tensor.dtype.kind == "f":
                 tensor.data, tensor.grad = native(tensor.data.astype(dtype)), None
@@ -141,7 +141,7 @@ class Module:
 
 
 class ModuleList(Module):
-    """Submodules in a sequence, named "0", "1", ..."""
+    """A sequence of submodules, named "0", "1", ..."""
 
     def __init__(self, modules: Sequence[Module] = ()):
         for module in modules:
@@ -161,7 +161,7 @@ class ModuleList(Module):
 
 
 class Sequential(ModuleList):
-    """Submodules applied one after the other."""
+    """A sequence of submodules that are applied one after the other."""
 
     def __init__(self, *modules: Module):
         super().__init__(modules)

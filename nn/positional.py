@@ -34,7 +34,9 @@ class _AddedPositions(Module):
         self.max_length = max_length
 
     def add(self, x: Tensor, table: Tensor, offset: Any) -> Tensor:
-        """`offset` is the first token's position: an int, or an array (batch,); values below 0 count as 0."""
+        """Add the positions. `offset` is the first token's position: an int, or an array (batch,). Values below 0 count
+        as 0.
+        """
         end = int(np.max(offset, initial=0)) + x.shape[1]
         if end > self.max_length:
             raise ValueError(
@@ -95,7 +97,8 @@ class PositionScores(Module):
 
 
 class RotaryPositions(PositionScores):
-    """Rotates each pair of features (i, i + head_dim / 2) of queries and keys by t / 10000^(2i/head_dim) at position t.
+    """An encoding that rotates each pair of features (i, i + head_dim / 2) of queries and keys by t /
+    10000^(2i/head_dim) at position t.
 
     The score of two positions then depends on their distance alone. Source: Su et al. 2021, arXiv 2104.09864,
     equation 34, with the two features of a pair half a head apart. Raises ValueError for an odd head_dim.

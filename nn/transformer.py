@@ -160,7 +160,7 @@ class TransformerDecoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """Encoder layers in sequence, and a final norm if given (pre-norm needs one).
+    """A stack of encoder layers in sequence, and a final norm if given (pre-norm needs one).
 
     With `checkpoint_activations` each layer is recomputed in the backward pass (`autograd.checkpoint`).
     """
@@ -179,7 +179,9 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Decoder layers in sequence, and a final norm if given; `checkpoint_activations` as the encoder's."""
+    """A stack of decoder layers in sequence, and a final norm if given. For `checkpoint_activations` see the
+    encoder.
+    """
 
     checkpoint_activations = False
 

@@ -134,7 +134,7 @@ class Draw:
 
 @dataclass
 class OpSpec:
-    """What the checks need to know about one public op.
+    """The properties of one public op that the checks need.
 
     Attributes:
         draw: returns a Sample.
@@ -177,7 +177,7 @@ def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callab
 
 
 def gathered(name: str) -> dict[str, Any]:
-    """OpSpec attributes for an op whose first argument is a list of tensors: they become separate arguments."""
+    """Return OpSpec attributes for an op whose first argument is a list of tensors: they become separate arguments."""
     op = OPS[name]
     return {
         "function": lambda *tensors, **kwargs: op.function(tensors, **kwargs),
@@ -186,7 +186,7 @@ def gathered(name: str) -> dict[str, Any]:
 
 
 def seeded(name: str) -> dict[str, Any]:
-    """OpSpec attributes for a random op, which is called with a generator made from the argument `seed`."""
+    """Return OpSpec attributes for a random op, which is called with a generator made from the argument `seed`."""
     return {"function": with_seed(OPS[name].function), "reference": with_seed(OPS[name].reference)}
 
 

@@ -141,12 +141,12 @@ class StandardAttention(QuickImplementation):
 
 
 def keys_first(array: Any) -> Any:
-    """View (batch, head, query, key) as (batch, key, head, query)."""
+    """Return (batch, head, query, key) as a view (batch, key, head, query)."""
     return array.transpose(0, 3, 1, 2)
 
 
 def by_head(array: Any) -> Any:
-    """View (batch, key, head, query) as (batch, head, key, query)."""
+    """Return (batch, key, head, query) as a view (batch, head, key, query)."""
     return array.swapaxes(1, 2)
 
 

@@ -39,7 +39,7 @@ def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Arr
 
 @implements(Dropout, "cpu", on_cpu)
 class DropoutOnCPU(Dropout):
-    """x times a mask of 0 and 1/(1-p)."""
+    """Dropout on the CPU: x times a mask of 0 and 1/(1-p)."""
 
     def forward(self, x):
         mask, scale = self.generator.keep_mask(x.shape, self.p)
@@ -52,7 +52,7 @@ class DropoutOnCPU(Dropout):
 
 @implements(dropout_add_plain, "cpu", on_cpu)
 class DropoutAddOnCPU(QuickImplementation):
-    """residual + dropout(x)."""
+    """Dropout and residual connection on the CPU: residual + dropout(x)."""
 
     def forward(self, x, residual):
         mask, scale = self.generator.keep_mask(x.shape, self.p)

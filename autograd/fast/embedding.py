@@ -15,7 +15,7 @@ from ..tensor import Tensor
 
 @implements(Embedding, "cpu", on_cpu)
 class EmbeddingOnCPU(Embedding):
-    """s table[ids]; a table that is a leaf gets a RowGradient."""
+    """Embedding on the CPU: s table[ids]. A table that is a leaf gets a RowGradient."""
 
     def backward(self, g):
         if isinstance(g, Tensor):

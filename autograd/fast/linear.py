@@ -24,7 +24,9 @@ from .parallel import parallel_for, parallel_jobs
 
 @implements(Linear, "cpu", on_cpu)
 class LinearOnCPU(Linear):
-    """Threads share the rows of y and dx, and the output features of dW and db: no two write to the same element."""
+    """The linear layer on the CPU. Threads share the rows of y and dx, and the output features of dW and db: no two
+    write to the same element.
+    """
 
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
@@ -82,7 +84,7 @@ def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(linear_activation_plain, "cpu", only_relu)
 class LinearReLUOnCPU(QuickImplementation, LinearOnCPU):
-    """relu(x W^T + b), then dropout, in place.
+    """The linear layer with ReLU and dropout on the CPU: relu(x W^T + b), then dropout, in place.
 
     The gradient needs only the result y: where y is 0, the unit was negative or dropped and its derivative is 0;
     elsewhere, NaN included, the derivative is dropout's scale.

@@ -108,7 +108,8 @@ def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, o
 
 @fused
 def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, dw, db, start, stop):
-    """With h = g weight: d_total = rstd (h - mean(h) - x_hat mean(h x_hat)) + past, dx = d_total * mask * scale.
+    """Compute, with h = g weight, d_total = rstd (h - mean(h) - x_hat mean(h x_hat)) + past and dx = d_total * mask *
+    scale.
 
     Adds the sums over the rows to dw and db. past and mask may be None, dx then too.
     """

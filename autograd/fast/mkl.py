@@ -161,7 +161,7 @@ def multiplies_bytes() -> bool:
 
 
 def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: float) -> bool:
-    """Let MKL compute a @ b + old * out; False if it doesn't support these matrices."""
+    """Let MKL compute a @ b + old * out. Return False if it doesn't support these matrices."""
     (m, k), n, size = a.shape, b.shape[1], out.itemsize
     if min(m, n, k) < 2 or not a.dtype == b.dtype == out.dtype:
         return False

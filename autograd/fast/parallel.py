@@ -126,7 +126,7 @@ def get_num_threads() -> int:
 @quick.replaces(quick.one_blas_thread)
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Within the block BLAS uses one thread, and the large ops as many as before.
+    """Let BLAS use one thread within the block, and the large ops as many as before.
 
     For work that alternates between small products outside the ops and the ops' threads: after a product on several
     threads BLAS keeps its own turning for a tenth of a second, and they take the processors from ours.

@@ -20,7 +20,7 @@ class EntryCheck:
 
     @property
     def kinks(self) -> int:
-        """Entries that were left out because the function has no derivative there."""
+        """The entries that were left out because the function has no derivative there."""
         return int(np.isnan(self.numeric).sum())
 
     @property

@@ -64,7 +64,8 @@ def _launch(file: str, name: str, grid: Any, block: Any, args: Any, shared: int 
 def layer_norm(
     x: Array, weight: Array, bias: Array, eps: float, residual: Array | None = None, drop: DropoutKey | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """Normalise the rows of z = x, or of residual + dropout(x): y, z and the rows' mean and 1 / standard deviation.
+    """Normalise the rows of z = x, or of residual + dropout(x). Return y, z and the rows' mean and 1 / standard
+    deviation.
 
     x is (..., width), `mean` and `rstd` are (rows,) float32. Raises ValueError for rows beyond `WIDEST_ROW`.
     """
@@ -255,7 +256,9 @@ def total_loss(losses: Array, target: Array, ignored: int, dtype: Any, *, mean: 
 
 
 def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | None], dtype: Any) -> list[Array | None]:
-    """Up to three gradients times g / count, in one launch: in place, or rounded to `dtype` if they are float32."""
+    """Multiply up to three gradients by g / count in one launch: in place, or rounded to `dtype` if they are
+    float32.
+    """
     xp, args, largest = array_module(g), [], 1
     found: list[Array | None] = []
     for x in gradients:

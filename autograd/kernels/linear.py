@@ -70,7 +70,7 @@ def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | No
 
 @implements(linear_activation_plain, "device", by_kernels_activated)
 class LinearActivationOnDevice(QuickImplementation):
-    """dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
+    """The op dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
 
     The kernel writes over the product where the gradient can be had from the result: for ReLU, whose slope is 1 where
     the result is above 0, and what dropout has put to 0 has no gradient either way.
@@ -104,7 +104,8 @@ class LinearActivationOnDevice(QuickImplementation):
 
 @implements(linear_cross_entropy_plain, "device", by_kernels_without_weights)
 class LinearCrossEntropyOnDevice(QuickImplementation):
-    """LinearCrossEntropy of `linear_cross_entropy.py` without class weights: rows in blocks, no logits in float32.
+    """The op LinearCrossEntropy of `linear_cross_entropy.py` without class weights: rows in blocks, no logits in
+    float32.
 
     A kernel turns a block of products into the losses and writes F = softmax - target over them, whose elements lie
     within -1 .. 1 whatever the loss scale; dx = F W and dW = F^T x follow at once. The gradient that arrives, over the

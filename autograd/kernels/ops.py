@@ -65,7 +65,7 @@ def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None
 
 @implements(LayerNorm, "device", by_kernels_in_rows)
 class LayerNormOnDevice(QuickImplementation):
-    """LayerNorm of `normalization.py` for rows that fit into shared memory."""
+    """The op LayerNorm of `normalization.py` for rows that fit into shared memory."""
 
     composed = through_plain
 
@@ -129,7 +129,7 @@ class SameDrop(Function):
 
 @implements(dropout_add_plain, "device", by_kernels)
 class DropoutAddOnDevice(QuickImplementation):
-    """residual + dropout(x) in one kernel."""
+    """The op residual + dropout(x) in one kernel."""
 
     def forward(self, x, residual):
         self.drop = dropout_key(x, self.p, self.generator)
@@ -149,7 +149,7 @@ def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> st
 
 @implements(cross_entropy_plain, "device", by_kernels_without_weights)
 class CrossEntropyOnDevice(QuickImplementation):
-    """CrossEntropy of `loss.py` without class weights: nothing of the logits' size is held in float32.
+    """The op CrossEntropy of `loss.py` without class weights. No array of the logits' size is held in float32.
 
     The gradient is written over a copy of the logits, in the backward pass.
     """
@@ -182,7 +182,7 @@ def by_kernels_of_a_table(arrays: list[Any], options: dict[str, Any]) -> str | N
 
 @implements(Embedding, "device", by_kernels_of_a_table)
 class EmbeddingOnDevice(QuickImplementation):
-    """Embedding of `embedding.py`: the gradient is summed in float32, row by row of the table."""
+    """The op Embedding of `embedding.py`. The gradient is summed in float32, row by row of the table."""
 
     composed = through_plain
 

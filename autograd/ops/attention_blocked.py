@@ -327,7 +327,7 @@ class BlockedAttention(Function):
         return xp.exp(s, out=s)
 
     def log_sum_exp(self) -> Any:
-        """L, (batch, heads, 1, query)."""
+        """The logarithm of each query's sum of exponentials: L, (batch, heads, 1, query)."""
         return self.kept[1]
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:

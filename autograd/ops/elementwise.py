@@ -119,7 +119,7 @@ class Power(Function):
 
 
 def _power_slope(x: Any, y: Any, xp: Any) -> Any:
-    """y x**(y-1); 0 where y = 0, even at x = 0, where the other factor is infinite."""
+    """Compute y x**(y-1); 0 where y = 0, even at x = 0, where the other factor is infinite."""
     if isinstance(y, int | float):
         return y * x ** (y - 1) if y else xp.zeros_like(x)
     constant = array_of(y) == 0

@@ -30,7 +30,7 @@ def product(x: Any, y: Any) -> Any:
 
 
 def contiguous_rows(x: Any) -> Any:
-    """`rows_of` an array, in row-major order."""
+    """Return `rows_of` an array in row-major order."""
     return array_module(x).ascontiguousarray(rows_of(x))
 
 

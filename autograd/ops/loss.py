@@ -20,7 +20,7 @@ REDUCTIONS = ("mean", "sum", "none")
 def cross_entropy_plain(
     logits: Tensor, *, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Tensor:
-    """-(1 - s) w_t log p_t - (s/V) sum_c w_c log p_c for a row with target class t, where p = softmax(logits).
+    """Compute -(1 - s) w_t log p_t - (s/V) sum_c w_c log p_c for a row with target class t, where p = softmax(logits).
 
     s is the label smoothing, V the number of classes, w the class weights (1 by default). The mean is the sum divided
     by the sum of the w_t. Without weights and smoothing the gradient of a row's loss is p - onehot(t).
@@ -134,7 +134,7 @@ def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None
 
 
 def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
-    """-sum_c w_c t_c log p_c with the smoothed distribution t, composed of other ops; float16 in float32."""
+    """Compute -sum_c w_c t_c log p_c with the smoothed distribution t, composed of other ops; float16 in float32."""
     classes, half = logits.shape[-1], logits.dtype == target.dtype == np.float16
     logits, target = widened(logits), widened(target)
     if label_smoothing:

@@ -29,7 +29,7 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 
 def axis_of(x: Any, axis: Axis) -> Axis:
-    """`axis`, or () for 0 and -1 of a 0-d x, which NumPy's sum and all reductions of PyTorch accept."""
+    """Return `axis`, or () for 0 and -1 of a 0-d x, which NumPy's sum and all reductions of PyTorch accept."""
     return () if axis in (0, -1) and not np.ndim(array_of(x)) else axis
 
 

@@ -108,7 +108,9 @@ def _select(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[
 
 
 def run_dispatched(plain: Callable[..., Any], *operands: Any) -> Any:
-    """`run` of the selected implementation: for backward rules, of an op without options and with classes only."""
+    """Run the selected implementation as `run` does, for backward rules of an op without options and with
+    classes only.
+    """
     return run(_select(plain, operands, {})(), *operands)
 
 

@@ -31,7 +31,7 @@ from .shape import reshape
 
 
 def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
-    """n - ddof, at least 0 as in NumPy, which warns: the variance of too few numbers is NaN or infinite."""
+    """Return n - ddof, at least 0 as in NumPy, which warns: the variance of too few numbers is NaN or infinite."""
     rest = float(count(axis, shape) - ddof)
     return rest if rest > 0 else 0.0
 

@@ -78,7 +78,7 @@ class ArcTan2(Function):
 
 
 def _arctan2_reference(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """By the half-angle formula, which holds except on the negative x axis."""
+    """Compute the angle by the half-angle formula, which holds except on the negative x axis."""
     return 2 * np.arctan(y / (np.sqrt(x * x + y * y) + x))
 
 

@@ -10,7 +10,8 @@ from ...nn import Linear
 
 
 class Affine:
-    """x W^T + b on arrays x (rows, in_features), for W (out_features, in_features) and b (out_features,) or None.
+    """The product x W^T + b of arrays x (rows, in_features), for W (out_features, in_features) and b (out_features,) or
+    None.
 
     Attributes:
         weight: W^T, a view of the parameter unless `pack` copies it.

@@ -51,7 +51,7 @@ def beam_search(
     length_norm: str = "wu",
     early_stopping: EarlyStopping = None,
 ) -> list[list[Hypothesis]]:
-    """Beam search: keeps the `width` best partial sequences of each sentence at each step.
+    """Run a beam search, which keeps the `width` best partial sequences of each sentence at each step.
 
     The score of a complete sequence is its log-probability divided by `length_penalty`, plus `coverage_penalty`. A
     sentence is finished when no open sequence can still score more than its n-th best complete one, whatever may

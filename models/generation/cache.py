@@ -19,7 +19,7 @@ INITIAL_CAPACITY = 64  # nodes
 
 
 class TreeCache:
-    """Keys and values of every self-attention layer, for sentences with `width` sequences each.
+    """The keys and values of every self-attention layer, for sentences with `width` sequences each.
 
     Args:
         layers, sentences, heads, head_dim: sizes.

@@ -64,12 +64,14 @@ class CachedState:
 
     @property
     def cross_attention(self) -> Any:
-        """(rows, source_length) cross-attention of the last layer, mean over its heads, summed over the new tokens."""
+        """The cross-attention of the last layer, (rows, source_length): the mean over its heads, summed over the new
+        tokens.
+        """
         return self.cross_attentions[-1].mean(axis=1).sum(axis=1) if self.cross_attentions else None
 
     @property
     def past(self) -> np.ndarray:
-        """(rows, nodes) host booleans: which nodes of its sentence's cache belong to each sequence."""
+        """The nodes of its sentence's cache that belong to each sequence: host booleans (rows, nodes)."""
         allowed = self._cache.allowed
         shape = self.rows, self._cache.length
         return np.ones(shape, bool) if allowed is None else allowed.reshape(shape)

@@ -137,11 +137,11 @@ class SearchProgress:
         return np.concatenate([start, self.history[:, : self.length]], axis=1)
 
     def forced(self) -> np.ndarray:
-        """Whether the next token of each row still belongs to the prefix, (rows,)."""
+        """Return whether the next token of each row still belongs to the prefix, (rows,)."""
         return self.length < self.prefix_lengths
 
     def next_of_prefix(self) -> np.ndarray:
-        """The next token of each row where it is `forced`, and any number elsewhere, (rows,)."""
+        """Return the next token of each row where it is `forced`, and any number elsewhere, (rows,)."""
         return self.history[:, self.length]
 
     def penalise(self, logits: Any) -> None:
@@ -150,7 +150,7 @@ class SearchProgress:
             apply_repetition_penalty(logits, self.sequences(), self.rules.repetition_penalty)
 
     def sequences(self) -> np.ndarray:
-        """The tokens so far, <bos> included, (rows, tokens)."""
+        """Return the tokens so far, <bos> included, (rows, tokens)."""
         so_far = self.history[:, : self.length]
         return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
 
