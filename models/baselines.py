@@ -97,7 +97,7 @@ class RecurrentConfig:
 
 
 class RecurrentLanguageModel(Module):
-    """ids (batch, length) -> logits (batch, length, vocab_size), by an embedding and an RNN, LSTM or GRU."""
+    """An embedding and an RNN, LSTM or GRU: ids (batch, length) -> logits (batch, length, vocab_size)."""
 
     def __init__(self, config: RecurrentConfig):
         self.config = c = config

@@ -67,7 +67,8 @@ class LanguageModelConfig(ModelOptions):
 
 
 class LanguageModel(Module):
-    """ids (batch, length) -> logits (batch, length, vocab_size) of the token after each position.
+    """A decoder-only Transformer: ids (batch, length) -> logits (batch, length, vocab_size) of the token after each
+    position.
 
     Matrices and tables start normal with standard deviation 0.02, those that write into the residual stream with
     0.02 / sqrt(2 layers), biases zero. Source: Radford et al. 2019, "Language models are unsupervised multitask

@@ -23,7 +23,7 @@ Rotary = Annotated[dict[str, Any], Parsed(_check_rotary, "base, factor, low, hig
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """Options that all models of Transformer layers share.
+    """The options that all models of Transformer layers share.
 
     Args:
         norm: one of `nn.normalization.NORMS`.

@@ -47,12 +47,12 @@ class Bags(NamedTuple):
         return Bags(offsets, self.features[places], self.values[places])
 
     def of(self) -> np.ndarray:
-        """(entries,): the text of each entry."""
+        """Return the text of each entry, (entries,)."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
 class Vocabulary:
-    """Words and pairs of neighbouring words that occur in at least `least` of the training texts.
+    """The words and pairs of neighbouring words that occur in at least `least` of the training texts.
 
     Args:
         texts: the training texts.

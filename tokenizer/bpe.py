@@ -163,7 +163,7 @@ class BPETokenizer(Tokenizer):
 
     @property
     def pattern(self) -> str:
-        """How a text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression."""
+        """The rule by which a text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression."""
         return self._pre_tokenizer.pattern
 
     def _encode(self, text: str) -> list[int]:

@@ -39,7 +39,7 @@ class Replaced(NamedTuple):
 
 
 class TokenArray:
-    """Words of tokens in one array, with a separator before, between and after them.
+    """The words of a text as tokens in one array, with a separator before, between and after them.
 
     Attributes:
         tokens: (n,) ids, `SEPARATOR` or `GONE`.

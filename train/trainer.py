@@ -50,7 +50,7 @@ Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[
 
 @dataclass(frozen=True)
 class Record:
-    """What a run logs during training.
+    """The settings that say what a run logs during training.
 
     Attributes:
         every: steps between two rows of metrics.jsonl.

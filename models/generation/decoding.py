@@ -16,7 +16,7 @@ from ...autograd.backend import array_module, to_device
 
 
 class DecodingState(Protocol):
-    """`rows` sequences of equal length that a model generates together.
+    """A state of `rows` sequences of equal length that a model generates together.
 
     All sequences are at the same position: where some have a longer prompt, the search feeds its tokens one by one.
     Several sequences may belong to one sentence (beams); these have consecutive rows.

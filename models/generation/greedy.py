@@ -42,7 +42,8 @@ def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
 
 
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
-    """Greedy search: the most probable token at each step. Returns a Hypothesis for each row of the state.
+    """Run a greedy search, which takes the most probable token at each step. Returns a Hypothesis for each row of the
+    state.
 
     Without `scores` they are NaN, which saves the sum over the vocabulary.
     """

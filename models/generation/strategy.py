@@ -59,7 +59,7 @@ class Strategy:
 
     @property
     def width(self) -> int:
-        """Number of sequences of each sentence that are computed side by side."""
+        """The number of sequences of each sentence that are computed side by side."""
         return self.consensus or (self.n_best if self.sampling else self.beam)
 
     def generate(

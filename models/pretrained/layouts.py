@@ -69,7 +69,7 @@ def linear(
 
 
 def _weight(own: str, kind: str) -> str:
-    """`own.weight`; the projections of attention are called in_proj_weight."""
+    """Return `own.weight`. The projections of attention are called in_proj_weight."""
     return f"{own}_{kind}" if own.endswith("in_proj") else f"{own}.{kind}"
 
 

@@ -87,7 +87,7 @@ def _architecture(model: Any) -> Any:
 
 
 def _special_ids(model: Any, tokenizer: Tokenizer | None) -> dict[str, int | None]:
-    """bos_token_id and so on, for config.json; None where the tokenizer has no such token."""
+    """Return bos_token_id and so on for config.json; None where the tokenizer has no such token."""
     found: dict[str, int | None] = {}
     for role in ("bos", "eos", "pad"):
         try:

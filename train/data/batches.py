@@ -21,7 +21,7 @@ from ...errors import InputError
 
 @dataclass(frozen=True)
 class Batch:
-    """B sentence pairs, padded to the longest source S and the longest target T of the batch.
+    """A batch of B sentence pairs, padded to the longest source S and the longest target T of the batch.
 
     Attributes:
         source: (B, S) int64, the source tokens as given.
@@ -51,7 +51,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class SourceBatch:
-    """B source sentences for translation: `source` (B, S), `source_lengths` (B,) and `indices` (B,), all int64."""
+    """A batch of B source sentences for translation: `source` (B, S), `source_lengths` (B,) and `indices` (B,), all
+    int64.
+    """
 
     source: np.ndarray
     source_lengths: np.ndarray
@@ -108,7 +110,7 @@ class TokenSequences:
 
 
 class TokenBatches:
-    """Batches of sentence pairs by token budget and length.
+    """The batches of sentence pairs of similar length, each within a token budget.
 
     A batch of B pairs keeps `B * max(S, T) <= tokens_per_batch`, so neither its padded source nor its padded target
     exceeds the budget. Every pair that isn't dropped occurs exactly once an epoch. The order depends on `(seed,

@@ -39,7 +39,7 @@ class ExponentialAverage:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within the block the parameters hold the average; afterwards their weights are restored."""
+        """Let the parameters hold the average within the block. Afterwards their weights are restored."""
         self._swap()
         try:
             yield
@@ -58,7 +58,7 @@ class ExponentialAverage:
         return {"updates": self.updates, "averages": averages}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state_dict`. Raises ValueError if it is of other parameters."""
+        """Restore a `state_dict`. Raises ValueError if it belongs to other parameters."""
         saved = [state["averages"].get(str(i)) for i in range(len(self.averages))]
         if [getattr(array, "shape", None) for array in saved] != [average.shape for average in self.averages]:
             raise ValueError("ExponentialAverage: this state belongs to parameters of other number or shapes")

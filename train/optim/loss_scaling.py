@@ -111,7 +111,7 @@ class HalfPrecision(FullPrecision):
 
     @contextmanager
     def passes(self) -> Iterator[None]:
-        """Within the block the tensors hold the float16 copies; their gradients are added up in float32."""
+        """Let the tensors hold the float16 copies within the block. Their gradients are added up in float32."""
         gradients = [parameter.grad for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
@@ -140,7 +140,7 @@ class HalfPrecision(FullPrecision):
 
 @contextmanager
 def holding(pairs: Sequence[tuple[Tensor, Any]]) -> Iterator[None]:
-    """Within the block each tensor holds the array paired with it, such as its float16 copy."""
+    """Let each tensor hold the array paired with it, such as its float16 copy, within the block."""
     own = [tensor.data for tensor, _ in pairs]
     for tensor, array in pairs:
         tensor.data = array

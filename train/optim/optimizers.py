@@ -93,7 +93,7 @@ class Optimizer:
         return {"kind": type(self).__name__, "steps": self.steps, "moments": moments}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state_dict`. Raises ValueError, and changes nothing, if it is of other parameters."""
+        """Restore a `state_dict`. Raises ValueError, and changes nothing, if it belongs to other parameters."""
         saved = state.get("moments", {})
         own = {
             f"{name}.{i}": moment
@@ -203,7 +203,9 @@ def update_all(optimizer: Optimizer, work: Sequence[tuple[Parameter, list[Any], 
 
 @replaceable
 def flat_form(optimizer: Optimizer, **options: Any) -> Any:
-    """See `fast/flat_adam.py`: all parameters in flat arrays on a device. This optimiser has none."""
+    """Return None: this optimiser has no form with all parameters in flat arrays on a device. See
+    `fast/flat_adam.py`.
+    """
     return None
 
 

@@ -186,7 +186,7 @@ class RunFolder:
         return {path.name: path.stat().st_size for path in (self.metrics_path,) if path.exists()}
 
     def rewind(self, sizes: Mapping[str, int], step: int) -> None:
-        """Cut the logs back: metrics.jsonl to an earlier size, timings.jsonl to its rows up to `step`.
+        """Cut metrics.jsonl back to an earlier size, and timings.jsonl to its rows up to `step`.
 
         A resumed run writes what came later once more. Timings go by the step, because a save that held their size
         would not be the same from run to run.

@@ -23,7 +23,7 @@ class FolderInUseError(InputError):
 
 @contextlib.contextmanager
 def folder_lock(folder: str | Path) -> Iterator[None]:
-    """Within the block this process is the only writer of the folder.
+    """Lock the folder, so that this process is its only writer within the block.
 
     The lock is the operating system's, on the file `.handloom.lock`: a process that ends, however it does,
     holds no lock. On a file system without locks there is a warning, and no protection.

@@ -30,7 +30,9 @@ MAX_WEIGHT = 10.0
 
 
 class LabelledBatch(NamedTuple):
-    """B texts: ids (B, length) padded at the end, lengths (B,), labels (B,), and which texts they are (B,)."""
+    """A batch of B texts: ids (B, length) padded at the end, lengths (B,), labels (B,), and which texts they
+    are (B,).
+    """
 
     ids: np.ndarray
     lengths: np.ndarray
@@ -195,7 +197,7 @@ class Classifier(TrainedModel):
 
 
 class MeanClassifier(Classifier):
-    """Several classifiers as one, by the mean of their probabilities. Raises InputError if their classes differ."""
+    """A classifier that averages the probabilities of several. Raises InputError if their classes differ."""
 
     def __init__(self, members: Sequence[Classifier]):
         first = members[0]
@@ -221,7 +223,7 @@ def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, bos: b
 
 @dataclass
 class Classification(Task[ClassifierPreset, Classifier]):
-    """Learn the class of a text, from (text, label) pairs."""
+    """The task of learning the class of a text, from (text, label) pairs."""
 
     train: Sequence[Labelled]
     valid: Sequence[Labelled]

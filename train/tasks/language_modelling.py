@@ -298,7 +298,7 @@ class Writer(TrainedModel):
 
 @dataclasses.dataclass
 class LanguageModelling(Task[LanguageModelPreset, Writer]):
-    """Learn to continue texts, from a text.
+    """The task of learning to continue texts, from a text.
 
     Attributes:
         text: the text as tokens.

@@ -73,7 +73,7 @@ def translation_batches(
 
 @dataclass
 class Translation(Task[TranslationPreset, Translator]):
-    """Learn to turn sources into targets, from (source, target) pairs."""
+    """The task of learning to turn sources into targets, from (source, target) pairs."""
 
     train: Sequence[Pair]
     valid: Sequence[Pair]
