@@ -245,8 +245,8 @@ def is_capturing() -> bool:
 
 
 def constant(xp: Any, array: Any) -> Array:
-    """Return `array` on the device of `xp`, for values that are constant or depend only on shapes. A graph
-    keeps them.
+    """Return `array` on the device of `xp`, for values that are constant or depend only on shapes.
+    A graph keeps them.
     """
     if _capture.held is None or not isinstance(array, np.ndarray):
         return xp.asarray(array)

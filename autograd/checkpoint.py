@@ -45,8 +45,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 class Checkpoint(Function):
-    """One checkpointed call. Its inputs are the tensors among the arguments, then the leaves that the
-    function holds.
+    """One checkpointed call.
+    Its inputs are the tensors among the arguments, then the leaves that the function holds.
     """
 
     def __init__(self, function, args, kwargs):

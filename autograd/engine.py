@@ -21,8 +21,8 @@ from .tensor import Tensor
 
 
 class _Gradient:
-    """A gradient that is being accumulated. `owned` is true if no one else holds the buffer, so that it may be changed
-    in place.
+    """A gradient that is being accumulated.
+    `owned` is true if no one else holds the buffer, so that it may be changed in place.
     """
 
     __slots__ = ("owned", "value")
@@ -372,8 +372,8 @@ def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
 def inner_gradients(
     outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
 ) -> tuple[Any, ...] | None:
-    """Return the gradients for a backward rule that records calls of its own. The pass goes back to call number
-    `oldest`.
+    """Return the gradients for a backward rule that records calls of its own.
+    The pass goes back to call number `oldest`.
 
     Returns arrays, or None where there is no gradient: of the leaves that the rule made (`own`), then of others that
     its calls use (`held`). The outer pass calls their hooks, with the complete gradients. Returns None if the calls

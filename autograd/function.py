@@ -265,8 +265,8 @@ class Function:
             )
 
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
-        """Return the gradient for one input, with the input's shape and dtype. Raises RuntimeError if the rule is
-        wrong.
+        """Return the gradient for one input, with the input's shape and dtype.
+        Raises RuntimeError if the rule is wrong.
         """
         if as_tensors and not isinstance(gradient, Tensor):
             raise RuntimeError(f"{self.name}.backward computes on arrays only: its gradient can't be differentiated")

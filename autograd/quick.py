@@ -24,8 +24,8 @@ PIECE = 1 << 17
 
 
 def switched_on(variable: str, unset: bool, at_0: str, at_1: str) -> bool:
-    """Return whether this environment variable is 1; `unset` if it is unset or empty. Raises InputError for other
-    values.
+    """Return whether this environment variable is 1; `unset` if it is unset or empty.
+    Raises InputError for other values.
     """
     value = os.environ.get(variable, "")
     if value not in ("1", "0", ""):

@@ -94,8 +94,8 @@ class Generator:
     __setstate__ = set_state
 
     def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
-        """Return the result of draw(bits), atomically. `bits` is this stream, or that of a draw that is being
-        repeated.
+        """Return the result of draw(bits), atomically.
+        `bits` is this stream, or that of a draw that is being repeated.
         """
         log = _thread.log
         if log is None:

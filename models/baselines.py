@@ -119,8 +119,8 @@ class RecurrentLanguageModel(Module):
         return self.output(self.dropout(x)), state
 
     def start(self, rows: int = 1) -> RecurrentState:
-        """Return a DecodingState of `rows` sequences; see `models.generation`. The model should be in
-        evaluation mode.
+        """Return a DecodingState of `rows` sequences; see `models.generation`.
+        The model should be in evaluation mode.
         """
         return RecurrentState(self, rows)
 

@@ -82,8 +82,8 @@ class ClassifierConfig(ModelOptions):
 
 
 class TransformerClassifier(Module):
-    """An encoder that classifies texts: ids (batch, length), padded at the end -> logits (batch, classes). `pooling`
-    says from which encoder outputs the logits are computed.
+    """An encoder that classifies texts: ids (batch, length), padded at the end -> logits (batch, classes).
+    `pooling` says from which encoder outputs the logits are computed.
 
     With "first" every text should have the same first token (<bos>): the output layer sees only what its position has
     collected from the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1; of dropping whole tokens:
@@ -113,8 +113,8 @@ class TransformerClassifier(Module):
         self.output = Linear(c.d_model, c.classes)
 
     def forward(self, ids: Any, lengths: Any = None, token_types: Any = None) -> Tensor:
-        """Return the logits of the classes. `lengths` (batch,) excludes padding; if None, it is computed from the
-        padding.
+        """Return the logits of the classes.
+        `lengths` (batch,) excludes padding; if None, it is computed from the padding.
 
         `token_types` (batch, length) says to which part of the text a token belongs; all to part 0 if None.
 

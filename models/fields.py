@@ -102,8 +102,8 @@ class Flag:
 
 
 def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> Any:
-    """Return a dataclass field with its help text and the option that sets it. If a subclass gives the field another
-    default, the help text and the option stay the same.
+    """Return a dataclass field with its help text and the option that sets it.
+    If a subclass gives the field another default, the help text and the option stay the same.
     """
     return field(default=default, metadata={"help": help, "flag": flag})
 

@@ -192,8 +192,8 @@ class TranslationPreset(Preset):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LanguageModelPreset(Preset):
-    """The hyperparameters of a language model's run. By default it uses AdamW's weight decay, a warm-up and half a
-    cosine.
+    """The hyperparameters of a language model's run.
+    By default it uses AdamW's weight decay, a warm-up and half a cosine.
     """
 
     vocab_size: Count = 2000  # of BPE; characters are as many as the text has
@@ -241,8 +241,8 @@ class LanguageModelPreset(Preset):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassifierPreset(Preset):
-    """The hyperparameters of a classifier's run. By default it uses Adam at a constant rate and one validation an
-    epoch.
+    """The hyperparameters of a classifier's run.
+    By default it uses Adam at a constant rate and one validation an epoch.
     """
 
     batch_size: Count = setting(help="number of texts per batch")

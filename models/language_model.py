@@ -118,8 +118,8 @@ class LanguageModel(Module):
         return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """Return the decoder for `start` in the layout that is fastest for generation. It is a copy unless `packed` is
-        false.
+        """Return the decoder for `start` in the layout that is fastest for generation.
+        It is a copy unless `packed` is false.
         """
         return RawDecoder(self._embed, self.decoder.layers, self.decoder.norm, self.output, packed)
 

@@ -215,8 +215,8 @@ class Seq2SeqTransformer(Module):
         class_weight: Any = None,
         coverage: float = 0.0,
     ) -> Tensor:
-        """Return the mean cross-entropy, in nats, of `labels` (batch, target_length) without padding. The other inputs
-        are those of `forward`.
+        """Return the mean cross-entropy, in nats, of `labels` (batch, target_length) without padding.
+        The other inputs are those of `forward`.
 
         Equal to `ops.cross_entropy` of the logits, but never holds all of them, unless the model copies. Then it may
         have `coverage` times the `copying.coverage_loss` added to it; another model raises ValueError for that.
@@ -248,8 +248,8 @@ class Seq2SeqTransformer(Module):
             return copied_shares(*parts, source, written, self.config.uncopied_id)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """Return the decoder for `start` in the layout that is fastest for generation. It is a copy unless `packed` is
-        false.
+        """Return the decoder for `start` in the layout that is fastest for generation.
+        It is a copy unless `packed` is false.
         """
         copying = (self.copy_gate, self.config.uncopied_id) if self.config.copy else None
         return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed, copying)
@@ -286,8 +286,8 @@ class Seq2SeqTransformer(Module):
         )
 
     def start_uncached(self, source: Any, source_lengths: Any = None) -> Uncached:
-        """Return a state like that of `start` which recomputes all target positions at each step. The cache is tested
-        against it.
+        """Return a state like that of `start` which recomputes all target positions at each step.
+        The cache is tested against it.
         """
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)

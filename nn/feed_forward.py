@@ -21,8 +21,8 @@ def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, 
 
 
 def inner_features(activation: str, dim_feedforward: int) -> int:
-    """Return the output features of linear1, so that linear2 gets dim_feedforward. Raises ValueError for an unknown
-    activation.
+    """Return the output features of linear1, so that linear2 gets dim_feedforward.
+    Raises ValueError for an unknown activation.
     """
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: use one of {', '.join(ACTIVATIONS)}")

@@ -97,8 +97,8 @@ class Module:
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the parameter arrays by name, on the CPU. Names and layouts are PyTorch's. A shared one has all its
-        names.
+        """Return the parameter arrays by name, on the CPU.
+        Names and layouts are PyTorch's. A shared one has all its names.
 
         The arrays share memory with the parameters; copy them to keep them.
         """

@@ -72,8 +72,8 @@ class LayerNorm(Norm):
 
 
 class RMSNorm(Norm):
-    """A layer that divides each row by its root mean square, then scales by `weight`, with PyTorch's interface. Source:
-    arXiv 1910.07467.
+    """A layer that divides each row by its root mean square, then scales by `weight`, with PyTorch's interface.
+    Source: arXiv 1910.07467.
 
     Args:
         normalized_shape: the sizes of the last axes, which form a row; an int for the last axis alone.

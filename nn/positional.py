@@ -34,8 +34,8 @@ class _AddedPositions(Module):
         self.max_length = max_length
 
     def add(self, x: Tensor, table: Tensor, offset: Any) -> Tensor:
-        """Add the positions. `offset` is the first token's position: an int, or an array (batch,). Values below 0 count
-        as 0.
+        """Add the positions.
+        `offset` is the first token's position: an int, or an array (batch,). Values below 0 count as 0.
         """
         end = int(np.max(offset, initial=0)) + x.shape[1]
         if end > self.max_length:
@@ -50,8 +50,8 @@ class _AddedPositions(Module):
 
 
 class SinusoidalPositions(_AddedPositions):
-    """A layer that adds the fixed sine and cosine table to (batch, length, d_model). `offset` is the first token's
-    position.
+    """A layer that adds the fixed sine and cosine table to (batch, length, d_model).
+    `offset` is the first token's position.
 
     Raises ValueError beyond `max_length`. Source: arXiv 1706.03762, section 3.5.
     """
@@ -198,8 +198,8 @@ POSITIONS = ("sinusoidal", "learned", *ATTENTION_POSITIONS[1:], "none")
 def attention_positions(
     kind: str, num_heads: int, head_dim: int, rotary: Mapping[str, Any] | None = None
 ) -> PositionScores | None:
-    """Return the module for one of `ATTENTION_POSITIONS`, or None for "none". `rotary` are options of
-    `RotaryPositions`.
+    """Return the module for one of `ATTENTION_POSITIONS`, or None for "none".
+    `rotary` are options of `RotaryPositions`.
 
     Raises ValueError for an unknown kind.
     """
@@ -215,8 +215,8 @@ def attention_positions(
 
 
 class NoPositions(Module):
-    """A layer that adds nothing, for models whose attention handles positions, or that use none. It sets no maximum
-    length.
+    """A layer that adds nothing, for models whose attention handles positions, or that use none.
+    It sets no maximum length.
     """
 
     def forward(self, x: Tensor, offset: Any = 0) -> Tensor:

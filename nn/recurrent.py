@@ -98,8 +98,8 @@ class Recurrent(Module):
 
 
 class RNN(Recurrent):
-    """The simple recurrent network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Source: Elman 1990, "Finding structure in
-    time".
+    """The simple recurrent network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh).
+    Source: Elman 1990, "Finding structure in time".
     """
 
     gates = 1

@@ -76,8 +76,8 @@ class TransformerEncoderLayer(Module):
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
 
     def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
-        """Map x (batch, length, d_model) to the same shape. `lengths` (batch,) exclude padding; `mask` is boolean, True
-        = may attend.
+        """Map x (batch, length, d_model) to the same shape.
+        `lengths` (batch,) exclude padding; `mask` is boolean, True = may attend.
         """
 
         def attend(h: Tensor) -> Tensor:
@@ -94,8 +94,8 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """A decoder layer: causal self-attention, cross-attention to the encoder output, feed-forward. Arguments as the
-    encoder's.
+    """A decoder layer: causal self-attention, cross-attention to the encoder output, feed-forward.
+    Arguments as the encoder's.
     """
 
     def __init__(
@@ -179,8 +179,8 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of decoder layers in sequence, and a final norm if given. For `checkpoint_activations` see the
-    encoder.
+    """A stack of decoder layers in sequence, and a final norm if given.
+    For `checkpoint_activations` see the encoder.
     """
 
     checkpoint_activations = False
@@ -199,8 +199,8 @@ class TransformerDecoder(Module):
         cross_weights: list[Tensor] | None = None,
         last_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply the layers; arguments as the layer's. The last layer also appends its cross-attention weights to
-        `last_weights`.
+        """Apply the layers; arguments as the layer's.
+        The last layer also appends its cross-attention weights to `last_weights`.
         """
         for layer in self.layers:
             own = last_weights if cross_weights is None and layer is self.layers[-1] else cross_weights

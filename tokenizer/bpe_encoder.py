@@ -78,8 +78,8 @@ class BPEEncoder:
         return ids
 
     def _encode_by_heap(self, word: bytes, dropout: float, generator: Random) -> list[int]:
-        """Encode a word with a heap of (rank, position) and a linked list of tokens. A token that was merged away is
-        `GONE`.
+        """Encode a word with a heap of (rank, position) and a linked list of tokens.
+        A token that was merged away is `GONE`.
         """
         ids = [self._byte_ids[byte] for byte in word]
         next = list(range(1, len(ids) + 1))

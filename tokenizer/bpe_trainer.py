@@ -116,8 +116,8 @@ class _TrackedPairs:
         self._level = np.iinfo(np.int64).max  # pairs with at least this count are sorted; it falls step by step
 
     def most_frequent(self) -> Iterator[Pair]:
-        """Return some of the tracked pairs with the highest counts. Pairs with equal counts are sorted by ascending
-        ids.
+        """Return some of the tracked pairs with the highest counts.
+        Pairs with equal counts are sorted by ascending ids.
         """
         chosen = np.flatnonzero(self._counts >= self._level)
         if not chosen.size:

@@ -108,8 +108,8 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge(entry: str | list[str]) -> tuple[str, str]:
-    """Split a merge into its two parts. Files written until 2024 store a string with a blank between the parts, later
-    ones a list.
+    """Split a merge into its two parts.
+    Files written until 2024 store a string with a blank between the parts, later ones a list.
     """
     left, right = entry.split(" ") if isinstance(entry, str) else entry
     if not isinstance(left, str) or not isinstance(right, str):

@@ -12,8 +12,8 @@ from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 
 
 class VocabularyTokenizer(Tokenizer):
-    """A tokenizer that splits a text into units and looks each up in a list. A unit that is not in the list becomes
-    `unk_id`.
+    """A tokenizer that splits a text into units and looks each up in a list.
+    A unit that is not in the list becomes `unk_id`.
 
     A class's `usual_special_tokens` are those of `train`; with `in_order` a trained vocabulary is in the order of the
     alphabet, otherwise the most frequent unit comes first.
@@ -110,8 +110,8 @@ class VocabularyTokenizer(Tokenizer):
 def most_common(
     counts: Counter[str], vocab_size: int | None, special_tokens: Sequence[str], min_frequency: int
 ) -> list[str]:
-    """Return as many of the most frequent units as `vocab_size` allows. Units with equal counts are in alphabetical
-    order.
+    """Return as many of the most frequent units as `vocab_size` allows.
+    Units with equal counts are in alphabetical order.
 
     Raises:
         InputError: there is nothing to count, or `vocab_size` leaves none after the special tokens.

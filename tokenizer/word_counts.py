@@ -92,8 +92,8 @@ def _checked(first: object, rest: Iterator[object]) -> Iterator[str]:
 
 
 def _divide(paths: list[Path], processes: int) -> list[list[Segment]]:
-    """Divide the files into at most `processes` parts of about the same size. A part may end within a file, at the end
-    of a line.
+    """Divide the files into at most `processes` parts of about the same size.
+    A part may end within a file, at the end of a line.
     """
     try:
         sizes = [path.stat().st_size for path in paths]
@@ -117,8 +117,8 @@ def _count_files(segments: list[Segment], pattern: str) -> dict[bytes, int]:
 
 
 def _file_blocks(segments: Iterable[Segment]) -> Iterator[bytes]:
-    """Yield the text of the segments in blocks that end at a line break. A line belongs to the segment in which it
-    begins.
+    """Yield the text of the segments in blocks that end at a line break.
+    A line belongs to the segment in which it begins.
     """
     for path, start, end in segments:
         try:
@@ -150,8 +150,8 @@ def _check_utf8(block: bytes, path: Path) -> None:
 
 
 def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
-    """Yield blocks of many texts each. A line break within a text does not end the text, so a blank after it is kept
-    too.
+    """Yield blocks of many texts each.
+    A line break within a text does not end the text, so a blank after it is kept too.
     """
     while batch := list(islice(texts, 4096)):
         block = _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])

@@ -68,8 +68,8 @@ class Record:
 
 
 class Trainer:
-    """A training loop. It trains a model and writes metrics, a picture of the losses, and the weights with the best
-    validation.
+    """A training loop.
+    It trains a model and writes metrics, a picture of the losses, and the weights with the best validation.
 
     A run that stops, for any reason, can be resumed exactly from its last save (`load`), made at every validation and
     at SIGINT or SIGTERM: weights and logged numbers are bit-equal to those of a run that did not stop.

@@ -105,8 +105,8 @@ class Draw:
     # -- arrays ----------------------------------------------------------------------------------------------------
 
     def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
-        """Draw numbers uniformly from [low, high]. Move them at least CLEARANCE away from each of `avoid`, even beyond
-        the bounds.
+        """Draw numbers uniformly from [low, high].
+        Move them at least CLEARANCE away from each of `avoid`, even beyond the bounds.
         """
         values = self.rng.uniform(low, high, shape)
         for point in avoid:

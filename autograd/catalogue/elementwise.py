@@ -157,8 +157,8 @@ def _masked_fill(d: Draw) -> Sample:
 
 @spec("astype", reference=lambda x, dtype: x)
 def _astype(d: Draw) -> Sample:
-    """Cast to the same dtype. Difference quotients can't check casts between precisions, which are tested
-    separately.
+    """Cast to the same dtype.
+    Difference quotients can't check casts between precisions, which are tested separately.
     """
     return Sample((d.array(d.shape()), d.dtype))
 

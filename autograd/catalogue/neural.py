@@ -75,8 +75,8 @@ def _cross_entropy(d: Draw) -> Sample:
 
 
 def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dict[str, Any]) -> np.ndarray:
-    """Draw targets of which some are ignored. For a mean not all are, since it would be NaN: that is tested
-    separately.
+    """Draw targets of which some are ignored.
+    For a mean not all are, since it would be NaN: that is tested separately.
     """
     target = np.where(d.mask(target.shape), ignored, target)
     if kwargs.get("reduction", "mean") == "mean":

@@ -125,8 +125,8 @@ class StandardAttention(QuickImplementation):
         return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
 
     def scores_gradient(self, d_scores, weights, keep_mask, dots, unscaled):
-        """Replace X before the mask by scale * dS, for some batch rows. If `unscaled` is given, dS is written into it
-        too.
+        """Replace X before the mask by scale * dS, for some batch rows.
+        If `unscaled` is given, dS is written into it too.
         """
         if keep_mask is not None:
             d_scores *= keep_mask

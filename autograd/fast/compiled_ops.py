@@ -72,8 +72,8 @@ class ResidualLayerNormCompiled(CompiledNormalization, ResidualLayerNormOnCPU):
 
 
 def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported: see `unsupported_reason`. All classes need equal
-    weights.
+    """Return None, or the reason why the call is not supported: see `unsupported_reason`.
+    All classes need equal weights.
     """
     return unsupported_reason(arrays, options) or (
         None if options["class_weight"] is None else "there are class weights"
@@ -94,8 +94,8 @@ class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
 
 
 def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported: see `unsupported_reason`. It needs the activation
-    "relu".
+    """Return None, or the reason why the call is not supported: see `unsupported_reason`.
+    It needs the activation "relu".
     """
     return unsupported_reason(arrays, options) or only_relu(arrays, options)
 

@@ -24,8 +24,8 @@ from .parallel import parallel_for, parallel_jobs
 
 @implements(Linear, "cpu", on_cpu)
 class LinearOnCPU(Linear):
-    """The linear layer on the CPU. Threads share the rows of y and dx, and the output features of dW and db: no two
-    write to the same element.
+    """The linear layer on the CPU.
+    Threads share the rows of y and dx, and the output features of dW and db: no two write to the same element.
     """
 
     def forward(self, x, weight, bias=None):

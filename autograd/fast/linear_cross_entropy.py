@@ -129,8 +129,8 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             factor[piece] = (k / total / count)[:, None]
 
     def gradients(self, f, rows, factor, weight, dw, db, first):
-        """Compute dx of the rows, (k/l) (F W). Add F^T (k/l) to db and F^T ((k/l) x) to dW; the `first` block sets
-        them.
+        """Compute dx of the rows, (k/l) (F W).
+        Add F^T (k/l) to db and F^T ((k/l) x) to dW; the `first` block sets them.
         """
         scaled = rows * factor
         size = max(-(-len(weight) // CLASS_PARTS), 1)

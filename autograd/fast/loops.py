@@ -183,8 +183,8 @@ def sum_of_exponentials(row, top):
 
 @fused
 def log_sum_exp(flat, stride, columns, out, start, stop):
-    """Compute log sum exp of rows, each `columns` numbers that begin `stride` after the row before. It is not finite
-    where a number is infinite or NaN.
+    """Compute log sum exp of rows, each `columns` numbers that begin `stride` after the row before.
+    It is not finite where a number is infinite or NaN.
     """
     lanes = np.empty(LANES, np.float32)
     for i in range(start, stop):
@@ -212,8 +212,8 @@ def largest_numbers(flat, stride, columns, values, ids, start, stop):
 
 @exact
 def _all_below(some, least):
-    """Return whether none of LANES numbers is larger, or a NaN. They are counted: a loop with an early exit isn't
-    vectorised.
+    """Return whether none of LANES numbers is larger, or a NaN.
+    They are counted: a loop with an early exit isn't vectorised.
     """
     below = np.int32(0)
     for j in range(LANES):
@@ -273,8 +273,8 @@ def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor,
 
 @fused
 def attention_weights(scores, scale, factor, mask, dropped, start, stop):
-    """Replace scores (batch, keys, columns) by softmax(scale * scores) over axis 1, times `factor`. With a mask, write
-    them times the mask into `dropped`.
+    """Replace scores (batch, keys, columns) by softmax(scale * scores) over axis 1, times `factor`.
+    With a mask, write them times the mask into `dropped`.
 
     A column in which all scores are -inf gets zeros. mask and dropped may be None, together.
     """

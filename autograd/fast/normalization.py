@@ -29,8 +29,8 @@ class Normalization(QuickImplementation):
     eps: float
 
     def normalized(self, x, residual, weight, bias, p=0.0, total=None):
-        """Return the layer norm, shaped like x. If `total` is given, the sum residual + dropout(x) is written
-        into it.
+        """Return the layer norm, shaped like x.
+        If `total` is given, the sum residual + dropout(x) is written into it.
         """
         rows, past = rows_of(x), None if residual is None else rows_of(residual)
         keep_mask, scale = self.generator.keep_mask(rows.shape, p) if p else (None, 1.0)
@@ -69,8 +69,8 @@ class Normalization(QuickImplementation):
         parallel_for(np, len(rows), part, cost=LAYER_NORM * width)
 
     def gradients(self, g, past=None):
-        """Compute d_total, dx (the same array without dropout), dw and db. `past` is the gradient of the sum, if it has
-        one.
+        """Compute d_total, dx (the same array without dropout), dw and db.
+        `past` is the gradient of the sum, if it has one.
         """
         x, weight = self.saved[0], self.saved[-2]
         x_hat, rstd, keep_mask, scale = self.kept

@@ -113,8 +113,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 @dataclass
 class GradcheckReport:
-    """The result of a check. It is true if the gradients are right; printed, it shows which entry of which input is
-    wrong.
+    """The result of a check.
+    It is true if the gradients are right; printed, it shows which entry of which input is wrong.
     """
 
     name: str

@@ -45,8 +45,8 @@ class AttentionOptions:
 
     @property
     def extras(self) -> bool:
-        """Whether the call uses a mask, bias, slopes, dropout or a scale that is not positive. If it uses none of them,
-        a smaller variant of the kernels runs.
+        """Whether the call uses a mask, bias, slopes, dropout or a scale that is not positive.
+        If it uses none of them, a smaller variant of the kernels runs.
         """
         return any(x is not None for x in (self.mask, self.bias, self.slopes)) or self.dropout > 0 or self.scale <= 0
 
@@ -127,8 +127,8 @@ class AttentionKernels:
         deterministic: bool = False,
         room: tuple[Any, Any, Any] | None = None,
     ) -> tuple[Any, Any, Any]:
-        """Return the gradients of query, key and value. The gradient of the bias is added to `d_bias` (float32, four
-        axes).
+        """Return the gradients of query, key and value.
+        The gradient of the bias is added to `d_bias` (float32, four axes).
 
         With `deterministic` the sums of d_query are made in a fixed order, in a pass of their own. `room` is where the
         gradients are to be written: arrays like the operands, whose last axis is contiguous.

@@ -61,8 +61,8 @@ def _warn(refused: str) -> None:
 
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. It needs arrays on a GPU and may request no other
-    method.
+    """Return None, or the reason why the call is not supported.
+    It needs arrays on a GPU and may request no other method.
     """
     if options["method"] not in ("auto", "fused"):
         return f"method {options['method']!r} is asked for"
@@ -82,8 +82,8 @@ def fused_attention(*operands: Any, **options: Any) -> Any:
 
 
 class FusedAttention(BlockedAttention):
-    """One call of attention by the kernels. Requested weights and second derivatives are computed as by the blocked
-    method.
+    """One call of attention by the kernels.
+    Requested weights and second derivatives are computed as by the blocked method.
 
     `deterministic`: the gradient of the queries is summed in a fixed order; without it the last digits may differ from
     run to run, since blocks of keys add to it as they come.

@@ -64,8 +64,8 @@ def _launch(file: str, name: str, grid: Any, block: Any, args: Any, shared: int 
 def layer_norm(
     x: Array, weight: Array, bias: Array, eps: float, residual: Array | None = None, drop: DropoutKey | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """Normalise the rows of z = x, or of residual + dropout(x). Return y, z and the rows' mean and 1 / standard
-    deviation.
+    """Normalise the rows of z = x, or of residual + dropout(x).
+    Return y, z and the rows' mean and 1 / standard deviation.
 
     x is (..., width), `mean` and `rstd` are (rows,) float32. Raises ValueError for rows beyond `WIDEST_ROW`.
     """
@@ -242,8 +242,8 @@ def cross_entropy_rows(
 
 
 def total_loss(losses: Array, target: Array, ignored: int, dtype: Any, *, mean: bool) -> tuple[Array, Array | None]:
-    """Return the sum of the rows' losses as an array () of `dtype`. With `mean`, return their mean over the targets
-    that count.
+    """Return the sum of the rows' losses as an array () of `dtype`.
+    With `mean`, return their mean over the targets that count.
 
     The second result is the number of these, (1,) float32, at least 1; None without `mean`.
     """

@@ -51,8 +51,8 @@ class LinearOnDevice(Linear):
 
 
 def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
-    """Return x @ y as a new array of this shape. If `total` is given and suits, add the product to it and
-    return None.
+    """Return x @ y as a new array of this shape.
+    If `total` is given and suits, add the product to it and return None.
     """
     if total is None or not total.flags.c_contiguous or total.dtype != x.dtype:
         out = array_module(x).empty(shape, x.dtype)

@@ -26,8 +26,8 @@ from .fused import DropoutKey
 
 
 def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. It needs device arrays of one dtype, float16 or
-    float32.
+    """Return None, or the reason why the call is not supported.
+    It needs device arrays of one dtype, float16 or float32.
     """
     first = arrays[0]
     if array_module(*arrays) is np:

@@ -81,8 +81,8 @@ def _handle(cupy: Any, library: Any, device: int) -> _Handle:
 
 @replaces(linalg.product)
 def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
-    """Compute x @ y for matrices, or stacks of them with two axes or more. If `out`, in row-major order, is given,
-    write into it.
+    """Compute x @ y for matrices, or stacks of them with two axes or more.
+    If `out`, in row-major order, is given, write into it.
 
     With `add` the product is added to what `out` holds. On a device, float16 and float32 go to cuBLAS directly, which
     rounds such a sum once; everything else is left to the arrays' own product.
@@ -152,8 +152,8 @@ def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) 
 
 
 def _multiply(x: _Stack, y: _Stack, out: Array, old: float) -> None:
-    """Compute out = x @ y + old out. cuBLAS is column-major: to it, each array is its transpose, and out^T =
-    y^T x^T.
+    """Compute out = x @ y + old out.
+    cuBLAS is column-major: to it, each array is its transpose, and out^T = y^T x^T.
     """
     library, cupy = load_cublas(), import_cupy()
     count, m, n = out.shape

@@ -62,8 +62,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """The result of one method in one precision. Errors are the largest absolute ones, times in seconds, memory in
-    bytes.
+    """The result of one method in one precision.
+    Errors are the largest absolute ones, times in seconds, memory in bytes.
     """
 
     method: str
@@ -75,8 +75,8 @@ class Row:
 
 
 def methods_on(device: str) -> tuple[list[str], str]:
-    """Return the methods that a device can run, and why the others can't run. Raises DeviceError for an unusable
-    device.
+    """Return the methods that a device can run, and why the others can't run.
+    Raises DeviceError for an unusable device.
     """
     use_device(device)
     if device == "cpu":

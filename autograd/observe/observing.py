@@ -18,8 +18,8 @@ _stack: list[Observer] = []
 
 
 class Observer:
-    """The base class of observers. It runs each computation and returns its result; subclasses look at inputs and
-    results.
+    """The base class of observers.
+    It runs each computation and returns its result; subclasses look at inputs and results.
 
     All threads are observed.
     """

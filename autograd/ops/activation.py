@@ -70,8 +70,8 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # the fixed p
 
 @declare(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)))
 def selu(x: Any) -> Tensor:
-    """Apply ELU scaled so that activations keep mean 0 and variance 1. Source: Klambauer et al. 2017, arXiv
-    1706.02515.
+    """Apply ELU scaled so that activations keep mean 0 and variance 1.
+    Source: Klambauer et al. 2017, arXiv 1706.02515.
     """
     return ELU(_SELU_ALPHA, _SELU_SCALE)(x)
 
@@ -188,8 +188,8 @@ def _gelu_reference(x: np.ndarray, approximate: str = "none") -> np.ndarray:
 
 @declare(_gelu_reference)
 def gelu(x: Any, approximate: str = "none") -> Tensor:
-    """Compute x F(x), elementwise, where F is the standard normal distribution function. "tanh" selects the paper's
-    faster approximation.
+    """Compute x F(x), elementwise, where F is the standard normal distribution function.
+    "tanh" selects the paper's faster approximation.
 
     Raises ValueError for another `approximate`. Source: Hendrycks and Gimpel 2016, arXiv 1606.08415.
     """

@@ -290,8 +290,8 @@ def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
 
 
 def with_four_axes(name: str, array: Any, full: tuple[int, ...]) -> Any:
-    """Return a view of `array` with four axes. Raises ValueError if it doesn't broadcast to (batch, heads,
-    query, key).
+    """Return a view of `array` with four axes.
+    Raises ValueError if it doesn't broadcast to (batch, heads, query, key).
     """
     wide = array[(None,) * (4 - array.ndim)] if array.ndim < 4 else array
     if wide.ndim > 4 or any(side not in (1, whole) for side, whole in zip(wide.shape, full, strict=True)):

@@ -91,8 +91,8 @@ def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:
 
 
 def part(array: Any, block: Block) -> Any:
-    """Return the block's part of an array that broadcasts to (batch, heads, query, key). Axes of length 1 stay as they
-    are.
+    """Return the block's part of an array that broadcasts to (batch, heads, query, key).
+    Axes of length 1 stay as they are.
     """
     cuts = zip(array.shape, block[4 - array.ndim :], strict=True)
     return array[tuple(slice(None) if size == 1 else cut for size, cut in cuts)]
@@ -109,8 +109,8 @@ def fitted(buffer: Any, shape: tuple[int, ...]) -> Any:
 
 
 def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. It needs method "blocked", or "auto" and a long
-    sequence.
+    """Return None, or the reason why the call is not supported.
+    It needs method "blocked", or "auto" and a long sequence.
     """
     if options["method"] != "auto":
         return None if options["method"] == "blocked" else f"method {options['method']!r} is asked for"
@@ -126,8 +126,8 @@ def blocked_attention(*operands: Any, **options: Any) -> Any:
 
 
 def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Call the Function class `kind`. Return its output, and the weights requested by `return_weights`, without a
-    gradient.
+    """Call the Function class `kind`.
+    Return its output, and the weights requested by `return_weights`, without a gradient.
     """
     call, heads = kind(**options), options["return_weights"]
     call._options = {**options, "return_weights": False}
@@ -302,8 +302,8 @@ class BlockedAttention(Function):
         return x[index].astype(self.wide, copy=False)
 
     def scores(self, block: Block, scaled: Any, buffer: Any) -> Any:
-        """Compute S^T of one block, (batch, heads, key, query), into `buffer`. It is -inf where a query may not
-        attend.
+        """Compute S^T of one block, (batch, heads, key, query), into `buffer`.
+        It is -inf where a query may not attend.
         """
         _, key, _, *others = self.saved
         rows, heads, _, k = block

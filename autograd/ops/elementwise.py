@@ -286,8 +286,8 @@ def astype(x: Any, dtype: Any) -> Tensor:
 
 
 def promoted(*operands: Any) -> tuple[Any, ...]:
-    """Convert the operands (None stays None) to their common dtype by NumPy's rules. Integers and booleans become
-    float64.
+    """Convert the operands (None stays None) to their common dtype by NumPy's rules.
+    Integers and booleans become float64.
 
     For ops whose code, or kernel, takes a single floating dtype. The gradient of a cast operand is cast back.
     """

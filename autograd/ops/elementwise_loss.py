@@ -20,8 +20,8 @@ from .registry import OPS, declare
 
 
 def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
-    """Reduce `loss`, computed from `widened` operands. The result has the dtype of the operands before they were
-    widened.
+    """Reduce `loss`, computed from `widened` operands.
+    The result has the dtype of the operands before they were widened.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction {reduction!r} is not one of {', '.join(REDUCTIONS)}")
@@ -43,8 +43,8 @@ def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference((x - target) ** 2, reduction))
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Compute (x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError for another reduction, or if the
-    shapes differ.
+    """Compute (x - target)^2, reduced by "mean", "sum" or "none".
+    Raises ValueError for another reduction, or if the shapes differ.
     """
     _same_shape("mse_loss", x, target)
     x, target = promoted(x, target)
@@ -53,8 +53,8 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference(OPS["abs"].reference(x - target), reduction))
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Compute |x - target|, reduced by "mean", "sum" or "none". Raises ValueError for another reduction, or if the
-    shapes differ.
+    """Compute |x - target|, reduced by "mean", "sum" or "none".
+    Raises ValueError for another reduction, or if the shapes differ.
     """
     _same_shape("l1_loss", x, target)
     x, target = promoted(x, target)

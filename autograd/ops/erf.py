@@ -30,8 +30,8 @@ def _fold(x: Any) -> Any:
 
 @cache
 def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]:
-    """Return the series in x^2, the series in w, and the scale and shift that map t to w in [-1, 1]. Highest power
-    first.
+    """Return the series in x^2, the series in w, and the scale and shift that map t to w in [-1, 1].
+    Highest power first.
     """
     terms, degree = (18, 18) if double else (9, 8)
     series = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]

@@ -35,8 +35,8 @@ def _is_basic(index: Any) -> bool:
 
 
 def add_at(target: Array, index: Any, values: Array) -> None:
-    """Compute target[index] += values, in place. An element that the index selects several times gets all its
-    values.
+    """Compute target[index] += values, in place.
+    An element that the index selects several times gets all its values.
     """
     if _is_basic(index):
         target[index] += values
@@ -139,8 +139,8 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
-    """Return a copy of x with x[index] = value, which broadcasts. Raises IndexError if the index selects an element
-    twice.
+    """Return a copy of x with x[index] = value, which broadcasts.
+    Raises IndexError if the index selects an element twice.
     """
     return SetItem(plain_index(index, x))(x, value)
 
@@ -171,16 +171,16 @@ def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray
 
 @declare(_scatter_add_reference)
 def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
-    """Return a copy of x with `values`, which broadcast, added to x[index]. An element selected twice gets both
-    values.
+    """Return a copy of x with `values`, which broadcast, added to x[index].
+    An element selected twice gets both values.
     """
     return ScatterAdd(plain_index(index, x))(x, values)
 
 
 @declare(np.take)
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
-    """Take elements of x at `indices` (any shape) along `axis`, of the flattened x for None. Raises TypeError unless
-    they are integers.
+    """Take elements of x at `indices` (any shape) along `axis`, of the flattened x for None.
+    Raises TypeError unless they are integers.
     """
     indices = _integers("take", indices)
     if axis is None or (axis in (0, -1) and not np.ndim(array_of(x))):

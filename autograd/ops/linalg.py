@@ -66,8 +66,8 @@ class MatMul(Function):
 
 @declare(np.matmul)
 def matmul(x: Any, y: Any) -> Tensor:
-    """Compute x @ y: (..., m, k) @ (..., k, n) -> (..., m, n). A 1-d operand is a row on the left, a column on the
-    right.
+    """Compute x @ y: (..., m, k) @ (..., k, n) -> (..., m, n).
+    A 1-d operand is a row on the left, a column on the right.
 
     Raises ValueError for a 0-d operand or sizes that don't fit.
     """
@@ -117,8 +117,8 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
 
 @declare(np.dot)
 def dot(x: Any, y: Any) -> Tensor:
-    """Compute NumPy's dot: the inner product of vectors, the product of matrices, or of a number and an array. In
-    general, sum over the last axis of x and the second to last of y. Raises ValueError for shapes that don't fit.
+    """Compute NumPy's dot: the inner product of vectors, the product of matrices, or of a number and an array.
+    In general, sum over the last axis of x and the second to last of y. Raises ValueError for shapes that don't fit.
     """
     x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
     if x_ndim == 0 or y_ndim == 0:

@@ -16,8 +16,8 @@ Axis = int | tuple[int, ...] | None
 
 
 def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """Return `axis` as a tuple of non-negative axes, all for None. Raises ValueError for an axis out of range or given
-    twice.
+    """Return `axis` as a tuple of non-negative axes, all for None.
+    Raises ValueError for an axis out of range or given twice.
     """
     axes = tuple(range(ndim)) if axis is None else tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     if any(not -ndim <= a < ndim for a in axes):
@@ -126,8 +126,8 @@ max_ = max  # Python's, since the op below has the same name
 
 @declare(np.mean)
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Compute the arithmetic mean over `axis` (all axes by default). float16 is accumulated in float32; integers give
-    float64.
+    """Compute the arithmetic mean over `axis` (all axes by default).
+    float16 is accumulated in float32; integers give float64.
     """
     return Mean(axis_of(x, axis), keepdims)(x)
 

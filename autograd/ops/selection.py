@@ -82,16 +82,16 @@ class Extreme(Function):
 
 @declare(np.maximum)
 def maximum(x: Any, y: Any) -> Tensor:
-    """Return the larger of two, elementwise; NaN if either is, and both get the gradient. Equal values share it
-    evenly.
+    """Return the larger of two, elementwise; NaN if either is, and both get the gradient.
+    Equal values share it evenly.
     """
     return Extreme("maximum")(x, y)
 
 
 @declare(np.minimum)
 def minimum(x: Any, y: Any) -> Tensor:
-    """Return the smaller of two, elementwise; NaN if either is, and both get the gradient. Equal values share it
-    evenly.
+    """Return the smaller of two, elementwise; NaN if either is, and both get the gradient.
+    Equal values share it evenly.
     """
     return Extreme("minimum")(x, y)
 

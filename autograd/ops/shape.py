@@ -103,8 +103,8 @@ def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
 
 @declare(np.moveaxis)
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """Move the axes `source` to the positions `destination`; the others keep their order. Raises ValueError unless
-    there are as many of each.
+    """Move the axes `source` to the positions `destination`; the others keep their order.
+    Raises ValueError unless there are as many of each.
     """
     old, new = _moved(x, source), _moved(x, destination)
     if len(old) != len(new):
@@ -185,7 +185,7 @@ class ToDevice(Function):
 
 
 def to_device(x: Any, device: str) -> Tensor:
-    """Return x on `device` ("cpu", "cuda", "cuda:N"). Its gradient is moved back. Raises DeviceError if it can't be
-    used.
+    """Return x on `device` ("cpu", "cuda", "cuda:N").
+    Its gradient is moved back. Raises DeviceError if it can't be used.
     """
     return ToDevice(device)(x)

@@ -133,8 +133,8 @@ class TreeCache:
 
 
 def keep_rows(arrays: list[Any], rows: np.ndarray, length: int) -> list[Any]:
-    """Select these rows, in this order, from arrays (n, heads, capacity, head_dim). Only the first `length` nodes are
-    copied.
+    """Select these rows, in this order, from arrays (n, heads, capacity, head_dim).
+    Only the first `length` nodes are copied.
 
     The arrays are reused unless they have too few rows, and may keep more rows than that. Rows that keep their
     index are not copied.

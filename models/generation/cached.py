@@ -162,8 +162,8 @@ class CachedState:
         return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(nodes), axis=3)
 
     def _causal(self, new: int) -> Any:
-        """Return the bias (1, 1, new, length) for several new tokens. Each token attends to itself and to the tokens
-        before it.
+        """Return the bias (1, 1, new, length) for several new tokens.
+        Each token attends to itself and to the tokens before it.
         """
         before = self._cache.length - new
         return self._minus_infinity_unless(np.tri(new, before + new, before, dtype=bool)[None, None])

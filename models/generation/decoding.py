@@ -103,8 +103,8 @@ def survivors(going: np.ndarray) -> np.ndarray:
 
 
 def to_host(ids: Any, numbers: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Convert integers below 2^53 and floats of equal shape to int64 and float64 NumPy arrays. They come from a device
-    in one copy.
+    """Convert integers below 2^53 and floats of equal shape to int64 and float64 NumPy arrays.
+    They come from a device in one copy.
     """
     xp = array_module(ids)
     if xp is not np:

@@ -42,8 +42,8 @@ def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
 
 
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
-    """Run a greedy search, which takes the most probable token at each step. Returns a Hypothesis for each row of the
-    state.
+    """Run a greedy search, which takes the most probable token at each step.
+    Returns a Hypothesis for each row of the state.
 
     Without `scores` they are NaN, which saves the sum over the vocabulary.
     """
@@ -64,8 +64,8 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
 
 
 def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> list[Hypothesis]:
-    """Extend every sequence with the tokens of `choose` until all have ended. A sequence that has ended leaves the
-    batch.
+    """Extend every sequence with the tokens of `choose` until all have ended.
+    A sequence that has ended leaves the batch.
 
     Raises ValueError if a logit is NaN.
     """

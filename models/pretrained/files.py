@@ -40,8 +40,8 @@ class Stored(NamedTuple):
 
 
 def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path:
-    """Return the local folder, or a folder with the files of this Hugging Face Hub repository. Files that are not in
-    the cache are fetched.
+    """Return the local folder, or a folder with the files of this Hugging Face Hub repository.
+    Files that are not in the cache are fetched.
 
     Raises InputError if there is neither; the message says what to fetch.
     """
@@ -68,8 +68,8 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
-    """Read the JSON object in a file. If there is no file, return {}, or raise InputError with the message `missing` if
-    that is given.
+    """Read the JSON object in a file.
+    If there is no file, return {}, or raise InputError with the message `missing` if that is given.
 
     Raises InputError for anything but an object.
     """

@@ -45,8 +45,8 @@ WITHOUT_EFFECT = {
 
 
 def strategy_of(folder: Path, config: dict[str, Any], vocab_size: int) -> Strategy:
-    """Return the Strategy of generation_config.json, or of config.json in folders without one. The default is greedy
-    search.
+    """Return the Strategy of generation_config.json, or of config.json in folders without one.
+    The default is greedy search.
 
     Raises InputError for an option that handloom does not have, or a value that it can't have.
     """

@@ -159,8 +159,8 @@ Sources = list[tuple[Entry, dict[str, Stored]]]
 
 
 def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Sources:
-    """Return the tensors from which each parameter is read. Parameters whose names begin with one of `fresh` are not
-    read.
+    """Return the tensors from which each parameter is read.
+    Parameters whose names begin with one of `fresh` are not read.
 
     Stops at the first problems, since a configuration may ask for any number of layers.
     """

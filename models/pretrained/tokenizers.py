@@ -156,8 +156,8 @@ def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str])
 def save_tokenizer(
     tokenizer: Tokenizer, folder: Path, max_length: int, *, begins: bool = False, ends: bool = False
 ) -> None:
-    """Write the tokenizer files of `transformers`. They put <bos> before a text if `begins` and <eos> after it if
-    `ends`, or where the tokenizer itself says so.
+    """Write the tokenizer files of `transformers`.
+    They put <bos> before a text if `begins` and <eos> after it if `ends`, or where the tokenizer itself says so.
 
     Raises InputError for kinds that it does not have: characters and words.
     """

@@ -105,8 +105,8 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a JSON value is a text that UTF-8 can encode. With escapes it may contain NUL or half of a
-    surrogate pair.
+    """Return whether a JSON value is a text that UTF-8 can encode.
+    With escapes it may contain NUL or half of a surrogate pair.
     """
     try:
         return isinstance(value, str) and b"\0" not in value.encode()

@@ -83,8 +83,8 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
 
 
 def read_articles(path: str | Path) -> Iterator[Article]:
-    """Yield the articles of a JSON Lines file or a table. Raises InputError with the number of a line that can't be
-    used.
+    """Yield the articles of a JSON Lines file or a table.
+    Raises InputError with the number of a line that can't be used.
     """
     for number, line in enumerate(iter_lines(path), 1):
         if not line.strip():

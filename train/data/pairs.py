@@ -91,8 +91,8 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
 
 
 def choose(pairs: list[Pair], size: int | None, seed: int) -> list[Pair]:
-    """Choose `size` of the pairs at random and keep their order. Return all of them if there are no more or if `size`
-    is None.
+    """Choose `size` of the pairs at random and keep their order.
+    Return all of them if there are no more or if `size` is None.
     """
     if size is None or size >= len(pairs):
         return pairs

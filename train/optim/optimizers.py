@@ -203,8 +203,8 @@ def update_all(optimizer: Optimizer, work: Sequence[tuple[Parameter, list[Any], 
 
 @replaceable
 def flat_form(optimizer: Optimizer, **options: Any) -> Any:
-    """Return None: this optimiser has no form with all parameters in flat arrays on a device. See
-    `fast/flat_adam.py`.
+    """Return None: this optimiser has no form with all parameters in flat arrays on a device.
+    See `fast/flat_adam.py`.
     """
     return None
 
@@ -224,8 +224,8 @@ class AdamW(Adam):
 
 
 def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, scale: float = 1.0) -> float:
-    """Scale all gradients, in place, so that their joint Euclidean norm is at most `max_norm`. None only measures the
-    norm.
+    """Scale all gradients, in place, so that their joint Euclidean norm is at most `max_norm`.
+    None only measures the norm.
 
     `scale` multiplies the gradients first, to average over tokens or undo a loss scale. Returns the norm after that and
     before clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
@@ -267,8 +267,8 @@ def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
-    """Return the Euclidean norm of each layer's gradient. They are rescaled so that their joint norm is `norm` (before
-    clipping).
+    """Return the Euclidean norm of each layer's gradient.
+    They are rescaled so that their joint norm is `norm` (before clipping).
 
     A layer is named by the beginning of its parameters' names, down to the first number: "encoder.layers.0".
     """

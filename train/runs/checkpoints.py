@@ -113,16 +113,16 @@ def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str,
 
 
 def read_checksum(folder: str | Path, *, file_name: str = MODEL_FILE) -> str:
-    """Read the checksum that a checkpoint was saved with. Nothing is verified. Raises InputError as
-    `read_config` does.
+    """Read the checksum that a checkpoint was saved with.
+    Nothing is verified. Raises InputError as `read_config` does.
     """
     with _open(_path(folder, file_name)) as file:
         return file.metadata()["checksum"]
 
 
 def digest(tensors: Mapping[str, Any]) -> str:
-    """Compute SHA-256 over names, dtypes, shapes and bytes of arrays, in hexadecimal. It is equal only for bit-equal
-    arrays.
+    """Compute SHA-256 over names, dtypes, shapes and bytes of arrays, in hexadecimal.
+    It is equal only for bit-equal arrays.
     """
     total = hashlib.sha256()
     for name in sorted(tensors):

@@ -172,8 +172,8 @@ class RunFolder:
         return [row["step"] for row in rows], [row["processor_seconds"] for row in rows]
 
     def sizes(self) -> dict[str, int]:
-        """Return the size of metrics.jsonl so far in bytes, by file name. Both logs are synced to disk. `rewind`
-        restores these sizes.
+        """Return the size of metrics.jsonl so far in bytes, by file name.
+        Both logs are synced to disk. `rewind` restores these sizes.
 
         Raises:
             InputError: the disk is full.
@@ -211,8 +211,8 @@ class RunFolder:
         return self.path / f"{name}.png"
 
     def cell_path(self, name: str) -> Path:
-        """Return the run folder of one cell of this run's table. Raises InputError if the cells lie behind a symbolic
-        link.
+        """Return the run folder of one cell of this run's table.
+        Raises InputError if the cells lie behind a symbolic link.
         """
         if is_link(self.path / CELLS):
             raise InputError(f"{self.path / CELLS} is a symbolic link. Tables are not written through one: remove it.")

@@ -119,8 +119,8 @@ class SavedStates:
         return {name: array / len(steps) for name, array in total.items()}
 
     def files(self) -> list[Path]:
-        """Return the files of all saves, states first, and those of interrupted writes. Files behind links are
-        excluded.
+        """Return the files of all saves, states first, and those of interrupted writes.
+        Files behind links are excluded.
         """
         if is_link(self.folder):
             return []

@@ -59,8 +59,8 @@ MIN_OCCURRENCES = 5  # occurrences of a word among those that a head looks at mo
 
 
 def kind_of(token: str) -> str:
-    """Return "content", "function" or "marks" (punctuation, and tokens such as <eos>). An unknown word counts as
-    content.
+    """Return "content", "function" or "marks" (punctuation, and tokens such as <eos>).
+    An unknown word counts as content.
     """
     word = token.strip().casefold()
     if word == "<unk>":

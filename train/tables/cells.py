@@ -70,8 +70,8 @@ def run_cells(
     *,
     say: Callable[[str], None] = print,
 ) -> list[Row]:
-    """Finish the cells of a table that belongs to `run`; see `finish_cells`. The processes that mpirun started share
-    the cells.
+    """Finish the cells of a table that belongs to `run`; see `finish_cells`.
+    The processes that mpirun started share the cells.
 
     Each makes one cell at a time; when all have finished theirs, the first one writes the rows.
 

@@ -32,8 +32,8 @@ def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]
 
 
 def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
-    """Return the rows of the most frequent class, naive Bayes and regression on TF-IDF. `valid` chooses their
-    constants.
+    """Return the rows of the most frequent class, naive Bayes and regression on TF-IDF.
+    `valid` chooses their constants.
     """
     labels = sorted({label for _, label in train})
     number = {label: i for i, label in enumerate(labels)}

@@ -180,8 +180,8 @@ def draw_comparison(run: RunFolder, runs: Mapping[str, RunFolder]) -> None:
 
 
 def over_processor_time(run: RunFolder) -> Curve:
-    """Return processor seconds, and the validation losses at these times. Times between two rows of `timings.jsonl` are
-    interpolated.
+    """Return processor seconds, and the validation losses at these times.
+    Times between two rows of `timings.jsonl` are interpolated.
     """
     (steps, losses), (known, seconds) = _curve(run, "valid_loss"), run.processor_seconds()
     return (list(np.interp(steps, [0, *known], [0.0, *seconds])), losses) if known else ([], [])

@@ -53,8 +53,8 @@ def figures(
     strategy: Strategy,
     translations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Compute BLEU and loss on the test set and on the longer sentences. `translations` are those of the test set, if
-    known.
+    """Compute BLEU and loss on the test set and on the longer sentences.
+    `translations` are those of the test set, if known.
     """
     row: dict[str, Any] = {}
     for prefix, pairs, known in (("", test, translations), ("long_", long, None)):

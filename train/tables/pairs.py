@@ -42,8 +42,8 @@ MEMORY_COLUMNS = {
 def batch_samples(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], seed: int
 ) -> list[ScoredTranslation]:
-    """Return the best and the worst translation of a random batch of 32, by sentence BLEU. A single pair has only a
-    best one.
+    """Return the best and the worst translation of a random batch of 32, by sentence BLEU.
+    A single pair has only a best one.
     """
     chosen = np.random.default_rng(seed).permutation(len(sources))[:BATCH_SIZE]
     source, reference, hypothesis = ([side[i] for i in chosen] for side in (sources, references, hypotheses))

@@ -12,8 +12,8 @@ from ..trainer import Loss
 
 
 def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32", "fp16"]) -> dict[str, Any]:
-    """Measure the megabytes (10^6 bytes) of the arrays in one step of a model on the CPU. Gradients and weights are
-    unchanged.
+    """Measure the megabytes (10^6 bytes) of the arrays in one step of a model on the CPU.
+    Gradients and weights are unchanged.
 
     Returns `kept`: weights, gradients and Adam's two moments, float32 in either precision; `forward`: what the forward
     pass keeps for the backward pass, with fp16 including the half-precision copies of the weights; `peak`: the maximum

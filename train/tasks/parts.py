@@ -62,8 +62,8 @@ def update_options(preset: Preset) -> UpdateOptions:
 
 
 def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: int) -> Validation:
-    """Make the validation on these batches by the preset's metric. `epoch` is the number of training batches in an
-    epoch.
+    """Make the validation on these batches by the preset's metric.
+    `epoch` is the number of training batches in an epoch.
     """
     return Validation(
         batches,

@@ -46,8 +46,8 @@ class Translator(TrainedModel):
         return cls(found.model, found.tokenizer, found.strategy)
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
-        """Return the encoder's input for sentences: token ids and <eos>. Raises InputError for empty and for too long
-        ones.
+        """Return the encoder's input for sentences: token ids and <eos>.
+        Raises InputError for empty and for too long ones.
         """
         for number, sentence in enumerate(sentences, 1):
             if not sentence.strip():
@@ -67,8 +67,8 @@ class Translator(TrainedModel):
         progress: bool = False,
         scores: bool = True,
     ) -> list[list[Hypothesis]]:
-        """Return the `n_best` hypotheses of the strategy for each sentence, best first. The default is a beam search of
-        width 5.
+        """Return the `n_best` hypotheses of the strategy for each sentence, best first.
+        The default is a beam search of width 5.
 
         `too_long` and `progress` as in `translate`, and the same errors; `scores` as in `Strategy.generate`.
         """

@@ -20,8 +20,8 @@ MAX_QUERIES = 8  # queries of a sentence; more are multiplied faster by a BLAS
 
 @inlined
 def attend_one(q, keys, values, bias, seen, weights, out):
-    """Compute out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim). If the query may
-    attend to nothing, `out` is zero.
+    """Compute out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim).
+    If the query may attend to nothing, `out` is zero.
 
     `bias` (n,) is -inf for a key that isn't seen; `seen` and `weights` (n + 4,) are scratch. Keys and values are read
     by fours, which need q and `out` once.

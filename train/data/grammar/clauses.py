@@ -126,8 +126,8 @@ def bracket(clause: Clause) -> Bracket:
 
 
 def middle_field(clause: Clause, omit: object = None) -> list[str]:
-    """Return the words between the two halves of the verb, without the subject. `omit` is the part that stands
-    elsewhere.
+    """Return the words between the two halves of the verb, without the subject.
+    `omit` is the part that stands elsewhere.
     """
     objects: dict[str, list[str]] = {"pronoun": [], "definite": [], "indefinite": [], "bound": []}
     for item in clause.objects:

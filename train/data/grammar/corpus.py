@@ -66,8 +66,8 @@ def possible_combinations() -> list[list[Combination]]:
 
 
 def choose_held_out(rng: random.Random) -> frozenset[Combination]:
-    """Choose one combination for every 24 of each group, rounded up. Small groups stay whole, so that each word occurs
-    with others.
+    """Choose one combination for every 24 of each group, rounded up.
+    Small groups stay whole, so that each word occurs with others.
     """
     held_out: set[Combination] = set()
     for group in possible_combinations():
@@ -87,8 +87,8 @@ def generate(seed: int = 0) -> Iterator[Sentence]:
 
 
 def _punctuate(text: str, end: str) -> str:
-    """Add the capital letter and the full stop. A comma that closes a relative clause gives way to the mark
-    after it.
+    """Add the capital letter and the full stop.
+    A comma that closes a relative clause gives way to the mark after it.
     """
     text = (text + end).replace(",.", ".").replace(",,", ",").replace(" 'm", "'m")
     return text[0].upper() + text[1:]

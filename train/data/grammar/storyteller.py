@@ -57,8 +57,8 @@ def resists_negation(phrase: Phrase) -> bool:
 
 
 class Storyteller:
-    """A generator of random clauses. It draws from `rng` and notes in `combinations` which words it has put
-    together.
+    """A generator of random clauses.
+    It draws from `rng` and notes in `combinations` which words it has put together.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -121,8 +121,8 @@ class Storyteller:
         return self.noun_phrase(self.noun(verb.subjects), self.pick(words.DETERMINED[role]), plain=plain)
 
     def topic(self, verb: Verb, plain: bool = False) -> Phrase:
-        """Return a known subject, which a pronoun can refer to. `plain` is true where the sentence describes the
-        subject.
+        """Return a known subject, which a pronoun can refer to.
+        `plain` is true where the sentence describes the subject.
         """
         return self.subject(verb, "topic", plain)
 

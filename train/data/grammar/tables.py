@@ -9,8 +9,8 @@ Rows = list[list[str]]
 
 
 def read_tables(name: str) -> dict[str, Rows]:
-    """Read the sections of a file: name -> rows -> cells. Two or more blanks separate cells; a lone "-" is an empty
-    cell.
+    """Read the sections of a file: name -> rows -> cells.
+    Two or more blanks separate cells; a lone "-" is an empty cell.
     """
     tables: dict[str, Rows] = {}
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():

@@ -49,8 +49,8 @@ def update_all(optimizer: optimizers.Optimizer, work: Sequence[tuple[Parameter, 
 
 @replaces(optimizers.squared_norms)
 def squared_norms(gradients: Sequence[Any]) -> list[float]:
-    """Compute the squared norms of arrays that threads share. The sum of one array does not depend on the number of
-    threads.
+    """Compute the squared norms of arrays that threads share.
+    The sum of one array does not depend on the number of threads.
     """
     squares = [0.0] * len(gradients)
 
