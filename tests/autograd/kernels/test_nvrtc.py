@@ -54,6 +54,17 @@ def test_it_compiles_as_recorded(file, constants) -> None:
             assert kernels[name][now] == usage, f"run: {RECORDED['command']}"
 
 
+@pytest.mark.skipif(nvrtc.missing(12) is not None, reason=str(nvrtc.missing(12)))
+@pytest.mark.parametrize(("file", "constants"), SAMPLE, ids=[nvrtc.variant_name(*case) for case in SAMPLE])
+def test_cuda_12_compiles_it_without_spills(file, constants) -> None:
+    """NVRTC 12, which the extra gpu-cuda12 installs, for 9.0."""
+    with nvrtc.compiler_of_cuda(12):
+        assert nvrtc.version().startswith("12.")
+        found = nvrtc.compile_file(file, constants, "sm_90")
+    assert set(found) == set(nvrtc.usages(RECORDED, nvrtc.variant_name(file, constants)))
+    assert not any(usage.spilled for usage in found.values())
+
+
 @pytest.mark.parametrize("eights", [1, 2])
 def test_layer_norm_moves_16_bytes_at_a_time_and_draws_once_for_eight(eights) -> None:
     """Of float16: x, residual, weight and bias come and z and y go in eights, none alone; Philox has 20 products."""

@@ -77,7 +77,7 @@ def test_instructions_of_ptx_are_those_of_the_machine() -> None:
     ids=["budget", "nvrtc", "mutants"],
 )
 def test_a_missing_tool_is_one_line_with_the_cure(main, tool, cure, monkeypatch) -> None:
-    monkeypatch.setattr(*tool, lambda: None)
+    monkeypatch.setattr(*tool, lambda *_: None)
     monkeypatch.setattr(module, "compiler", build.compiler)
     with pytest.raises(SystemExit) as ended:
         main()
