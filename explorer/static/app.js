@@ -125,7 +125,9 @@ async function arrive(focus) {
   run(focus);
 }
 
-input.addEventListener("input", settled(() => go(shared.view, { text: input.value, row: null, column: null }, "text"), 150));
+input.addEventListener("input", settled(() => {
+  if (input.value !== shared.text) go(shared.view, { text: input.value, row: null, column: null }, "text"); // typed anew, the same text keeps its cell
+}, 150));
 document.getElementById("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   shared.pass = null;
