@@ -86,11 +86,11 @@ class Preset:
     eps: Rate = setting(1e-9, help="term added to Adam's denominator for numerical stability")
     weight_decay: NotNegative | None = setting(
         None,
-        help="decoupled weight decay, applied to matrices only; none uses the optimizer's default",
+        help="decoupled weight decay, applied to matrices only; with none, the optimizer's default",
         flag=Flag(preset=True),
     )
     clip_norm: Rate | None = setting(
-        1.0, help="maximum gradient norm: larger gradients are scaled down to this norm; none turns clipping off"
+        1.0, help="maximum gradient norm: larger gradients are scaled down to this norm; with none, no clipping"
     )
     accumulate: Count = setting(
         1, help="number of batches whose gradients are accumulated per update", flag=Flag("K", times=True)
@@ -135,7 +135,7 @@ class Preset:
     )
 
     validate_every: Count | None = setting(
-        None, help="number of steps between validations; none validates once per epoch"
+        None, help="number of steps between validations; with none, once per epoch"
     )
     log_every: Count = setting(20, help="number of steps between rows of the log", flag=Flag("N"))
     gradient_norms: bool = setting(False, help="log the gradient norm of each layer", flag=Flag())
@@ -157,7 +157,7 @@ class TranslationPreset(Preset):
 
     tokens_per_batch: Count = setting(help="maximum number of source or target tokens per batch, including padding")
     pairs_per_batch: Count | None = setting(
-        None, help="maximum number of pairs per batch; none leaves only the limit on tokens"
+        None, help="maximum number of pairs per batch; with none, only tokens are limited"
     )
     steps: Count = dataclasses.field()
     tied: bool = setting(True, help="share one weight among source embedding, target embedding and output layer")
@@ -170,7 +170,7 @@ class TranslationPreset(Preset):
     label_smoothing: Fraction = 0.1
     validate_every: Count = 200
     average: Whole = 5
-    test_size: Count | None = setting(None, help="number of test texts to evaluate; none evaluates all of them")
+    test_size: Count | None = setting(None, help="number of test texts to evaluate; with none, all of them")
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
         """Return the model's configuration for a vocabulary of `vocab_size` tokens, which may be smaller than the

@@ -108,7 +108,9 @@ def _multiplies(x: Array, y: Array) -> bool:
 
 
 def add_product(total: Array, x: Array, y: Array) -> None:
-    """Compute total += x @ y for matrices, for example of float16, and a float32 `total` in row-major order."""
+    """Compute total += x @ y, where x and y are matrices (of float16, for example) and `total` is a row-major float32
+    matrix.
+    """
     if isinstance(x, np.ndarray) or 0 in (*total.shape, x.shape[1]) or load_cublas() is None:
         total += x @ y
         return

@@ -69,7 +69,9 @@ class TreeCache:
         self.length += nodes
 
     def distances(self, position: int, new: int) -> np.ndarray:
-        """Return the position of each node minus the position of the new tokens, (sentences or 1, new or 1, length)."""
+        """Return, for each new token and each cached node, the node's position minus the token's, with shape
+        (sentences or 1, new or 1, length).
+        """
         positions = self.positions if self.allowed is not None else self.positions[:1]
         queries = np.arange(position, position + (1 if self.width > 1 else new))
         return positions[:, None] - queries[:, None]
