@@ -134,9 +134,7 @@ class Preset:
         False, help="on a GPU: compute sums in a fixed order, so that repeated runs are bit-identical", flag=Flag()
     )
 
-    validate_every: Count | None = setting(
-        None, help="number of steps between validations; with none, once per epoch"
-    )
+    validate_every: Count | None = setting(None, help="number of steps between validations; with none, once per epoch")
     log_every: Count = setting(20, help="number of steps between rows of the log", flag=Flag("N"))
     gradient_norms: bool = setting(False, help="log the gradient norm of each layer", flag=Flag())
     keep: Count = setting(2, help="number of latest checkpoints to keep", flag=Flag("N"))
