@@ -1,4 +1,4 @@
-"""The origin of a tensor: the edges of the graph of recorded calls; and whether calls are recorded."""
+"""How each tensor was computed, recorded as edges of the computation graph; and the switch that turns recording off."""
 
 from __future__ import annotations
 

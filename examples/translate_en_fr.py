@@ -55,7 +55,7 @@ def parse_arguments() -> Any:
     add(
         "--keep-long",
         action="store_true",
-        help="keep sentences of every length, in training and in the single test set",
+        help="keep long sentences in the training data, and use one test set for all lengths instead of two",
     )
     add(
         "--positions",

@@ -85,7 +85,7 @@ def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
     for part, ndim in zip(inputs, ndims, strict=True):
         width = ndim - len(part.replace("...", ""))
         if width < 0 or (width and "..." not in part):
-            raise ValueError(f"einsum: {part!r} in {equation!r} for an operand of {ndim} dimensions")
+            raise ValueError(f"einsum: {part!r} in {equation!r} does not fit its operand, which has {ndim} dimensions")
         widths.append(width)
     widest = max(widths, default=0)
     dots = "".join(spare[:widest])
