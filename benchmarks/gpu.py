@@ -1,6 +1,6 @@
 """What tests of small shapes don't say of a GPU: python -m benchmarks.gpu NAME
 
-environment: what the machine is and which libraries were loaded. kernels: time of each kernel on large arrays beside
+environment: what the machine is and which libraries were loaded. kernels: time of each kernel on large arrays, and
 the rate at which this GPU copies memory, its registers and occupancy; products; what a launch costs. large: attention
 at lengths 4096 and 16384. repeats: a hundred times the same bits. graphs: a thousand replays. far: arrays of more than
 2^31 elements, where memory allows. devices: a second GPU. Exit code 1 if a result is wrong; the worst element is named.
@@ -159,7 +159,7 @@ def _needs(cupy: Any, kernel: Any, threads: int, shared: int) -> Row:
 
 
 def large(bench: Bench) -> list[Row]:
-    """Attention in float16 beside the blocked method in float32, which goes through no kernel of ours."""
+    """Compare float16 attention with the blocked method in float32, which uses none of handloom's kernels."""
     rows = []
     for length, head_dim in ((4096, 64), (4096, 128), (16384, 64), (16384, 128)):
         length = bench.size(length, 96)

@@ -126,7 +126,7 @@ async function arrive(focus) {
 }
 
 input.addEventListener("input", settled(() => {
-  if (input.value !== shared.text) go(shared.view, { text: input.value, row: null, column: null }, "text"); // typed anew, the same text keeps its cell
+  if (input.value !== shared.text) go(shared.view, { text: input.value, row: null, column: null }, "text"); // the same text again keeps the selected cell
 }, 150));
 document.getElementById("ask").addEventListener("submit", (event) => {
   event.preventDefault();

@@ -1,4 +1,4 @@
-"""Bugs for the kernels beside attention, of the kinds that people make; and the table of all bugs, MUTANTS."""
+"""Typical bugs for all kernels except attention's, and MUTANTS, the table of all planted bugs."""
 
 # ruff: noqa: E501  (one bug a line: its kind, what becomes what)
 
