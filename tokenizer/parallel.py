@@ -8,7 +8,10 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
+
+from handloom.errors import InputError
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -17,7 +20,7 @@ R = TypeVar("R")
 def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
     """Return the function's results in order. Where the system can fork, all but the first come from other processes.
 
-    Raises what the function raises, and BrokenProcessPool if a process ends before its time.
+    Raises what the function raises, and InputError if a process is killed.
     """
     if len(arguments) < 2 or sys.platform != "linux":
         return [function(argument) for argument in arguments]
@@ -28,4 +31,8 @@ def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list
         others, fork = len(arguments) - 1, multiprocessing.get_context("fork")
         with ProcessPoolExecutor(others, fork, signal.signal, (signal.SIGINT, signal.SIG_DFL)) as pool:
             rest = [pool.submit(function, argument) for argument in arguments[1:]]
-            return [function(arguments[0]), *(result.result() for result in rest)]
+            try:
+                return [function(arguments[0]), *(result.result() for result in rest)]
+            except BrokenProcessPool:
+                cause = "one of the processes was killed, as the system does when memory runs out"
+                raise InputError(f"{cause}: free memory, or use processes=1, which needs less") from None
