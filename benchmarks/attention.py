@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.side_by_side import Worker, conditions, program, started, worker_environment, write_results
 from handloom.autograd.backend import DeviceError, check_device, import_cupy
-from handloom.autograd.observe.compare_attention import peak_bytes
+from handloom.autograd.observe.costs import peak_bytes
 
 SIDES = {
     "cpu": {"handloom": ("blocked", "standard"), "torch": ("default",)},

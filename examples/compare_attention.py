@@ -18,6 +18,7 @@ import dataclasses
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ import numpy as np
 from tqdm import tqdm
 
 from handloom.arguments import path, positive, whole
-from handloom.autograd import manual_seed, no_grad
-from handloom.autograd.backend import to_device
-from handloom.autograd.observe import compare_attention
+from handloom.autograd import Tensor, grad, manual_seed, no_grad, ops
+from handloom.autograd.backend import to_device, use_device
+from handloom.autograd.observe.costs import peak_bytes, seconds
+from handloom.autograd.ops.attention import attention_plain
+from handloom.autograd.ops.registry import unsupported_reason
 from handloom.models import Seq2SeqTransformer
 from handloom.models.fields import Length
 from handloom.models.presets import translation_preset
@@ -72,6 +75,8 @@ LENGTH_COLUMNS = {
     "method": "attention",
     "ms": "forward and backward, ms:,.1f",
     "peak_mb": "peak, MB:,.1f",
+    "output_error": "error of the output:.1e",
+    "gradient_error": "of the gradients:.1e",
 }
 
 
@@ -153,7 +158,7 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
         seconds.append(time.perf_counter() - start)
     processor = time.process_time() - processor
     widest = max(training, key=lambda batch: batch.source.size)
-    peak = compare_attention.peak_bytes(lambda: update(widest), options.device)
+    peak = peak_bytes(lambda: update(widest), options.device)
     with no_grad():
         found = [loss_of(model.eval(), batch) for batch in batches(data.valid)]
     return {
@@ -166,15 +171,39 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
     }
 
 
-def at_length(options: argparse.Namespace, methods: list[str], length: int) -> list[dict[str, Any]]:
-    """Time and peak bytes of attention forward and backward, 4 heads of 64 features, with each method."""
-    setting = compare_attention.Setting(length=length, causal=True, device=options.device)
-    dtype = np.float16 if options.device != "cpu" else np.float32
-    arrays = [to_device(array.astype(dtype), options.device) for array in setting.inputs()]
+def methods_on(device: str) -> tuple[str, str]:
+    """The standard method, and the fused one where the device can run it, else the blocked one."""
+    use_device(device)
+    small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
+    missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
+    return "standard", "blocked" if missing else "fused"
+
+
+def results(arrays: list[Any], method: str) -> list[np.ndarray]:
+    """The output of causal attention and its three gradients, given query, key, value and the output's gradient."""
+    leaves = [Tensor(array, requires_grad=True) for array in arrays[:3]]
+    out = ops.attention(*leaves, causal=True, method=method)
+    return [out.data, *(gradient.data for gradient in grad(out, leaves, arrays[3]))]
+
+
+def at_length(options: argparse.Namespace, methods: Sequence[str], length: int) -> list[dict[str, Any]]:
+    """Time, peak memory and errors of attention forward and backward, 4 heads of 64 features, with each method."""
+    rng = np.random.default_rng(0)
+    given = rng.standard_normal((4, 1, 4, length, 64)).astype(np.float16 if options.device != "cpu" else np.float32)
+    truth, arrays = results(list(given.astype(np.float64)), "blocked"), [to_device(a, options.device) for a in given]
     rows = []
     for method in methods:
-        _, both, peak = compare_attention.costs(setting, method, arrays, repeats=max(1, min(9, 4096 // length)))
-        rows.append({"length": length, "method": method, "ms": both * 1e3, "peak_mb": peak / 1e6})
+
+        def run(method: str = method) -> list[Any]:
+            return results(arrays, method)
+
+        errors = [float(abs(to_device(a, "cpu") - b).max()) for a, b in zip(run(), truth, strict=True)]
+        times = max(1, min(9, 4096 // length))
+        rows.append({
+            "length": length, "method": method, "ms": 1e3 * seconds(run, times, options.device),
+            "peak_mb": peak_bytes(run, options.device) / 1e6,
+            "output_error": errors[0], "gradient_error": max(errors[1:]),
+        })  # fmt: skip
     return rows
 
 
@@ -197,7 +226,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     options = parse_arguments()
-    methods = ["standard", compare_attention.methods_on(options.device)[0][-1]]
+    methods = methods_on(options.device)
     data = load_translation_data(options.data)
     size = translation_preset(options.preset, data.name).vocab_size
     with results_folder(options.out, "compare_attention") as out:

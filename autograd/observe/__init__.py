@@ -1,1 +1,1 @@
-"""Observing computations: anomaly detection, recording, drawing, and a comparison of attention methods."""
+"""Observing computations: anomaly detection, recording, drawing, time and memory."""

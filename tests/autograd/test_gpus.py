@@ -11,7 +11,6 @@ import pytest
 
 from handloom.autograd import Generator, ops
 from handloom.autograd.backend import DeviceError, DeviceWarning, check_device, to_device, use_device
-from handloom.autograd.observe import compare_attention
 from handloom.nn import Linear
 from tests.support.attention_cases import RESTRICTIONS, Case
 from tests.support.fake_cupy import another_gpu, kernels
@@ -67,18 +66,6 @@ def test_kernels_run_on_the_gpu_of_their_arrays_or_say_so(fake_cupy, monkeypatch
     for device in ("cuda:0", "cuda:1"):
         use_device(device)
         assert generator.next_call(to_device(np.ones(1), device))[0].device.id == int(device[-1])
-    use_device("cuda:0")
-    compare_attention.methods_on("cuda:1")
-    assert fake_cupy.cuda.runtime.getDevice() == 1
-
-
-def test_methods_are_compared_that_the_device_can_run(fake_cupy) -> None:
-    assert compare_attention.methods_on("cuda")[0] == ["standard", "blocked", "fused"]
-    assert compare_attention.methods_on("cpu")[0] == ["standard", "blocked"]
-    with another_gpu("75"):
-        assert compare_attention.methods_on("cuda:0")[0] == ["standard", "blocked"]
-        with pytest.raises(DeviceError, match="no device 'cuda:1'"):
-            compare_attention.methods_on("cuda:1")
 
 
 def test_a_gpu_without_compiler_or_headers_is_refused_with_the_cure(fake_cupy) -> None:

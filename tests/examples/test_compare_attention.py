@@ -23,6 +23,8 @@ def test_both_tables_and_a_picture(tmp_path) -> None:
     assert [row[:2] for row in rows if row[0] in ("64", "256")] == [
         [length, method] for length in ("64", "256") for method in ("standard", "blocked")
     ]
+    errors = [float(cell) for row in rows if row[0] in ("64", "256") for cell in row[4:]]
+    assert all(0 < error < 1e-5 for error in errors), "they differ by rounding"
     trained = {row[0]: row for row in rows if row[0] in ("standard", "blocked")}
     assert abs(float(trained["standard"][8]) - float(trained["blocked"][8])) < 2e-3, "the methods compute the same"
     assert trained["standard"][9] == "16.15", "the report's loss"

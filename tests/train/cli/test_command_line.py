@@ -214,9 +214,6 @@ def test_an_unknown_option_is_one_line_with_the_most_similar_one(typed: str, hin
 
 ONE_LINE = {
     "handloom.autograd.gradcheck": ("--seed -1", "--samples 0", "--op x", "--nothing"),
-    "handloom.autograd.observe.compare_attention": (
-        "--batch 999999999", "--length 999999999999", "--length 1000000 --heads 9999", "--dropout 2", "--method x",
-    ),
     "handloom.gpu_check": ("--nothing", "--out="),
     "handloom.doctor": ("--nothing",),
     "handloom.course": ("start", "check 99", "--nothing"),
