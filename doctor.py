@@ -73,31 +73,15 @@ with no_grad():
 print(2 * x.size * len(weight) / best / 1e9)
 """
 
-_FRESH = """
-import resource, sys, time, numpy as np
-if sys.argv[1] == "keep":
-    from handloom.train.allocator import keep_freed_memory
-    keep_freed_memory()
-def fill():
-    np.empty(1 << 22, np.float32).fill(1)
-fill()
-faults, begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
-for _ in range(20):
-    fill()
-print((time.perf_counter() - begin) / 20 * 1e3, (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults) / 20)
-"""
 
-
-def _in_child(code: str, environment: Environment, *arguments: str) -> list[float]:
-    """The numbers that a Python program prints; none if it fails or takes too long."""
+def _in_child(code: str, environment: Environment) -> float:
+    """The number that a Python program prints; nan if it fails or takes too long."""
     environment = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", code, *arguments]
     options: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": _PATIENCE}
     try:
-        done = subprocess.run(command, env=environment, **options)
+        return float(subprocess.run([sys.executable, "-c", code], env=environment, **options).stdout)
     except (subprocess.SubprocessError, OSError):
-        return []
-    return [float(number) for number in done.stdout.split()]
+        return float("nan")
 
 
 def product_speed(environment: Environment) -> float:
@@ -105,14 +89,13 @@ def product_speed(environment: Environment) -> float:
 
     The better of two processes, since other programs may disturb one.
     """
-    return max(next(iter(_in_child(_PRODUCT, environment)), float("nan")) for _ in range(2))
+    return max(_in_child(_PRODUCT, environment) for _ in range(2))
 
 
 def speeds_on_one_thread() -> tuple[float, float]:
     """GFLOP/s of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; nan for one that fails."""
     one = {**os.environ, **dict.fromkeys(THREADS, "1")}
-    numpy, by_mkl = (next(iter(_in_child(_LINEAR, {**one, "HANDLOOM_MKL": on})), float("nan")) for on in ("0", "1"))
-    return numpy, by_mkl
+    return _in_child(_LINEAR, {**one, "HANDLOOM_MKL": "0"}), _in_child(_LINEAR, {**one, "HANDLOOM_MKL": "1"})
 
 
 # -- findings --------------------------------------------------------------------------------------------------------
@@ -199,31 +182,6 @@ def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]
         yield Finding("slow" if free < 2e9 else "note", "swap", text, "end the programs that hold the memory")
 
 
-def page_fault_findings(plain: list[float], kept: list[float]) -> Iterator[Finding]:
-    """The cost of a new large array: (ms, page faults) to make and fill 16 MiB, plainly and with freed memory kept."""
-    if not plain or not kept:
-        return
-    text = f"a fresh array of 16 MiB costs {plain[0]:.1f} ms ({plain[1]:.0f} page faults), {kept[0]:.1f} ms "
-    if kept[1] <= plain[1] / 2:
-        cure = "in a loop of your own: handloom.train.allocator.keep_freed_memory()"
-        yield Finding("ok", "page faults", f"{text}in memory that was kept; the Trainer keeps it", cure)
-    else:
-        cure = "handloom can make only glibc (Linux) keep freed memory"
-        yield Finding("note", "page faults", f"{text}where freed memory should be kept", cure)
-
-
-def huge_page_findings(setting: str, environment: Environment) -> Iterator[Finding]:
-    """`setting` is the text of /sys/kernel/mm/transparent_hugepage/enabled, such as "always [madvise] never"."""
-    if "[never]" in setting:
-        cure = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)"
-        yield Finding("note", "huge pages", "off: large arrays take many more page faults", cure)
-    elif setting and environment.get("NUMPY_MADVISE_HUGEPAGE") == "0":
-        text = "NUMPY_MADVISE_HUGEPAGE=0 keeps NumPy from asking for them"
-        yield Finding("note", "huge pages", text, "unset NUMPY_MADVISE_HUGEPAGE")
-    elif setting:
-        yield Finding("ok", "huge pages", f"transparent huge pages: {setting.strip()}")
-
-
 def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
     """Shares of the processors' time, 0 to 1, that other programs use, and that the host gives to other machines."""
     text = f"other programs use {busy:.0%} of the processors' time"
@@ -254,15 +212,6 @@ def gpu_findings(present: bool) -> Iterator[Finding]:
     yield Finding("note", "GPU", f"{name}, compute capability {capability}, runs kernels", "train with --device cuda")
     if missing:
         yield Finding("note", "GPU attention", f"the fused method is left out: {missing}")
-
-
-def python_findings(tracing: bool, environment: Environment) -> Iterator[Finding]:
-    """Ways to run Python that make every call slower."""
-    slowing = {"PYTHONMALLOC": "debug", "PYTHONDEVMODE": "1", "PYTHONTRACEMALLOC": "1"}
-    found = [name for name, value in slowing.items() if environment.get(name, "").startswith(value)]
-    if found or tracing:
-        text = f"{', '.join(found + ['a tracer'] * tracing)} slows every call down"
-        yield Finding("slow", "Python", text, f"unset {' '.join(found)}" if found else "")
 
 
 # -- reading the machine ---------------------------------------------------------------------------------------------
@@ -316,10 +265,7 @@ def diagnose() -> Iterator[Finding]:
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
     yield from library_findings({name: why for name, (_, why) in libraries().items()})
     yield from memory_findings(_read("/proc/meminfo"), _container_limit())
-    yield from page_fault_findings(*(_in_child(_FRESH, environment, how) for how in ("plain", "keep")))
-    yield from huge_page_findings(_read("/sys/kernel/mm/transparent_hugepage/enabled"), environment)
     yield from gpu_findings(Path("/dev/nvidiactl").exists())  # whichever GPU the container has
-    yield from python_findings(sys.gettrace() is not None, environment)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def test_it_runs_here_and_says_what_it_saw() -> None:
     for subject in ("matrix products", "GPU"):
         assert subject in done.stdout
     if sys.platform == "linux":
-        for subject in ("load", "memory", "page faults", "threads"):
+        for subject in ("load", "memory", "threads"):
             assert subject in done.stdout
     assert "slows handloom down" in done.stdout or "things slow handloom down" in done.stdout
 
@@ -108,20 +109,6 @@ def test_the_other_faults() -> None:
     assert by_subject(doctor.processor_findings("x", frozenset({"sse2"}), none))["processor"].level == "note"
     assert "512" in by_subject(doctor.processor_findings("x", frozenset({"avx2", "avx512f"}), none))["processor"].text
     assert "performance" in by_subject(doctor.processor_findings("x", none, frozenset({"powersave"})))["frequency"].cure
-    huge = "always madvise [never]\n"
-    assert "madvise" in by_subject(doctor.huge_page_findings(huge, {}))["huge pages"].cure
-    off = by_subject(doctor.huge_page_findings("[always] madvise never", {"NUMPY_MADVISE_HUGEPAGE": "0"}))
-    assert off["huge pages"].level == "note"
-    assert slow_subjects(doctor.python_findings(True, {"PYTHONMALLOC": "debug"})) == {"Python"}
-    assert not list(doctor.python_findings(False, {"PYTHONMALLOC": "malloc"}))
-
-
-def test_page_faults() -> None:
-    cheap = by_subject(doctor.page_fault_findings([8.0, 4096.0], [1.0, 0.0]))["page faults"]
-    assert (cheap.level, "4096 page faults" in cheap.text) == ("ok", True)
-    assert by_subject(doctor.page_fault_findings([0.7, 25.0], [0.6, 0.0]))["page faults"].level == "ok"
-    assert by_subject(doctor.page_fault_findings([8.0, 4096.0], [8.0, 4096.0]))["page faults"].level == "note"
-    assert not list(doctor.page_fault_findings([], []))
 
 
 def test_a_gpu_that_can_not_be_used_is_a_fault_only_where_there_is_one(monkeypatch) -> None:
@@ -151,10 +138,10 @@ def test_a_gpu_without_the_kernels_of_attention_is_reported(fake_cupy) -> None:
     assert "fused" in found["GPU attention"].text
 
 
-def test_a_child_that_fails_or_hangs_gives_no_numbers(monkeypatch) -> None:
-    assert doctor._in_child("raise ValueError", {}) == []
+def test_a_child_that_fails_or_hangs_gives_no_number(monkeypatch) -> None:
+    assert math.isnan(doctor._in_child("raise ValueError", {}))
     monkeypatch.setattr(doctor, "_PATIENCE", 0.2)
-    assert doctor._in_child("import time; time.sleep(5)", {}) == []
+    assert math.isnan(doctor._in_child("import time; time.sleep(5)", {}))
 
 
 def test_optional_libraries_are_shown_with_what_is_missing_and_their_speed() -> None:
