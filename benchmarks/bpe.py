@@ -1,7 +1,7 @@
 """Compare byte-level BPE with Hugging Face's tokenizers (Rust): training time, encoding speed and memory.
 
     python -m benchmarks.bpe --vocab-size 30000 FILE...
-    HANDLOOM_DATA=folder python -m benchmarks.bpe --hard --large --json benchmarks/results/bpe.json
+    HANDLOOM_DATA=folder python -m benchmarks.bpe --json benchmarks/results/bpe.json
 
 Each measurement runs in its own process, the two sides interleaved. Ratios are those of the medians; the ratios of the
 shortest times and of processor time (all threads and processes together) are more reliable while other programs run.
@@ -15,17 +15,14 @@ import gzip
 import hashlib
 import json
 import os
-import random
 import select
 import statistics
-import string
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bpe_corpora import CORPORA, variations
 from benchmarks.side_by_side import Worker, conditions, peak_memory, processor_time, program, write_results
 
 Result = dict[str, Any]
@@ -33,7 +30,6 @@ Result = dict[str, Any]
 # Labels: which tokenizer, with how many processes (handloom) or threads (tokenizers).
 TRAINERS = [("handloom", 2), ("tokenizers", 2), ("handloom", 1), ("tokenizers", 1)]
 ENCODERS = [("handloom", 1), ("tokenizers", 2), ("tokenizers", 1), ("tokenizers-fast", 2)]
-LARGE = [25, 50, 100, 200]  # MB
 
 
 class Subject:
@@ -197,39 +193,6 @@ def compare_encoding(files: Sequence[Path], model: Path, repeat: int) -> Result:
     }
 
 
-def long_word(model: Path, files: Sequence[Path], folder: Path) -> Result:
-    """One word of 1 MB: the letters of the corpus and nothing else, random letters, one letter."""
-    text = "".join(filter(str.isalpha, "".join(file.read_text(encoding="utf-8")[:200_000] for file in files)))
-    random_letters = "".join(random.Random(0).choices(string.ascii_lowercase, k=10**6))
-    words = {"letters of the corpus": text[: 10**6], "random letters": random_letters, "one letter": "a" * 10**6}
-    results: Result = {}
-    for kind, word in words.items():
-        path = folder / "word.txt"
-        path.write_text(word, encoding="utf-8")
-        runs = {name: run("encode", name, 1, model, path) for name in ("handloom", "tokenizers")}
-        results[kind] = {
-            **{f"{name}, seconds": path.stat().st_size / 1e6 / result["cold"] for name, result in runs.items()},
-            "ids equal": runs["handloom"]["ids"] == runs["tokenizers"]["ids"],
-        }
-    return results
-
-
-def growth(files: Sequence[Path], folder: Path) -> Result:
-    """50,000 entries from 25 to 200 MB: the corpus repeated with letters exchanged. Seconds and memory."""
-    whole = variations(files, max(LARGE))
-    result: Result = {}
-    for megabytes in LARGE:
-        path = folder / "large.txt"
-        path.write_bytes(whole[: whole.index(b"\n", megabytes * 10**6 - 10**4) + 1])
-        trained = run("train", "handloom", 2, 50_000, folder / "large.json", path)
-        result[f"{megabytes} MB"] = {
-            "seconds": trained["seconds"],
-            "processor seconds per MB": trained["processor"] / megabytes,
-            "peak memory MB": trained["megabytes"],
-        }
-    return result
-
-
 def default_corpus(folder: Path) -> list[Path]:
     data = os.environ.get("HANDLOOM_DATA")
     if not data:
@@ -277,8 +240,6 @@ def main() -> None:
     )
     parser.add_argument("--vocab-size", type=int, default=30_000, help="vocabulary size (default: 30000)")
     parser.add_argument("--repeat", type=int, default=5, help="measurements of each kind (default: 5)")
-    parser.add_argument("--hard", action="store_true", help="also train on texts that are slow to train on")
-    parser.add_argument("--large", action="store_true", help="also train on texts of 25 to 200 MB")
     arguments = parser.parse_args()
     results: Result = {**conditions("regex", "tokenizers"), "load average before": os.getloadavg()[0]}
 
@@ -293,13 +254,6 @@ def main() -> None:
         model = folder / "model.json"
         (folder / "tokenizers-2.json").rename(model)
         add("encoding", compare_encoding(files, model, arguments.repeat))
-        add("a word of 1 MB", long_word(model, files, folder))
-        for kind, make in CORPORA.items() if arguments.hard else ():
-            path = folder / "hard.txt"
-            path.write_bytes(make(files))
-            add(kind, compare_training([path], arguments.vocab_size, min(arguments.repeat, 3), folder))
-        if arguments.large:
-            add("growth, 50,000 entries", growth(files, folder))
     results["load average after"] = os.getloadavg()[0]
     if arguments.json:
         write_results(arguments.json, results)

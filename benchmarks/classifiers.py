@@ -1,6 +1,6 @@
 """Trained classifiers on the test set of their data, each alone and all as one by the mean of their probabilities.
 
-    HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
+HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
 """
 
 from __future__ import annotations

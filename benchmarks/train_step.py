@@ -1,7 +1,6 @@
 """Compare a training step with PyTorch's: time, tokens per second, peak memory, and equal results.
 
     python -m benchmarks.train_step --config all --json benchmarks/results/train_step_cpu.json
-    python -m benchmarks.train_step --config paraphrase --profile
     HANDLOOM_DATA=folder python -m benchmarks.train_step --data multi30k
     python -m benchmarks.train_step --device cuda                             see benchmarks/train_step_device.py
 
@@ -18,9 +17,8 @@ Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and 
 "products" is the time for the matrix products of the step alone, by NumPy or, where MKL is installed and faster, by
 that: no framework on these libraries is faster, so "limit" = PyTorch's step / products is the largest ratio possible;
 "share" = products / handloom's step says how much of it is reached. It is out of reach for any step, since each product
-there finds its operands in the cache, left by the repetition before; "products with operands from memory", the last
-lines, is what the same products take on arrays of their own, as in a step. Compiled loops (the extra `fast`) and MKL
-(the extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them out.
+there finds its operands in the cache, left by the repetition before. Compiled loops (the extra `fast`) and MKL (the
+extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them out.
 
 With --data the model is the preset's and the batches are the first of a run: of many lengths, with padding, gradients
 clipped and a schedule, by handloom's Trainer and an equal loop in PyTorch. A round is one pass over these batches.
@@ -54,7 +52,6 @@ from benchmarks.side_by_side import (
 )
 from benchmarks.train_step_device import DEVICE_SIZES
 from benchmarks.train_step_models import MORE, SIZES, Size, prepare
-from benchmarks.train_step_profile import print_profile
 from benchmarks.train_step_subjects import Handloom, Torch, save_batches
 from handloom.train.runs.machine import machine
 
@@ -153,10 +150,8 @@ def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
         answers = interleaved(workers, -(-steps // 3) if task.batches is None else steps, "steps", at_once)
         seconds = {side: _rounds(times, task)[:steps] for side, times in answers.items()}
         memory = {side: worker.ask("memory") for side, worker in workers.items()}
-        ours = workers["handloom"]
-        products, from_memory = ours.ask("products"), ours.ask("products", True)
         found = summary(seconds, memory)
-        found["products_ms"], found["products_from_memory_ms"] = round(products * 1e3, 3), round(from_memory * 1e3, 3)
+        found["products_ms"] = round(workers["handloom"].ask("products") * 1e3, 3)
         found["limit"] = round(found["median_ms"][found["ruler"]] / found["products_ms"], 3)
         found["share"] = round(found["products_ms"] / found["median_ms"]["handloom"], 3)
         found["libraries"] = {side: workers[side].ask("about") for side in ("handloom", "torch-lean")}
@@ -206,10 +201,6 @@ def notes(row: Mapping[str, Any]) -> str:
     about, worst = row["libraries"], max(each["gradient"] for each in row["equal_work"].values())
     told = [f"{side} failed: {why}" for side, why in row["failed"].items()]
     told.append(
-        f"products with operands from memory {row['products_from_memory_ms']:.0f} ms, "
-        f"{row['products_from_memory_ms'] / row['median_ms']['handloom']:.2f} of the step"
-    )
-    told.append(
         f"gradients agree to {worst:.0e}; a plain product of 1024 x 1024: NumPy "
         f"{about['handloom']['gflops']} GFLOP/s ({about['handloom']['kernels']}), "
         f"PyTorch {about['torch-lean']['gflops']} GFLOP/s ({about['torch-lean']['kernels']}); other programs took "
@@ -244,15 +235,14 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=20, help="batches of a round for --data (default: 20)")
     parser.add_argument("--no-compile", action="store_true", help="skip torch.compile, which takes a minute per size")
     parser.add_argument("--keep-environment", action="store_true", help="keep variables that select BLAS kernels")
-    parser.add_argument("--profile", action="store_true", help="only profile handloom, op by op")
     options = parser.parse_args()
     if options.steps is None:
         options.steps = 9 if options.device == "cpu" else 50
     if min(options.steps, options.batches) < 1:
         parser.error("--steps and --batches must be at least 1")
     if options.device == "cuda":
-        if options.profile or options.data:
-            parser.error("--profile and --data are for the CPU; on a GPU use Nsight Systems")
+        if options.data:
+            parser.error("--data is for the CPU")
         chosen = list(DEVICE_SIZES) if options.config == "all" else [options.config]
         train_step_device.run(chosen, options.steps, options.json)
         return
@@ -260,21 +250,10 @@ def main() -> None:
         parser.error(f"--config {options.config} is a size for --device cuda")
     if hasattr(os, "sched_setaffinity"):  # for the workers, which inherit it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    if not options.profile and find_spec("torch") is None:
-        sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch). --profile works without it.")
+    if find_spec("torch") is None:
+        sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch).")
     with tempfile.TemporaryDirectory() as folder:
-        if options.profile:
-            show_profiles(tasks(options, Path(folder)), options.steps)
-        else:
-            compare(tasks(options, Path(folder)), options)
-
-
-def show_profiles(planned: Mapping[str, Task], steps: int) -> None:
-    for name, task in planned.items():
-        with task.start("handloom") as workers:
-            workers["handloom"].ask("steps", WARM_UP)
-            print(f"\n{name}: where handloom's step goes (mean of {steps} steps; profiling costs a little)")
-            print_profile(workers["handloom"].ask("profile", steps))
+        compare(tasks(options, Path(folder)), options)
 
 
 def compare(planned: Mapping[str, Task], options: argparse.Namespace) -> None:

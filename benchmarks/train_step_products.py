@@ -6,7 +6,6 @@ threads share.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -70,21 +69,8 @@ def flop(products: Counter[Product]) -> float:
 def seconds(products: Counter[Product], repeat: int = 3) -> float:
     """The time for all of them, float32, each again and again with the same arrays; the best of `repeat`."""
     return sum(
-        times * min(min(_times(product, by, 1, repeat + 1)) for by in _libraries(product))
-        for product, times in products.items()
+        times * min(_time(product, by, repeat) for by in _libraries(product)) for product, times in products.items()
     )
-
-
-def seconds_from_memory(products: Counter[Product], repeat: int = 3, spread: int = 1 << 28) -> float:
-    """The same as in a step, where each product has arrays of its own: medians over sets of arrays, up to 128, that
-    take `spread` bytes together, so that a processor's second-level cache has none of them."""
-    total = 0.0
-    for product, times in products.items():
-        batch, m, k, n = product
-        sets = min(max(spread // (4 * batch * (m * k + k * n + m * n)), 1), 128)
-        found = (_times(product, by, sets, max(repeat, sets)) for by in _libraries(product))
-        total += times * min(map(statistics.median, found))
-    return total
 
 
 def _by_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
@@ -102,24 +88,16 @@ def _libraries(product: Product) -> list[Multiply]:
     return [_by_numpy, _by_mkl] if mkl.missing() is None and product[0] == 1 else [_by_numpy]
 
 
-def _times(product: Product, by: Multiply, sets: int, repeat: int) -> list[float]:
-    """Seconds of `repeat` products, in turn on so many sets of arrays."""
+def _time(product: Product, by: Multiply, repeat: int) -> float:
+    """Seconds of a product: the best of `repeat`, after one that does not count."""
     batch, m, k, n = product
     generator = np.random.default_rng(0)
     lead = () if batch == 1 else (batch,)
-    arrays = [
-        (
-            generator.standard_normal((*lead, m, k), dtype=np.float32),
-            generator.standard_normal((*lead, k, n), dtype=np.float32),
-            np.ones((*lead, m, n), np.float32),
-        )
-        for _ in range(sets)
-    ]
-    by(*arrays[0])
-    return [_time(by, *arrays[i % sets]) for i in range(repeat)]
-
-
-def _time(by: Multiply, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> float:
-    begin = time.perf_counter()
+    a, b = (generator.standard_normal((*lead, *shape), dtype=np.float32) for shape in ((m, k), (k, n)))
+    out, best = np.ones((*lead, m, n), np.float32), float("inf")
     by(a, b, out)
-    return time.perf_counter() - begin
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        by(a, b, out)
+        best = min(best, time.perf_counter() - begin)
+    return best

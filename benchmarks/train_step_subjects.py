@@ -251,18 +251,12 @@ class Handloom(Subject):
         missing = {"compiled_loops": compiled.missing(), "mkl": mkl.missing()}
         return {**versions("numpy", "numba"), **blas(), **{name: why or "yes" for name, why in missing.items()}}
 
-    def products(self, from_memory: bool = False) -> float:
+    def products(self) -> float:
         """Seconds that the matrix products of a step take alone, the mean over the batches."""
-        from benchmarks.train_step_products import seconds, seconds_from_memory, step_products
+        from benchmarks.train_step_products import seconds, step_products
 
         sizes = [self.size]
         if self.real:
             shapes = [(*batch["source"].shape, batch["target_input"].shape[1]) for batch in self.arrays]
             sizes = [dataclasses.replace(self.size, batch=rows, source=s, target=t) for rows, s, t in shapes]
-        measure = seconds_from_memory if from_memory else seconds
-        return sum(measure(step_products(size)) for size in sizes) / len(sizes)
-
-    def profile(self, count: int) -> list[dict[str, Any]]:
-        from benchmarks.train_step_profile import profile
-
-        return profile(self.step, self.optimizer, count)
+        return sum(seconds(step_products(size)) for size in sizes) / len(sizes)

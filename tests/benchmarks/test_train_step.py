@@ -121,20 +121,6 @@ def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys)
     assert f"{row['ratio']:6.2f}" in capsys.readouterr().out
 
 
-def test_a_profile_of_real_batches_needs_no_pytorch_and_adds_up(tmp_path) -> None:
-    data = tmp_path / "pairs.tsv"
-    data.write_text("".join("de\ten\n" if i < 1 else f"Satz {i} hier\tsentence {i} here\n" for i in range(80)))
-    small = ["--preset", "smoke", "--batches", "2", "--steps", "2", "--threads", "1"]
-    done = run("--data", str(data), *small, "--profile")
-    assert done.returncode == 0, done.stderr
-    table = [line.rsplit(None, 4) for line in done.stdout.split("page faults\n")[1].splitlines()]
-    spent = {fields[0]: float(fields[2]) for fields in table}
-    total = spent.pop("total")
-    assert sum(spent.values()) == pytest.approx(total, abs=0.2)
-    assert any(name.startswith("Linear") and name.endswith("backward") for name in spent)
-    assert any(name.startswith("Adam") for name in spent)
-
-
 def test_long_sequences(tmp_path, monkeypatch) -> None:
     file = tmp_path / "table.json"
     arguments = ["--lengths", "64", "128", "--tokens", "128", "--memory-lengths", "64", "--steps", "1"]
