@@ -24,7 +24,7 @@ from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
-from handloom.train.runs.plots import plot_confusion, plot_heads
+from handloom.train.runs.plots import plot_attention, plot_confusion
 from handloom.train.tables.attention_findings import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
@@ -142,7 +142,7 @@ def show(
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
     maps, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))
-    plot_heads(list(maps.values())[-1], tokens, tokens, run.picture("encoder_heads"), "Last layer, self-attention")
+    plot_attention(list(maps.values())[-1], tokens, tokens, run.picture("encoder_heads"), "Last layer, self-attention")
     run.write_samples(sample_errors(texts, labels, predicted))
     return table
 

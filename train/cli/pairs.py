@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..runs.folder import RunFolder
-from ..runs.plots import plot_attention, plot_heads
+from ..runs.plots import plot_attention
 from ..tasks.translator import Translator
 from .generation import check_lengths, show_translations, strategy_of
 
@@ -31,17 +31,17 @@ def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
     decoder = f"decoder.layers.{config.decoder_layers - 1}"
     cross = maps[f"{decoder}.multihead_attn"]
     title = f"Cross-attention, last layer ({decoder}), mean of its {len(cross)} heads"
-    plot_attention(cross.mean(axis=0), source, written, run.attention_picture, title)
+    plot_attention(cross.mean(axis=0), written, source, run.attention_picture, title)
     read = ["<bos>", *written[:-1]]
     for name, weights, queries, keys, what in (
         ("encoder_heads", maps[encoder], source, source, "encoder self-attention"),
         ("decoder_heads", maps[f"{decoder}.self_attn"], read, read, "decoder self-attention"),
         ("cross_heads", cross, written, source, "cross-attention"),
     ):
-        plot_heads(weights, queries, keys, run.picture(name), f"Last layer, {what}")
+        plot_attention(weights, queries, keys, run.picture(name), f"Last layer, {what}")
     if config.copy:
         shares, source, written = translator.copied(text)
         total = shares.sum(axis=1)
         written = [f"{share:.0%}|{token}" for token, share in zip(written, total, strict=True)]
         title, shades = "What was copied, and from where", "probability of having been copied"
-        plot_attention(shares, source, written, run.picture("copied"), title, shades=shades)
+        plot_attention(shares, written, source, run.picture("copied"), title, shades=shades)

@@ -92,23 +92,23 @@ def plot_losses(
 
 def plot_attention(
     weights: np.ndarray,
-    source_tokens: Sequence[str],
-    target_tokens: Sequence[str],
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
     out_png: str | Path,
     title: str = "",
     *,
     shades: str = "attention weight",
 ) -> None:
-    """Draw attention weights as a grid of shades, source tokens along the top and target tokens down the side.
+    """Draw attention weights as grids of shades, one for each head: queries down the side, keys along the bottom.
 
     The shades mean the same in every picture: white is 0, the darkest blue is 1.
 
     Args:
-        weights: (target, source) float array, each row summing to 1 or less.
-        source_tokens, target_tokens: the texts of the tokens. A blank in one is drawn as an open box, so that " Hund"
+        weights: (heads, queries, keys) float array, or (queries, keys) for one grid; each row sums to 1 or less.
+        query_tokens, key_tokens: the texts of the tokens. A blank in one is drawn as an open box, so that " Hund"
             (the start of a word) and "hund" can be distinguished.
         out_png: written atomically.
-        title: above the grid, such as which layer it is of.
+        title: above all grids, such as which layer they are of.
         shades: what they mean.
 
     Raises:
@@ -116,52 +116,19 @@ def plot_attention(
         ValueError: the shape of `weights` does not match the tokens, or one of the sides is empty.
     """
     weights = np.asarray(weights)
-    if weights.shape != (len(target_tokens), len(source_tokens)) or not weights.size:
-        raise ValueError(
-            f"weights of shape {weights.shape} don't fit {len(target_tokens)} target tokens (rows) and "
-            f"{len(source_tokens)} source tokens (columns)"
-        )
-    cell = 0.34  # inches; a token's letters stay readable at this size
-    figure = _new_figure(2.6 + cell * len(source_tokens), 2.2 + cell * len(target_tokens))
-    figure.suptitle(title, fontsize=10)
-    grid = figure.subplots()
-    image = grid.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
-    _name_cells(grid, _visible(target_tokens), _visible(source_tokens), rotation=60)
-    grid.xaxis.tick_top()
-    grid.xaxis.set_label_position("top")
-    for label in grid.get_xticklabels():
-        label.set(horizontalalignment="left", rotation_mode="anchor")
-    grid.set_xlabel("source token")
-    grid.set_ylabel("target token")
-    figure.colorbar(image, ax=grid, label=shades, shrink=0.8, aspect=20)
-    _save(figure, out_png)
-
-
-def plot_heads(
-    weights: np.ndarray, query_tokens: Sequence[str], key_tokens: Sequence[str], out_png: str | Path, title: str = ""
-) -> None:
-    """Draw the attention weights of each head of a layer, side by side: queries down the side, keys along the bottom.
-
-    Args:
-        weights: (heads, queries, keys) float array, each row summing to 1 or less.
-        query_tokens, key_tokens: the texts of the tokens; a blank in one is drawn as an open box.
-        out_png: written atomically.
-        title: above all heads, such as which layer they are of.
-
-    Raises:
-        InputError: the picture can't be written.
-        ValueError: the shape of `weights` does not match the tokens, or one of the sides is empty.
-    """
-    weights = np.asarray(weights)
-    if weights.shape[1:] != (len(query_tokens), len(key_tokens)) or not weights.size:
+    if weights.shape[-2:] != (len(query_tokens), len(key_tokens)) or weights.ndim not in (2, 3) or not weights.size:
         raise ValueError(
             f"weights of shape {weights.shape} don't fit {len(query_tokens)} queries and {len(key_tokens)} keys"
         )
-    heads, cell = len(weights), 0.17
+    alone = weights.ndim == 2
+    weights = weights.reshape(-1, len(query_tokens), len(key_tokens))
+    queries, keys = _visible(query_tokens), _visible(key_tokens)
+    heads, (cell, letter) = len(weights), (0.34, 0.09) if alone else (0.17, 0.06)  # inches
     columns = min(heads, 4)
     rows = -(-heads // columns)
-    size = columns * (0.3 + cell * len(key_tokens)), rows * (0.5 + cell * len(query_tokens))
-    figure = _new_figure(max(2.2 + size[0], 3.4), 1.6 + size[1])
+    width = columns * (0.3 + cell * len(keys)) + letter * max(map(len, queries))
+    height = rows * (0.5 + cell * len(queries)) + letter * max(map(len, keys))
+    figure = _new_figure(max(1.8 + width, 3.4), 1.1 + height)
     figure.set_layout_engine("compressed")  # panels of one shape stand close together
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for number, panel in enumerate(panels.flat):
@@ -169,17 +136,14 @@ def plot_heads(
             panel.set_axis_off()
             continue
         image = panel.imshow(weights[number], cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
-        panel.set_title(f"head {number + 1}", fontsize=9)
-        _name_cells(panel, _visible(query_tokens), _visible(key_tokens), rotation=90, size=7)
+        panel.set_title("" if alone else f"head {number + 1}", fontsize=9)
+        _name_cells(panel, queries, keys, rotation=90, size=10 if alone else 7)
         panel.tick_params(labelbottom=number + columns >= heads)
     figure.suptitle(title, fontsize=10)
     figure.supxlabel("token that is looked at (key)", fontsize=9)
     figure.supylabel("token that looks (query)", fontsize=9)
-    inch = 1 / figure.get_figwidth()
-    height = min(2.5 / figure.get_figheight(), 0.8)
-    figure.colorbar(
-        image, ax=panels, label="attention weight", shrink=height, aspect=20, fraction=0.3 * inch, pad=0.1 * inch
-    )
+    inch, shrink = 1 / figure.get_figwidth(), min(2.5 / figure.get_figheight(), 0.8)
+    figure.colorbar(image, ax=panels, label=shades, shrink=shrink, aspect=20, fraction=0.3 * inch, pad=0.1 * inch)
     _save(figure, out_png)
 
 

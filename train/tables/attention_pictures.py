@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError
-from ..runs.plots import plot_heads
+from ..runs.plots import plot_attention
 from ..tasks.translator import Translator
 
 
@@ -33,7 +33,7 @@ def draw_attention(
     for name, weights in maps.items():
         queries, keys = sides["encoder" if name.startswith("encoder") else name.rsplit(".", 1)[1]]
         pictures.append(new / f"{name}.png")
-        plot_heads(weights, queries, keys, pictures[-1], name)
+        plot_attention(weights, queries, keys, pictures[-1], name)
     return pictures
 
 
