@@ -114,16 +114,6 @@ def test_deep_graphs_and_values_used_again_and_again() -> None:
     assert x.grad.tolist() == [3.0, 4.0]
 
 
-def test_attention() -> None:
-    rng = np.random.default_rng(0)
-    arrays, gradient = [rng.normal(size=(2, 3, 5, 4)) for _ in range(3)], rng.normal(size=(2, 3, 5, 4))
-    ours, theirs = [Value(array) for array in arrays], [Tensor(array, requires_grad=True) for array in arrays]
-    attention(*ours).backward(gradient)
-    ops.attention(*theirs).backward(gradient)
-    for value, tensor in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(value.grad, tensor.grad, rtol=1e-10, atol=1e-12)
-
-
 def encoder_layer(x: Value, p: dict[str, Value], heads: int) -> Value:
     """nn.TransformerEncoderLayer, post-norm with ReLU, on x (batch, length, d); `p` are its parameters by name."""
     batch, length, d = x.data.shape

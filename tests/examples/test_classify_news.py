@@ -59,10 +59,3 @@ def test_classifying_arguments_and_standard_input(trained: Example) -> None:
     assert len(out.splitlines()) == 2
     assert out.startswith("SPORTS "), out
     assert trained.succeeds("--checkpoint", "run", stdin=headline.encode()) == out.splitlines()[0] + "\n"
-
-
-def test_what_is_refused(trained: Example) -> None:
-    assert "neither a known set" in trained.fails("--data", "newz")
-    assert "add --checkpoint" in trained.fails("Storm Hits Coast")
-    assert "for training" in trained.fails("--checkpoint", "run", "--steps", 3, "Storm")
-    assert "exists already" in trained.fails("--preset", "smoke", "--out", "run")

@@ -43,13 +43,6 @@ def test_using_the_model_again(trained) -> None:
     assert example.succeeds("--checkpoint", "run", "--beam", 2, stdin=f"{text}\n".encode()) == out
 
 
-def test_what_is_refused(trained) -> None:
-    example, _ = trained
-    assert "neither a known" in example.fails("--data", "nothing")
-    assert "add --checkpoint" in example.fails("A text")
-    assert "exists already" in example.fails("--preset", "smoke", "--out", "run")
-
-
 @pytest.mark.parametrize("trained", ["translate_en_fr"], indirect=True)
 def test_positions_are_compared(trained) -> None:
     table = (trained[0].folder / "run/table.md").read_text(encoding="utf-8")

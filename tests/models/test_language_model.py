@@ -113,11 +113,6 @@ def test_tied_output_is_the_embedding() -> None:
     assert model.output.bias is None
 
 
-def test_random_baseline_loses_the_logarithm_of_the_vocabulary() -> None:
-    ids = RNG.integers(0, 11, (2, 5))
-    assert ops.cross_entropy(RandomLanguageModel(11)(ids), ids).item() == pytest.approx(np.log(11))
-
-
 def test_bigram_table_is_the_counted_frequencies() -> None:
     ids = np.array([0, 1, 0, 1, 0, 2])
     model = BigramLanguageModel(3).fit(ids, smoothing=0.5)

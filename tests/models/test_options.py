@@ -17,7 +17,6 @@ from handloom.models import (
     Seq2SeqConfig,
     Seq2SeqTransformer,
     TransformerClassifier,
-    beam_search,
     greedy_search,
 )
 from handloom.models.generation import Uncached
@@ -85,22 +84,6 @@ def test_cached_generation_equals_the_whole_model(config) -> None:
         plain = greedy_search(Uncached(logits, 2), rules)
         assert [one.ids for one in cached] == [one.ids for one in plain]
         np.testing.assert_allclose([one.score for one in cached], [one.score for one in plain], rtol=1e-9)
-
-
-@pytest.mark.parametrize("positions", [*nn.POSITIONS])
-def test_a_beam_with_a_cache_finds_what_it_finds_without(positions) -> None:
-    """All sequences of a beam have the same length: rotary positions must not differ between them."""
-    model = LanguageModel(dataclasses.replace(LLAMA, positions=positions)).astype(np.float64).eval()
-    for parameter in model.parameters():
-        parameter.data[...] = RNG.normal(size=parameter.shape) / 2
-
-    def logits(ids, origin):
-        with no_grad():
-            return model(ids).data[:, -1]
-
-    rules = Rules(None, 0, [[1, 2, 3], [4]], max_length=8)
-    cached, plain = (beam_search(state, rules, width=4, n_best=4) for state in (model.start(2), Uncached(logits, 2)))
-    assert [[one.ids for one in row] for row in cached] == [[one.ids for one in row] for row in plain]
 
 
 @pytest.mark.parametrize("positions", ["learned", "rotary", "sinusoidal", "relative"])

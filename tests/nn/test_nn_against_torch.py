@@ -39,20 +39,6 @@ def compare(module, peer, inputs, ours, theirs) -> None:
         np.testing.assert_allclose(gradient.data, want.numpy(), rtol=1e-8, atol=1e-10, err_msg=str(name))
 
 
-def test_linear() -> None:
-    manual_seed(1)
-    module = nn.Linear(D, 5)
-    peer = torch.nn.Linear(D, 5)
-    compare(module, peer, [RNG.normal(size=(2, 3, D))], module, peer)
-
-
-def test_layer_norm() -> None:
-    module, peer = nn.LayerNorm(D), torch.nn.LayerNorm(D)
-    module.weight.data[...] = RNG.normal(size=D)
-    module.bias.data[...] = RNG.normal(size=D)
-    compare(module, peer, [RNG.normal(size=(2, 3, D))], module, peer)
-
-
 @pytest.mark.parametrize("shape", [D, (D,), (3, D)])
 @pytest.mark.parametrize("options", [{}, {"eps": 0.1}, {"elementwise_affine": False}])
 def test_rms_norm(shape, options) -> None:
@@ -162,45 +148,3 @@ def test_stacks_carry_pytorch_names() -> None:
     assert {n: a.shape for n, a in ours.state_dict().items()} == {
         n: tuple(t.shape) for n, t in peer.state_dict().items()
     }
-
-
-def test_adam_follows_pytorch() -> None:
-    from handloom.train.optim.optimizers import Adam, clip_grad_norm
-
-    module, peer = nn.Linear(D, 4).astype(np.float64), torch.nn.Linear(D, 4).double()
-    load_into_torch(peer, module)
-    optimizer = Adam(module.parameters(), 0.01, (0.8, 0.95), 1e-7)
-    other = torch.optim.Adam(peer.parameters(), 0.01, (0.8, 0.95), 1e-7)
-    for _ in range(30):
-        x, cotangent = RNG.normal(size=(6, D)), RNG.normal(size=(6, 4))
-        optimizer.zero_grad()
-        other.zero_grad()
-        module(Tensor(x)).backward(cotangent)
-        peer(torch.tensor(x)).backward(torch.tensor(cotangent))
-        norm = clip_grad_norm(module.parameters(), 2.0)
-        assert norm == pytest.approx(torch.nn.utils.clip_grad_norm_(peer.parameters(), 2.0).item())
-        optimizer.step()
-        other.step()
-    for name, tensor in peer.state_dict().items():
-        np.testing.assert_allclose(module.state_dict()[name], tensor.numpy(), rtol=1e-5, atol=1e-8)
-
-
-def test_adamw_decays_matrices_only() -> None:
-    from handloom.train.optim.optimizers import Adam
-
-    module, peer = nn.Linear(D, 4).astype(np.float64), torch.nn.Linear(D, 4).double()
-    load_into_torch(peer, module)
-    optimizer = Adam(module.parameters(), 0.01, weight_decay=0.1)
-    groups = [{"params": [peer.weight], "weight_decay": 0.1}, {"params": [peer.bias], "weight_decay": 0.0}]
-    other = torch.optim.AdamW(groups, 0.01)
-    for _ in range(10):
-        cotangent = RNG.normal(size=(6, 4))
-        x = RNG.normal(size=(6, D))
-        optimizer.zero_grad()
-        other.zero_grad()
-        module(Tensor(x)).backward(cotangent)
-        peer(torch.tensor(x)).backward(torch.tensor(cotangent))
-        optimizer.step()
-        other.step()
-    np.testing.assert_allclose(module.weight.data, peer.weight.detach().numpy(), rtol=1e-7)
-    np.testing.assert_allclose(module.bias.data, peer.bias.detach().numpy(), rtol=1e-7)

@@ -14,7 +14,6 @@ from handloom.autograd.backend import GraphError
 from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.nn.transformer import checkpoint_activations
-from handloom.train.device_updates import DeviceUpdates
 from handloom.train.optim.optimizers import SGD
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
@@ -167,18 +166,3 @@ def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:
         trainer.loss = drawing
         with pytest.raises(GraphError, match="random numbers on the host"):
             trainer.update(1, next(trainer._updates()))
-
-
-def test_a_learning_rate_frozen_in_the_graph_would_be_noticed(tmp_path, fake_cupy, monkeypatch) -> None:
-    """A test of the tests: with the rate as a number on the host the steps would differ."""
-    apply = DeviceUpdates._apply
-
-    def frozen(self: DeviceUpdates, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
-        return apply(self, alone, clip_norm, fake_cupy.full(1, self.optimizer.lr, np.float32))
-
-    options = {"steps": 4, "validate_every": 4, "data": SMALL}
-    train(tmp_path / "plain", **options)
-    monkeypatch.setattr(DeviceUpdates, "_apply", frozen)
-    train(tmp_path / "graphs", graphs=True, **options)
-    with pytest.raises(AssertionError):
-        assert_same_run(tmp_path / "graphs", tmp_path / "plain")

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from handloom.autograd.backend import DeviceError
 from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.train.optim.optimizers import SGD
@@ -43,26 +42,6 @@ def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, cuda) -> Non
     weights, wanted = (load_checkpoint(tmp_path / name).tensors for name in ("cuda", "cpu"))
     for name in wanted:
         np.testing.assert_allclose(weights[name], wanted[name], atol=1e-4)
-
-
-def test_a_run_goes_on_from_its_save_on_the_device(tmp_path, fake_cupy) -> None:
-    options = {"steps": 6, "device": "cuda", "validate_every": 3, "data": SMALL}
-    small_run(tmp_path / "whole", **options)
-    with pytest.raises(TrainingStopped):
-        small_run(tmp_path / "stopped", stop_at=4, **options)
-    small_run(tmp_path / "stopped", resume=True, **options)
-    one, other = (load_checkpoint(tmp_path / name).tensors for name in ("whole", "stopped"))
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name])
-
-
-def test_a_run_in_fp16_on_the_device_is_that_of_the_cpu_within_rounding(tmp_path, cuda) -> None:
-    for device in ("cpu", "cuda"):
-        small_run(tmp_path / device, device=device, steps=3, dropout=0.0, precision="fp16", data=SMALL)
-    for own, want in zip(rows(tmp_path / "cuda"), rows(tmp_path / "cpu"), strict=True):
-        assert own["step"] == want["step"]
-        for name in {"loss", "valid_loss"} & own.keys():
-            assert own[name] == pytest.approx(want[name], rel=0.01)
 
 
 def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
@@ -152,8 +131,3 @@ def test_a_trainer_makes_its_device_the_current_one(tmp_path, fake_cupy, monkeyp
         with RunFolder.create(tmp_path / device, {}) as run:
             small_trainer(run, device=device)
     assert used == [0]
-
-
-def test_without_a_gpu_the_error_says_so(tmp_path) -> None:
-    with pytest.raises(DeviceError, match="device 'cuda'"):
-        small_run(tmp_path / "run", device="cuda")

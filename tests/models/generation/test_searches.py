@@ -77,17 +77,6 @@ def test_a_beam_of_one_ends_with_the_first_eos_though_a_longer_output_would_scor
     assert longer > 0
 
 
-@given(data=st.data(), seed=SEEDS, lengths=LENGTHS)
-def test_permuting_the_batch_permutes_the_result(data, seed: int, lengths: list[int]) -> None:
-    model, rng = build(seed), np.random.default_rng(seed)
-    source, order = random_source(rng, lengths), rng.permutation(len(lengths))
-    rules = data.draw(constraints(len(lengths)))
-    shuffled = Rules(**{**vars(rules), "prefix": [rules.prefix[row] for row in order]})  # type: ignore[index]
-    for search in (greedy_search, lambda *inputs: [h[0] for h in beam_search(*inputs, width=4)]):
-        found = search(model.start(source), rules)
-        same(search(model.start(source[order]), shuffled), [found[row] for row in order])
-
-
 @settings(max_examples=15)
 @given(data=st.data(), seed=SEEDS, alpha=st.sampled_from([0.0, 0.6, 1.5, -0.5]), beta=st.sampled_from([0.0, 0.2]))
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(data, seed: int, alpha: float, beta: float) -> None:

@@ -76,8 +76,6 @@ def test_full_disk_while_logging(tmp_path):
 
 
 class TestExistingFolder:
-    def test_an_empty_folder_is_fine(self, tmp_path):
-        assert RunFolder.create(tmp_path, CONFIG).path == tmp_path
 
     def test_a_run_is_not_overwritten(self, tmp_path):
         with RunFolder.create(tmp_path / "a", CONFIG) as run:
@@ -255,10 +253,6 @@ class TestReadMetrics:
             run.metrics_path.write_text("x\n")
             with pytest.raises(InputError, match="line 1 is not valid JSON"):
                 run.rewind(sizes, 1)
-
-    def test_missing(self, tmp_path):
-        with pytest.raises(InputError, match="does not exist"):
-            read_metrics(tmp_path / "m")
 
 
 def stopped(run, name, error=KeyboardInterrupt):

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import random
 import re
 
 import pytest
 
 from handloom.train.data.grammar.french import (
     ADJECTIVES,
-    INTRANSITIVE,
     MOODS,
     PEOPLE,
     PLACES,
     THINGS,
-    TRANSITIVE,
-    FrenchStories,
-    agree,
-    contract,
-    elide,
     french_pairs,
     noun_phrase,
-    verb_phrase,
-    with_subject,
 )
 
 NOUNS = {noun.english[0]: noun for noun in [*PEOPLE, *THINGS, *PLACES]}
 QUALITIES = {adjective.english: adjective for adjective in [*ADJECTIVES, *MOODS]}
-VERBS = {verb.english: verb for verb in [*TRANSITIVE, *INTRANSITIVE]}
 
 
 @pytest.mark.parametrize(
@@ -50,35 +40,6 @@ VERBS = {verb.english: verb for verb in [*TRANSITIVE, *INTRANSITIVE]}
 def test_noun_phrases(noun, determiner, plural, adjective, english, french) -> None:
     phrase = noun_phrase(NOUNS[noun], determiner, plural, adjective and QUALITIES[adjective])
     assert (phrase.english, phrase.french) == (english, french)
-
-
-@pytest.mark.parametrize(
-    ("phrase", "with_a", "with_de"),
-    [
-        ("le jardin", "au jardin", "du jardin"),
-        ("les rois", "aux rois", "des rois"),
-        ("la gare", "à la gare", "de la gare"),
-        ("l'école", "à l'école", "de l'école"),
-    ],
-)
-def test_contractions(phrase: str, with_a: str, with_de: str) -> None:
-    assert (contract("à", phrase), contract("de", phrase)) == (with_a, with_de)
-
-
-def test_verbs_agree_and_are_negated() -> None:
-    queen, men = noun_phrase(NOUNS["queen"], "the"), noun_phrase(NOUNS["man"], "the", True)
-    arrive, forget = VERBS["arrive"], VERBS["forget"]
-    assert verb_phrase(arrive, "past", queen, False) == ("arrived", "est arrivée")
-    assert verb_phrase(arrive, "past", men, True) == ("did not arrive", "ne sont pas arrivés")
-    assert verb_phrase(forget, "past", queen, True) == ("did not forget", "n'a pas oublié")
-    assert verb_phrase(forget, "present", queen, True) == ("does not forget", "n'oublie pas")
-    assert verb_phrase(forget, "present", men, False) == ("forget", "oublient")
-    assert verb_phrase(forget, "future", men, True) == ("will not forget", "n'oublieront pas")
-    assert agree(QUALITIES["happy"], True, True) == "heureuses"
-    first = next(p for p in (FrenchStories(random.Random(n)).person() for n in range(200)) if p.english == "I")
-    assert with_subject(first, "oublie la clé") == "j'oublie la clé"
-    assert with_subject(first, "cherche la clé") == "je cherche la clé"
-    assert elide("parce que", "elle chante") == "parce qu'elle chante"
 
 
 def test_no_sentence_breaks_a_rule() -> None:
