@@ -1,8 +1,8 @@
 """NumPy or CuPy: an array's namespace and device, transfers between devices, and the BLAS under NumPy.
 
 An op calls `xp = array_module(x)` on its first line and needs no other knowledge of devices. For a Tensor it returns
-handloom's own ops, which have NumPy's names: so one backward rule, written in the functions that all three share,
-serves arrays (the fast path) and Tensors (when the gradient is to be differentiated again).
+handloom's own ops, which have NumPy's names. A backward rule written with functions that all three have therefore works
+for arrays (the fast path) and for Tensors (if the gradient is to be differentiated again).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def register_namespace(kind: type, namespace: ModuleType) -> None:
 def array_module(*operands: Any) -> Any:
     """Return the namespace whose functions accept `operands`: numpy, cupy, or handloom's ops if one is a Tensor.
 
-    Python scalars belong to any namespace and count as numpy.
+    Python scalars fit any namespace; without other operands the namespace is numpy.
     """
     found: ModuleType = np
     for operand in operands:
@@ -81,8 +81,8 @@ def is_array(value: Any) -> bool:
 
 
 def native(array: Array) -> Array:
-    """Return `array` in this machine's byte order and of NumPy's own class, since subclasses define * or sum
-    differently.
+    """Return `array` in this machine's byte order, converted to NumPy's own array class.
+    Subclasses define * or sum differently.
 
     Raises TypeError for a masked array, whose mask no operation would see.
     """
@@ -174,7 +174,7 @@ def _is_available(cupy: Any) -> bool:
 
 
 def compute_capability(cupy: Any, device: int) -> int:
-    """Return the compute capability of a GPU times ten: 75 for 7.5. It determines the GPU's instructions."""
+    """Return the compute capability of a GPU times ten: 75 for 7.5. It says which instructions the GPU has."""
     return int(cupy.cuda.Device(device).compute_capability)
 
 
@@ -214,8 +214,7 @@ class GraphError(RuntimeError):
 
 @replaceable
 def cuda_graphs() -> Any:
-    """Return a `Graphs` object (`kernels/graphs.py`), which launches a computation of fixed shapes as one
-    CUDA graph.
+    """Return a `Graphs` object, which launches a computation of fixed shapes as one CUDA graph (`kernels/graphs.py`).
     """
     raise GraphError("HANDLOOM_PLAIN=1 leaves CUDA graphs out")
 
@@ -238,8 +237,8 @@ def capturing(held: list[Array]) -> Iterator[None]:
 
 
 def is_capturing() -> bool:
-    """Return whether this thread is capturing a graph or running the computation before: both must launch the same
-    kernels.
+    """Return whether this thread captures a graph, or runs the computation before a capture.
+    Both must launch the same kernels.
     """
     return _capture.held is not None
 
@@ -250,7 +249,7 @@ def constant(xp: Any, array: Any) -> Array:
     """
     if _capture.held is None or not isinstance(array, np.ndarray):
         return xp.asarray(array)
-    with xp.cuda.Stream.null:  # which is not captured: the copy is made now
+    with xp.cuda.Stream.null:  # this stream is not captured, so the copy is made now
         made = xp.asarray(array)
     _capture.held.append(made)
     return made
@@ -279,8 +278,8 @@ def blas_of_numpy() -> Blas:
 
 
 def openblas_function(name: str, result: Any = ctypes.c_int) -> Any:
-    """Return a function of the OpenBLAS that NumPy's core is linked with, such as "get_num_threads", or None if there
-    is none.
+    """Return a function of the OpenBLAS that NumPy uses, such as "get_num_threads".
+    Return None if there is none.
     """
     try:
         library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]  # finds the symbols of what it is linked with

@@ -1,8 +1,8 @@
 """Records of in-place changes: which memory was written to, and when. A graph that needs it then raises an error.
 
-Changes are tracked by memory, not by tensor. Views, `detach()`, `Tensor(x.data)` and a bare `x.data` given to an op all
-have the leaf's memory, which their addresses show. A change is one call of `note`; while no call of the graph is older
-than the latest change, a check only compares two numbers.
+Changes are tracked by memory, not by tensor, because views, `detach()`, `Tensor(x.data)` and a bare `x.data` given to
+an op all share the leaf's memory. Each change calls `note`. A check only compares two numbers, unless a call of the
+graph is older than the latest change.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class Changes:
                 self._forgotten = self._numbers.pop(next(iter(self._numbers)))
 
     def find(self, arrays: Sequence[Array], number: int) -> int | None:
-        """Return the index of the first array that may have been changed since call `number`, or None if there
-        is none.
+        """Return the index of the first array that may have been changed since call `number`, or None.
         """
         with self._lock:
             recent = [region for region, _ in takewhile(lambda item: item[1] > number, reversed(self._numbers.items()))]

@@ -1,8 +1,8 @@
 """Activation checkpointing: recompute what the backward pass needs instead of keeping it.
 
 `checkpoint(layer, x)` returns the same as `layer(x)`, but keeps only x. In the backward pass the layer runs again, with
-the same random numbers, and the pass goes back through that second run. So a stack of n layers keeps n inputs and the
-activations of one layer, for about a third more time. Source: Chen et al. 2016, arXiv 1604.06174.
+the same random numbers, and the pass goes back through that second run. A stack of n layers then stores n inputs and
+the activations of one layer, and takes about a third more time. Source: Chen et al. 2016, arXiv 1604.06174.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .tensor import Tensor
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call `function(*args, **kwargs)` and compute its activations again in the backward pass.
 
-    Values and gradients are bit-equal to those without; only where a parameter is used both in here and elsewhere the
-    order in which its gradients are added may differ. First derivatives only.
+    Values and gradients are bit-equal to those without checkpointing. One exception: if a parameter is also used
+    elsewhere, its gradients may be added in another order. Only first derivatives are supported.
 
     Args:
         function: a layer, or any function of Tensors that returns one Tensor or a tuple of them. It is called twice,
@@ -34,9 +34,9 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             are called once.
         args, kwargs: Tensors, which get gradients as usual, and anything else.
 
-    Raises RuntimeError if the function uses a result that was computed outside and is not among its arguments, and in
-    the backward pass if an array that it needs was changed or replaced, or if it does not do the same again, as far as
-    its random draws, the leaves that it uses and a sample of its outputs tell.
+    Raises RuntimeError if the function uses a result that was computed outside and is not among its arguments. The
+    backward pass raises RuntimeError if an array that it needs was changed or replaced, or if the second call differs
+    in its random draws, in the leaves that it uses or in a sample of its outputs.
     """
     if not grad_mode.enabled:
         return function(*args, **kwargs)
@@ -56,7 +56,7 @@ class Checkpoint(Function):
         self.operand_count = len(self.operands)
         constants = [tensor for tensor in tensors if not tensor.requires_grad]
         indices = {id(tensor): index for index, tensor in enumerate((*self.operands, *constants))}
-        # Of a tensor its array and its index among the tensors are kept; each run makes its own tensors.
+        # For each tensor, its array and its index among the tensors are kept; each run makes its own tensors.
         self.constants = [tensor.data for tensor in constants]
         self.args = [(indices.get(id(value)), None if id(value) in indices else value) for value in args]
         self.kwargs = {key: (indices.get(id(v)), None if id(v) in indices else v) for key, v in kwargs.items()}
@@ -67,7 +67,7 @@ class Checkpoint(Function):
         self.seen: list[Any] = []  # of the outputs
 
     def find_leaves(self) -> list[Tensor]:
-        """Run the function; note its outputs and the leaves of its graph that are not operands."""
+        """Run the function; record its outputs and the leaves of its graph that are not operands."""
         oldest = next(call_numbers)
         with self.draws.noted():
             inner, outputs = self._run([tensor.data for tensor in self.operands])

@@ -1,8 +1,8 @@
 """The backward pass.
 
-Calls are numbered as they are made and an input is always older than the call that uses it, so going through the
-calls from the newest to the oldest meets each one after everything that used its result. A heap holds the calls that
-wait; nothing is recursive, so a graph may be as deep as memory allows.
+Calls are numbered as they are made, and an input is always older than the call that uses it. The pass goes from the
+newest call to the oldest, so it processes each call after all calls that used its result. A heap holds the waiting
+calls; nothing is recursive, so a graph may be as deep as memory allows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tensor import Tensor
 
 class _Gradient:
     """A gradient that is being accumulated.
-    `owned` is true if no one else holds the buffer, so that it may be changed in place.
+    `owned` is true if nothing else refers to the buffer, so that it may be changed in place.
     """
 
     __slots__ = ("owned", "value")
@@ -183,8 +183,8 @@ class _Pass:
 
 
 def _is_unshared(value: Any, incoming: list[Any], outgoing: list[Any]) -> bool:
-    """Return whether a backward rule has just created this array for one input only, so that it may be changed in
-    place.
+    """Return whether a backward rule has just created this array for one input only.
+    Such an array may be changed in place.
     """
     if isinstance(value, Tensor) or value.base is not None:
         return False
@@ -266,7 +266,7 @@ def backward(
 
     `gradient` has the output's shape; it may be left out for a single number. The pass frees the graph unless
     `retain_graph`. `ready(leaf)` is called as soon as a leaf's gradient is complete, during the pass.
-    Raises RuntimeError if nothing requires a gradient or the graph was freed before.
+    Raises RuntimeError if nothing requires a gradient, or if an earlier pass freed the graph.
     """
     work = _Pass(ready=ready)
     _start([output], [gradient], work, "backward")

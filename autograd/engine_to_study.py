@@ -1,9 +1,9 @@
 """The engine on one page, to read before the real one: reverse-mode differentiation of NumPy arrays.
 
-A Value remembers the values it was made from and the rule that turns its gradient into theirs. `backward` goes through
-them from the newest to the oldest, so that each gradient is complete before its rule is called. `tensor.py`,
-`function.py` and `engine.py` do the same, and add dtypes, devices, memory freed early, checks, in-place changes and
-second derivatives. Tests compare this page with them, on random graphs and on a Transformer layer.
+A Value stores the values from which it was computed, and the rule that computes their gradients from its own.
+`backward` goes through the values from the newest to the oldest, so that each gradient is complete before its rule is
+called. `tensor.py`, `function.py` and `engine.py` do the same, and add dtypes, devices, memory freed early, checks,
+in-place changes and second derivatives. Tests compare this page with them, on random graphs and on a Transformer layer.
 
     x, w = Value([[1.0, 2.0]]), Value([[3.0], [4.0]])
     ((x @ w) * 2).sum().backward()
@@ -22,7 +22,7 @@ _numbers = itertools.count()  # a value is made after its inputs: its number is 
 
 
 class Value:
-    """A float64 array `data`, its gradient `grad` (None before a backward pass), and how it was made.
+    """A float64 array `data`, its gradient `grad` (None before a backward pass), and how it was computed.
 
     `rule(g)` is given the gradient of this value and returns those of `inputs`: g times each derivative.
     """
@@ -33,7 +33,7 @@ class Value:
         self.inputs, self.rule, self.number = inputs, rule, next(_numbers)
 
     def backward(self, gradient: Any = 1.0) -> None:
-        """Add the derivative of sum(gradient * self) by each value that self was made from to that value's `grad`."""
+        """For each value on which self depends, add the derivative of sum(gradient * self) to the value's `grad`."""
         arrived = {self: np.broadcast_to(gradient, self.data.shape)}
         heap = [(-self.number, self)]
         while heap:
@@ -131,7 +131,8 @@ def layer_norm(x: Value, weight: Value, bias: Value, eps: float = 1e-5) -> Value
 
 
 def attention(q: Value, k: Value, v: Value) -> Value:
-    """softmax(Q K^T / sqrt(d)) V for q, k, v (batch, heads, length, d). With P the weights and G the result's gradient,
-    the rules above give dV = P^T G, dP = G V^T, dS = P (dP - rowsum(dP P)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
+    """softmax(Q K^T / sqrt(d)) V for q, k, v (batch, heads, length, d).
+
+    With P the weights and G the result's gradient, the rules above give dV = P^T G, dP = G V^T, dS = P (dP - rowsum(dP P)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
     """
     return softmax(q @ k.transpose(0, 1, 3, 2) * q.data.shape[-1] ** -0.5) @ v

@@ -1,8 +1,9 @@
 """Function: one call of one operation, recorded so that it can be differentiated.
 
-A fresh object per call is the context: it holds the call's parameters, what the backward rule needs, and where the
-inputs came from. `forward` takes and returns plain arrays; `backward` follows it. This base class does what all ops
-share: recording, summing a broadcast gradient back, and checking each gradient's shape and dtype.
+Each call creates a new object, which holds the call's parameters, the values that the backward rule needs, and the
+origins of the inputs. `forward` takes and returns plain arrays; `backward` is defined below it. This base class
+contains the code that all ops share: recording, summing gradients over broadcast axes, and checking each gradient's
+shape and dtype.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ _PLAIN = (int, float, complex)  # operands that `forward` takes as they are
 class Function:
     """The record of one call of an operation. Subclasses define `forward(*arrays)` and `backward(*output_gradients)`.
 
-    `forward` may `save` inputs and outputs (differentiable: seen as Tensors when the gradient is recorded) and `keep`
-    anything else (masks, indices, statistics); `backward` finds them in `saved` and `kept` and returns one gradient
-    per input, None where there is none. A gradient is a new array, the incoming gradient or a view of it; never a
-    saved array. A rule does not write into the incoming gradient: others may hold it. `needs[i]` is whether input i
-    requires a gradient. A float32 gradient of a float16 input is rounded here.
+    `forward` may `save` inputs and outputs, which are Tensors in `backward` when the gradient is recorded, and `keep`
+    anything else (masks, indices, statistics). `backward` finds them in `saved` and `kept`, and returns one gradient
+    per input, or None for an input without one. A gradient is a new array, the incoming gradient or a view of it, but
+    never a saved array. A rule must not write into the incoming gradient, which may be shared. `needs[i]` says whether
+    input i requires a gradient. The base class rounds a float32 gradient of a float16 input.
     """
 
-    #: forward broadcasts its inputs against each other: gradients are summed back to each input's shape.
+    #: forward broadcasts its inputs against each other; gradients are summed to each input's shape.
     broadcasts: ClassVar[bool] = False
-    #: A fused op whose `backward` works on arrays only defines this: the same function of its inputs in small ops. It
-    #: saves all its inputs; a backward pass that is recorded differentiates this function instead.
+    #: The same function of the inputs, composed of small ops; defined by fused ops whose `backward` supports only
+    #: arrays. It saves all its inputs; a backward pass that is recorded differentiates this function instead.
     composed: Any = None
-    #: `backward` may add to the arrays in `collected` itself, in place of returning what the engine would add to them.
+    #: `backward` may itself add to the arrays in `collected`, instead of returning gradients that the engine adds to
+    #: them.
     adds: ClassVar[bool] = False
     #: Where the backward pass starts at a float16 result, its gradient arrives in float32: a loss scale may exceed
     #: float16's range.
@@ -52,7 +54,7 @@ class Function:
     plain_implementation: ClassVar[Any] = None
 
     inputs: Sequence[Origin | None] = ()
-    #: For `adds`: by input the gradient that other calls have given for it, which nobody else holds, or None.
+    #: For `adds`: for each input the gradient from other calls, if nothing else refers to it, or None.
     collected: Sequence[Array | None] = (None,) * 8
     number = -1  # the call's, once it is recorded
     output_count = 1
@@ -199,8 +201,8 @@ class Function:
         composed: Callable[..., Any] | None = None,
         collected: Sequence[Array | None] | None = None,
     ) -> list[Any]:
-        """Run `backward`, or `composed` on the call, on the output gradients (None where an output was not used) and
-        check what it returns. For `collected` see there.
+        """Compute the input gradients by `backward` or `composed`, and check them.
+        An output gradient is None if the output was not used. For `collected` see the attribute.
         """
         if self._saved is None:
             raise self._freed()
@@ -338,7 +340,7 @@ def _stacked(value: Any) -> Any:
 
 
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
-    """Give an array that two tensors share (x and Tensor(x.data)) a second identity.
+    """Return a view, with an identity of its own, of an array that two tensors share (x and Tensor(x.data)).
 
     Saved values are traced to their origin by identity, and only one of the two may have a gradient.
     """

@@ -1,7 +1,6 @@
 """NumPy's functions and methods on tensors except arithmetic: supported, or refused with an alternative.
 
-One rule covers NumPy's own functions: they take a tensor without a gradient as an array, and raise where a gradient
-would be lost.
+NumPy's own functions accept a tensor without a gradient as an array, and raise an error if a gradient would be lost.
 """
 
 from __future__ import annotations
@@ -97,11 +96,11 @@ class NumPyHabits:
         return self._constant(function(*arrays))
 
     def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Return whether an element over `axis` is not 0: booleans."""
+        """Return whether any element over `axis` is not 0, as booleans."""
         return self._constant(self.data.any(axis=axis, keepdims=keepdims))
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Return whether all elements over `axis` are not 0: booleans."""
+        """Return whether all elements over `axis` are not 0, as booleans."""
         return self._constant(self.data.all(axis=axis, keepdims=keepdims))
 
     def __contains__(self, value: Any) -> bool:
@@ -164,7 +163,7 @@ class NumPyHabits:
 class _Missing:
     """An attribute that NumPy's arrays have and tensors lack. It raises AttributeError with an alternative.
 
-    (A `__getattr__` would do, but it makes every other attribute slower.)
+    (A `__getattr__` would also work, but it makes every other attribute slower.)
     """
 
     def __init__(self, name: str):

@@ -1,6 +1,6 @@
 """Arithmetic and NumPy's methods on tensors: each calls the op of that name.
 
-Arrays have the same methods, so that a backward rule written with them serves both.
+Arrays have the same methods, so a backward rule written with them works for arrays and tensors.
 """
 
 from __future__ import annotations

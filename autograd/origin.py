@@ -1,4 +1,4 @@
-"""How each tensor was computed, recorded as edges of the computation graph; and the switch that turns recording off."""
+"""The origins of tensors, which are the edges of the computation graph; and the switch that turns recording off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # the call that uses them, and descending numbers are a valid order for the backward pass. `next` on a count is atomic:
 # threads may record at the same time.
 call_numbers = itertools.count()
-# For what threads may do to a leaf at the same time: create its origin, or add to its gradient.
+# Guards what threads may do to a leaf at the same time: create its origin, or add to its gradient.
 leaf_lock = threading.Lock()
 
 

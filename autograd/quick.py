@@ -2,7 +2,7 @@
 
 `fast/` (for a CPU) and `kernels/` (for a GPU) contain only faster implementations; a reader can skip them. Only
 `autograd/__init__.py` imports them, and with HANDLOOM_PLAIN=1 in the environment nothing does. `implements`
-(`ops/registry.py`) registers a quick implementation of an op. A function that is no op is `replaceable`: its plain
+(`ops/registry.py`) registers a quick implementation of an op. Other functions are marked as `replaceable`: the plain
 version is defined where it is used, and a quicker one `replaces` it when its module is imported.
 """
 
@@ -65,16 +65,16 @@ def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: fl
     """Call body(start, stop) for parts that cover range(count): here in one part, in `fast` on several threads.
 
     Args:
-        xp: the arrays' module; what a device computes stays in one part.
+        xp: the arrays' module; work on a device is not divided.
         count: number of items. The parts must not depend on each other, and their number must not change the result.
-        cost: rough time of one item in nanoseconds, by which threads are woken or not.
+        cost: rough time of one item in nanoseconds, which decides whether threads are used.
     """
     body(0, count)
 
 
 @replaceable
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Let NumPy's linear algebra library use one thread within the block. This plain version changes nothing."""
+    """Limit NumPy's linear algebra library to one thread within the block. This plain version changes nothing."""
     return nullcontext()
 
 
@@ -86,7 +86,7 @@ def blocks(start: int, stop: int) -> Iterator[slice]:
 
 @replaceable
 def libraries() -> dict[str, tuple[str | None, str | None]]:
-    """Return the name and version of each optional library (None if unused), and the reason why it is not used, or
-    None.
+    """Return the name and version of each optional library (None if unused).
+    The second value of each is the reason why it is not used, or None.
     """
     return dict.fromkeys(("compiled_loops", "mkl"), (None, "HANDLOOM_PLAIN=1 leaves it out"))

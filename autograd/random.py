@@ -1,6 +1,6 @@
 """Random numbers that can be seeded, saved, restored and replayed.
 
-Every source of randomness takes a `Generator`, or draws from the default one, which `manual_seed` seeds.
+Every function that draws random numbers takes a `Generator`. The default is the one that `manual_seed` seeds.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Generator:
     The seed is a number or several; each combination gives a different stream. `get_state()` returns data that JSON can
     hold; after `set_state` with it the same numbers follow.
 
-    CUDA kernels compute their random bits from counters: from a seed on the device, which this generator draws once,
-    and the number of the call (`next_call`).
+    CUDA kernels compute their random bits from a seed on the device, which this generator draws once, and from the
+    number of the call (`next_call`).
     """
 
     def __init__(self, seed: int | Sequence[int] = 0):
@@ -155,7 +155,7 @@ class Generator:
 
 
 def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
-    """As `Generator.keep_mask`, with an equal part from each stream, on several threads for several streams."""
+    """Do the same as `Generator.keep_mask`, with an equal part from each stream, on several threads."""
     threshold = round(drop * 65536)
     mask = np.empty(math.prod(shape), bool)
     bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
@@ -201,8 +201,8 @@ _METHODS = {name for name in vars(np.random.Generator) if name[0] != "_"} - {"bi
 
 
 class Draws:
-    """A record of the draws of a computation in this thread, from any generators, which can repeat them with the same
-    numbers.
+    """A record of the draws of a computation in this thread, from any generators.
+    It can repeat the draws with the same numbers.
 
         draws = Draws()
         with draws.noted():
@@ -210,7 +210,7 @@ class Draws:
         with draws.repeated():
             again = compute()  # the generators are not touched
 
-    A draw is recorded by its initial state, so draws of other threads in between do no harm.
+    The record contains the initial state of each draw, so draws of other threads in between have no influence.
     """
 
     def __init__(self) -> None:
@@ -224,14 +224,14 @@ class Draws:
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
-        """Repeat the recorded draws in this block. Raises RuntimeError if it draws more or less often."""
+        """Repeat the recorded draws in this block. Raises RuntimeError if the number of draws differs."""
         with _Log(self.states, repeats=True) as log:
             yield
             log.check(log.index == len(self.states))
 
 
 class _Log:
-    """The states at which the draws of a block in this thread start: repeated if `repeats`, else recorded."""
+    """The initial states of the draws of a block in this thread, recorded or, if `repeats`, to be repeated."""
 
     def __init__(self, states: list[Any], repeats: bool):
         self.states, self.repeats, self.index = states, repeats, 0

@@ -1,7 +1,7 @@
 """Tensor: an array and its origin.
 
-Values, not views: an operation never changes an array that another tensor may see. Indexing and broadcasting are
-NumPy's; so are the dtypes, with Python scalars weak (float32 * 2.0 is float32).
+Operations return values, not views: an operation never changes an array that another tensor may use. Indexing,
+broadcasting and dtypes follow NumPy, and Python scalars are weakly typed (float32 * 2.0 is float32).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Tensor(Operators, NumPyHabits):
     Args:
         data: a NumPy or CuPy array (shared, not copied, unless in the other byte order), a Tensor, a number
             or nested lists of these. Python floats become float32; arrays keep their dtype.
-        requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
+        requires_grad: whether this is a leaf whose gradient is wanted. Only real floating-point arrays can have one.
 
     Attributes:
         data: the array. Results of recorded operations are read-only, since a backward rule may need them.
         grad: None, or an array of the same shape and dtype, to which `backward` adds. Setting it copies the array.
-        grad_or_rows: the same, but after an embedding it may be a `RowGradient`, which takes less memory.
-        requires_grad: True for such a leaf and for everything computed from one.
+        grad_or_rows: the same gradient, but after an embedding it may be a `RowGradient`, which takes less memory.
+        requires_grad: True for such a leaf and for every result computed from one.
 
     Raises TypeError for data that is not numeric, or for `requires_grad` on integers, booleans or complex numbers.
     """
@@ -76,7 +76,7 @@ class Tensor(Operators, NumPyHabits):
     def grad(self) -> Any:
         gradient = self.grad_or_rows
         if isinstance(gradient, RowGradient):
-            with leaf_lock:  # a pass in another thread may be adding to it
+            with leaf_lock:  # a backward pass in another thread may be adding to it
                 gradient = self.grad_or_rows = as_dense(self.grad_or_rows)
         return gradient
 
@@ -165,7 +165,7 @@ class Tensor(Operators, NumPyHabits):
     # -- gradients -------------------------------------------------------------------------------------------------
 
     def backward(self, gradient: Any = None, *, retain_graph: bool = False) -> None:
-        """Add this tensor's derivative, contracted with `gradient` (its shape), to `.grad` of every leaf behind it."""
+        """Add the derivative of sum(gradient * self) to `.grad` of every leaf on which this tensor depends."""
         _engine.backward(self, gradient, retain_graph=retain_graph)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -251,7 +251,7 @@ class Tensor(Operators, NumPyHabits):
         The tensor becomes the result of `setitem` on its old value and `value`: other references keep the old value,
         and gradients reach both. Only the array of a leaf that requires a gradient is changed in place, under
         `no_grad`. Raises RuntimeError for such a leaf while operations are recorded, and for a recorded result while
-        they are not: either would lose a gradient silently.
+        they are not, because both would silently lose a gradient.
         """
         if not self.requires_grad or (not self.is_leaf and is_grad_enabled()):
             result = _ops.setitem(self, index, value)

@@ -18,10 +18,9 @@ RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru":
 
 
 class RandomLanguageModel(Module):
-    """A model that predicts all tokens but the first `special` with equal probability: log(vocab_size - special) nats
-    per token.
-
-    The logits differ randomly by less than 1e-6, so that the most probable token is random too.
+    """A model that predicts all tokens except the first `special` ones with equal probability.
+    Its loss is log(vocab_size - special) nats per token. The logits differ randomly by less than 1e-6, so that the most
+    probable token is random too.
     """
 
     def __init__(self, vocab_size: int, special: int = 0):
@@ -32,7 +31,7 @@ class RandomLanguageModel(Module):
 
     def _logits(self, shape: tuple[int, ...]) -> np.ndarray:
         logits = 1e-6 * np.random.default_rng(0).random((*shape, self.vocab_size), np.float32)
-        logits[..., : self.special] = -15  # unlikely; <unk> may be in a text
+        logits[..., : self.special] = -15  # not -inf, because <unk> may be in a text
         return logits
 
     def start(self, rows: int = 1) -> Uncached:
@@ -41,8 +40,8 @@ class RandomLanguageModel(Module):
 
 
 class BigramLanguageModel(Module):
-    """A model that predicts the next token from the last one: `logits.weight` (vocab_size, vocab_size) has a row per
-    last token.
+    """A model that predicts the next token from the last one.
+    `logits.weight` (vocab_size, vocab_size) has a row for each last token.
     """
 
     def __init__(self, vocab_size: int):
@@ -75,8 +74,8 @@ class BigramLanguageModel(Module):
 class RecurrentConfig:
     """The configuration of a RecurrentLanguageModel: `kind` "rnn", "lstm" or "gru", and its sizes.
 
-    Without an `embedding` the first layer reads one-hot tokens: its product with one is a row of a table, to which the
-    biases of the input are merged.
+    Without an `embedding` the first layer reads one-hot tokens. The product with a one-hot token is a row of a table,
+    and the biases of the input are merged into this table.
 
     Raises ValueError for a value that its field does not allow, see `fields`.
     """

@@ -33,7 +33,7 @@ class ClassifierConfig(ModelOptions):
     Args:
         vocab_size, classes: numbers of token ids and of classes.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
-        activation: of the feed-forward networks, a name in `ops.ACTIVATIONS`.
+        activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
         pattern: which positions self-attention sees, see `nn.sparse`.
@@ -42,11 +42,10 @@ class ClassifierConfig(ModelOptions):
         scale_embedding: multiply embeddings by sqrt(d_model).
         token_types: number of parts of a text, each with a learned vector that is added to the embeddings; 0 for none.
         embedding_norm: a norm after the embeddings, before their dropout.
-        pooling: what the class is read off: the state of the "first" token, or of each feature the "mean" or the "max"
-            over all tokens.
-        pooler: a linear layer with "tanh" or "relu" between that and the output layer, or "none".
-        token_dropout: share of the tokens whose embedding is zero in training, the others scaled by 1/(1-p).
-        bos: each text begins with <bos>; the caller adds it.
+        pooling: the input of the output layer: the state of the "first" token, or the "mean" or "max" of each feature
+            over all tokens. pooler: a linear layer with "tanh" or "relu" between pooling and output layer, or "none".
+            token_dropout: share of the tokens whose embedding is zero in training; the others are scaled by 1/(1-p).
+            bos: whether each text begins with <bos>; the caller adds it.
 
     And those of `ModelOptions`.
 
@@ -85,9 +84,10 @@ class TransformerClassifier(Module):
     """An encoder that classifies texts: ids (batch, length), padded at the end -> logits (batch, classes).
     `pooling` says from which encoder outputs the logits are computed.
 
-    With "first" every text should have the same first token (<bos>): the output layer sees only what its position has
-    collected from the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1; of dropping whole tokens:
-    Iyyer et al. 2015, "Deep unordered composition rivals syntactic methods for text classification", section 3.
+    With "first" every text should have the same first token (<bos>), because the output layer reads only what this
+    position has collected from the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1. Source of token
+    dropout: Iyyer et al. 2015, "Deep unordered composition rivals syntactic methods for text classification", section
+    3.
     """
 
     def __init__(self, config: ClassifierConfig):
@@ -116,7 +116,7 @@ class TransformerClassifier(Module):
         """Return the logits of the classes.
         `lengths` (batch,) excludes padding; if None, it is computed from the padding.
 
-        `token_types` (batch, length) says to which part of the text a token belongs; all to part 0 if None.
+        `token_types` (batch, length) says to which part of the text each token belongs; with None all belong to part 0.
 
         Raises ValueError beyond `max_length`, IndexError for an id outside the vocabulary.
         """

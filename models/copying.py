@@ -1,20 +1,16 @@
 """Pointer-generator: the next token comes from the vocabulary, or is copied from the source according to attention.
-
-With p = s(z), s the sigmoid and z the gate, with the decoder's own distribution v = softmax(l) and its attention a over
-the source's tokens x, the pointer-generator's probability of a token w is
+Let z be the gate and p = sigmoid(z), v = softmax(l) the decoder's own distribution, and a its attention to the source
+tokens x. The pointer-generator's probability of a token w is
 
     P(w) = p v(w) + (1 - p) c(w),    c(w) = sum of a_i over the i with x_i = w
 
 Divided by p and by exp(-lse), lse = log sum exp(l), P is proportional to exp(l_w) + c(w) exp(lse - z). So the mixture
-is softmax(l') with l'_w = l_w + log(1 + exp(lse - z + log c(w) - l_w)), which differs from l at the source's tokens
-alone: losses and searches take l' as they take l, and no probability that underflows has its logarithm taken.
-
-The <eos> of the source may be left out of c. Attention to it then copies nothing: the smaller the sum of c, the more
-the vocabulary counts, and P is the same divided by p + (1 - p) sum of c.
-
-Source: See, Liu and Manning 2017, arXiv 1704.04368, sections 2.2 and 2.3. There a word that the vocabulary lacks gets a
-number of its own; subwords lack none, so one vocabulary serves both sides. Their gate sees context, state and input of
-the decoder; here it sees the decoder's output, in which a Transformer has added up all three.
+is softmax(l') with l'_w = l_w + log(1 + exp(lse - z + log c(w) - l_w)), which differs from l only at the source's
+tokens. Losses and searches use l' like l, and no logarithm of a rounded-off probability is taken. The <eos> of the
+source may be left out of c, so that it is never copied. Then c sums to less than 1, and P is divided by p + (1 - p) sum
+of c. Source: See, Liu and Manning 2017, arXiv 1704.04368, sections 2.2 and 2.3. In the paper, words outside the
+vocabulary get temporary ids; subwords can spell any word, so source and target share one vocabulary here. The paper's
+gate reads context, state and input of the decoder; here it reads the decoder's output, which is the sum of all three.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from ..autograd import Tensor, ops
 from ..autograd.backend import array_module, constant
 from ..autograd.ops.reduction import widened
 
-#: A share below it counts as none: neither its logarithm nor the gradient of that can overflow.
+#: Smaller shares count as zero, so that neither their logarithm nor its gradient can overflow.
 _TINY = 1e-20
 
 
@@ -35,10 +31,9 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, unco
     """Return the logits l' of the mixture, (batch, length, vocab_size). For float16 they are computed in float32.
 
     Args:
-        logits: l, of the vocabulary, (batch, length, vocab_size).
-        gate: z, (batch, length, 1); the larger, the less is copied.
-        weights: a, attention to the source, (batch, length, source_length): each row sums to 1, or is all zeros where
-            there is no source, and then nothing is copied.
+        logits: l, the logits of the vocabulary, (batch, length, vocab_size). gate: z, (batch, length, 1); a larger
+        value copies less. weights: a, attention to the source, (batch, length, source_length): each row sums to 1.
+        Without a source it is all zeros, and nothing is copied.
         source: x, (batch, source_length) ids; those with no weight, such as padding, don't count.
         uncopied: an id of the source that is never copied, such as that of <eos>, or None.
     """
@@ -54,8 +49,8 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, unco
 
 
 def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
-    """Return a matrix of zeros and ones, (batch, source_length, source_length). Multiplied by it, a row of weights
-    becomes c at the first position of each token that may be copied, and zero elsewhere.
+    """Return a matrix of zeros and ones, (batch, source_length, source_length), that computes c from weights.
+    The product of a row of weights with it is c at the first position of each token that may be copied, else zero.
     """
     xp = array_module(source)
     same = source[:, :, None] == source[:, None]
@@ -74,8 +69,8 @@ def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
         counted: (batch, length) booleans, True for the target's tokens and False for padding.
 
     Returns the mean over the tokens that count, from 0 (each source token got its attention in one step) to 1. Source:
-    as above, section 2.3, equation 12; there the coverage is an input of the attention as well, which takes one step
-    after the other and so has no place in a Transformer's training.
+    as above, section 2.3, equation 12. In the paper the coverage is also an input of the attention; a Transformer would
+    then have to compute its steps one after the other in training.
     """
     weights = widened(weights)
     counted = array_module(weights.data).asarray(counted).astype(weights.dtype)
@@ -87,11 +82,9 @@ def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
 def copied_shares(
     logits: Tensor, gate: Tensor, weights: Tensor, source: Any, written: Any, uncopied: int | None = None
 ) -> Any:
-    """Return the probability that each generated token was copied from each source token, (batch, length,
-    source_length).
-
-    Arguments as in `copy_logits`; `written` (batch, length) ids. A row sums to the probability that the token was
-    copied at all, given that it was written: (1 - p) c(w) / P(w).
+    """Return the probability that each generated token was copied from each source token.
+    The result is (batch, length, source_length). The arguments are those of `copy_logits`, and `written` (batch,
+    length) ids. A row sums to the probability that the generated token was copied at all: (1 - p) c(w) / P(w).
     """
     mixed = copy_logits(logits, gate, weights, source, uncopied).data
     xp, written = array_module(mixed), array_module(mixed).asarray(written)

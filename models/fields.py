@@ -5,7 +5,7 @@
     positions: Annotated[str, Choices(POSITIONS)]
 
 `check_fields` checks an object against these annotations, `parse_value` reads one value from text. Values of files and
-command lines meet the same bounds in this way.
+command lines are therefore checked against the same bounds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Bounds:
     below: bool = False
 
     def hold(self, value: Any) -> bool:
-        if not (isinstance(value, int) or math.isfinite(value)):  # a long int is finite, but too long to ask
+        if not (isinstance(value, int) or math.isfinite(value)):  # a long int is finite, but too long to be converted
             return False
         return (value > self.low or (value == self.low and not self.above)) and (
             value < self.high or (value == self.high and not self.below)
@@ -89,10 +89,9 @@ class Flag:
     """A command-line option for a field, in addition to --set.
 
     Attributes:
-        metavar: what --help calls its value; by default the field's name.
-        preset: presets differ in this field: the option's default is what the preset has, not the class's default.
-        times: the option multiplies what the preset has.
-        resumes: it may be changed when a run is resumed.
+        metavar: name of the value in --help; by default the field's name. preset: whether presets differ in this field;
+        the option's default is then the preset's value. times: whether the option multiplies the preset's value.
+        resumes: whether it may be changed when a run is resumed.
     """
 
     metavar: str = ""
@@ -109,8 +108,7 @@ def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> A
 
 
 def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
-    """Return the help text and the option of each field of a dataclass that is a `setting`, in it or in a
-    base class.
+    """Return the help text and the option of each `setting` of a dataclass and its base classes.
     """
     found: dict[str, tuple[str, Flag | None]] = {}
     for base in owner.__mro__:
@@ -125,7 +123,7 @@ def field_kinds(owner: Any) -> dict[str, Any]:
     return {name: kind for name, kind in _hints(owner).items() if kind is not KW_ONLY}
 
 
-#: Resolving takes some 0.1 ms, and searches make objects for each batch.
+#: Cached: resolving takes some 0.1 ms, and searches create objects for each batch.
 _hints: Callable[[Any], dict[str, Any]] = cache(partial(typing.get_type_hints, include_extras=True))
 
 
@@ -183,7 +181,7 @@ def parse_value(kind: Any, text: str) -> Any:
 
 
 def described(kind: Any, none: bool = True) -> str:
-    """Describe in words what an annotation allows: "a whole number from 1 to 1,000", "true or false", "one of a, b".
+    """Describe in words what an annotation allows, such as "a whole number from 1 to 1,000" or "one of a, b".
     The description ends with ", or none" where None can be given.
     """
     alternatives, optional = _alternatives(kind)
@@ -209,8 +207,7 @@ def without_none(kind: Any) -> Any:
 
 
 def plain_kind(kind: Any) -> tuple[Any, Any]:
-    """Return the Python type of an annotation without `None`, and its Bounds, Choices or Parsed; None if it
-    has none.
+    """Return the Python type of an annotation without `None`, and its Bounds, Choices or Parsed, or None.
     """
     return _with_rule(without_none(kind))
 
@@ -231,7 +228,7 @@ def _alternatives(kind: Any) -> tuple[Any, bool]:
 
 
 def _with_rule(kind: Any) -> tuple[Any, Any]:
-    """Return the plain kind and its Bounds, Choices or Parsed; None if it has none."""
+    """Return the plain kind and its Bounds, Choices or Parsed, or None."""
     if typing.get_origin(kind) is Literal:
         return str, Choices(typing.get_args(kind))
     if typing.get_origin(kind) is Annotated:

@@ -1,7 +1,7 @@
 """Hyperparameters of a training run, one dataclass per task: the model's sizes and the training options.
 
-A field's annotation says which values it takes, its `setting` what it is for and whether the command line has a flag
-for it. `--set`, the flags, their help and their errors are generated from the fields (`train.cli.training`).
+A field's annotation says which values it may have. Its `setting` contains the help text and the flag, if there is one.
+`--set`, the flags, their help and their errors are generated from the fields (`train.cli.training`).
 """
 
 # ruff: noqa: RUF009 - `setting` makes a dataclass field
@@ -171,8 +171,7 @@ class TranslationPreset(Preset):
     test_size: Count | None = setting(None, help="number of test texts to evaluate; with none, all of them")
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
-        """Return the model's configuration for a vocabulary of `vocab_size` tokens, which may be smaller than the
-        preset's.
+        """Return the model's configuration for `vocab_size` tokens, which may be fewer than the preset's.
         """
         return Seq2SeqConfig(
             source_vocab_size=vocab_size,
@@ -194,7 +193,7 @@ class LanguageModelPreset(Preset):
     By default it uses AdamW's weight decay, a warm-up and half a cosine.
     """
 
-    vocab_size: Count = 2000  # of BPE; characters are as many as the text has
+    vocab_size: Count = 2000  # for BPE; with characters it follows from the text
     head_dim: Size = setting(help="number of features per attention head")
     length: Length = setting(help="context length in tokens")
     batch_size: Count = setting(help="number of text windows per batch")
@@ -220,8 +219,7 @@ class LanguageModelPreset(Preset):
     )
 
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
-        """Return the decoder-only model's configuration for a vocabulary of `vocab_size` tokens, with `changes` to its
-        sizes.
+        """Return the decoder-only model's configuration for `vocab_size` tokens, with `changes` to its sizes.
         """
         sizes = {**self._shared("layers", "head_dim"), "max_length": self.length, "tie_output": self.tied}
         return LanguageModelConfig(vocab_size, **{**sizes, **changes})

@@ -34,12 +34,12 @@ class LanguageModelConfig(ModelOptions):
         vocab_size: number of token ids.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
         head_dim: features of a head; d_model / nhead if None.
-        activation: of the feed-forward networks, a name in `ops.ACTIVATIONS`.
+        activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
         pattern: which positions self-attention sees, see `nn.sparse`.
         max_length: the context, in tokens. Only sinusoidal and learned positions have this limit.
-        tie_output: the output layer shares the embedding table.
+        tie_output: whether the output layer shares the embedding table.
         output_bias: whether the output layer has a bias; if None, it has one unless it is tied.
 
     And those of `ModelOptions`.
@@ -67,12 +67,10 @@ class LanguageModelConfig(ModelOptions):
 
 
 class LanguageModel(Module):
-    """A decoder-only Transformer: ids (batch, length) -> logits (batch, length, vocab_size) of the token after each
-    position.
-
-    Matrices and tables start normal with standard deviation 0.02, those that write into the residual stream with
-    0.02 / sqrt(2 layers), biases zero. Source: Radford et al. 2019, "Language models are unsupervised multitask
-    learners", section 2.3.
+    """A decoder-only Transformer: ids (batch, length) -> logits (batch, length, vocab_size) of the next tokens.
+    Matrices and tables start normal with standard deviation 0.02. Matrices that write into the residual stream start
+    with 0.02 / sqrt(2 layers), and biases with zero. Source: Radford et al. 2019, "Language models are unsupervised
+    multitask learners", section 2.3.
     """
 
     def __init__(self, config: LanguageModelConfig):
@@ -126,8 +124,8 @@ class LanguageModel(Module):
     def start(self, rows: int = 1, *, keep_attention: bool = False, decoder: RawDecoder | None = None) -> CachedState:
         """Return a DecodingState of `rows` sequences; see `models.generation`.
 
-        With `keep_attention` the state keeps the attention weights of each step; `decoder`, from `raw_decoder`,
-        saves time where the same model generates repeatedly. Dropout is off, whatever the mode.
+        With `keep_attention` the state keeps the attention weights of each step. `decoder`, from `raw_decoder`, saves
+        time if the same model generates repeatedly. Dropout is off even in training mode.
         """
         limited = self.config.positions in ("sinusoidal", "learned")
         return CachedState(

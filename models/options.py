@@ -27,11 +27,11 @@ class ModelOptions:
 
     Args:
         norm: one of `nn.normalization.NORMS`.
-        norm_eps: of every norm, inside the square root but with "layer_std".
+        norm_eps: eps of every norm; it is inside the square root except with "layer_std".
         bias: which linear layers have biases, one of `nn.transformer.BIASES`.
         kv_heads: heads of keys and values in self-attention, each for a group of query heads; None for nhead.
         rotary: options of `nn.positional.RotaryPositions`, such as its base.
-        sinusoid_halves: sinusoidal positions with all the sines before the cosines.
+        sinusoid_halves: whether sinusoidal positions have all sines before the cosines.
     """
 
     norm: Annotated[str, Choices(NORMS)] = "layer"
@@ -48,8 +48,8 @@ class ModelOptions:
         return {name: value for name, value in values.items() if name not in left_out}
 
     def layer_options(self, in_attention: str, pattern: str) -> dict[str, Any]:
-        """Return the keyword arguments of the layers in `nn.transformer`; `in_attention` comes from
-        `nn.embedding_positions`.
+        """Return the keyword arguments of the layers in `nn.transformer`.
+        `in_attention` comes from `nn.embedding_positions`.
         """
         attention = {"positions": in_attention, "pattern": pattern, "kv_heads": self.kv_heads, "rotary": self.rotary}
         return {"layer_norm_eps": self.norm_eps, "norm": self.norm, "bias": self.bias, **attention}

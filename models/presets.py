@@ -9,7 +9,7 @@ from .hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationP
 
 PRESET_NAMES = ("smoke", "laptop", "paper")
 
-#: A few seconds: shows that everything works, learns little.
+#: Takes a few seconds; it shows that everything works, but learns little.
 SMOKE = TranslationPreset(
     vocab_size=600, d_model=32, nhead=2, layers=1, dim_feedforward=64, dropout=0.0,
     tokens_per_batch=1024, steps=30, warmup=20, validate_every=15,
@@ -21,13 +21,13 @@ LAPTOP_EMBEDDED = TranslationPreset(
     tokens_per_batch=1024, steps=1500, schedule="linear", lr=3e-3, warmup=150, norm_first=True,
 )  # fmt: skip
 
-#: Real sentence pairs by the hundred thousands, such as Tatoeba, on a laptop: some twenty minutes.
+#: Hundreds of thousands of real sentence pairs, such as Tatoeba, on a laptop: some twenty minutes.
 LAPTOP = TranslationPreset(
     vocab_size=6000, d_model=256, nhead=4, layers=3, dim_feedforward=512, dropout=0.2,
     tokens_per_batch=1024, steps=4000, schedule="linear", lr=2e-3, warmup=600, norm_first=True, validate_every=250,
 )  # fmt: skip
 
-#: The 29,000 pairs of Multi30k in the same time: half as wide, so that it can see each of them twice as often.
+#: The 29,000 pairs of Multi30k in the same time. With half the width the model sees each pair twice as often.
 LAPTOP_MULTI30K = TranslationPreset(
     vocab_size=6000, d_model=128, nhead=4, layers=3, dim_feedforward=512, dropout=0.15,
     tokens_per_batch=1024, steps=7500, schedule="linear", lr=3e-3, warmup=300, norm_first=True, validate_every=500,
@@ -49,7 +49,7 @@ def translation_preset(name: str, data: str) -> TranslationPreset:
     return {"smoke": SMOKE, "paper": PAPER}[name]
 
 
-#: Descriptions into headlines: the embedded articles, HuffPost's by the ten thousands, and the report's model.
+#: Descriptions into headlines: the embedded articles, tens of thousands of HuffPost articles, and the report's model.
 SUMMARY_PRESETS = {
     "smoke": dataclasses.replace(SMOKE, max_length=48, test_size=50),
     "laptop embedded": TranslationPreset(
@@ -83,7 +83,7 @@ PARAPHRASE_PRESETS = {
         validate_every=150,
     ),
     # The paraphrase report: N 3, d 256, d_ff 1024, 8 heads, BPE 30,000, Adam 0.9/0.98; about 64 pairs an update, in
-    # four parts; 4 epochs of COCO's 414,113 training captions. Its mixed precision, --precision fp16, asks for a GPU.
+    # four parts; 4 epochs of COCO's 414,113 training captions. Its mixed precision, --precision fp16, needs a GPU.
     "paper": TranslationPreset(
         vocab_size=30_000, d_model=256, nhead=8, layers=3, dim_feedforward=1024, dropout=0.1,
         tokens_per_batch=256, accumulate=4, steps=26_000, warmup=4000, max_length=64, validate_every=1000,
@@ -155,8 +155,8 @@ LANGUAGE_MODEL_PRESETS = {
 
 
 def kth_cell(heads: int, head_dim: int) -> dict[str, int]:
-    """Return the changes to preset `paper` for a cell of the KTH report's Table 1: one layer, as wide as its heads
-    together.
+    """Return the changes to preset `paper` for a cell of the KTH report's Table 1.
+    The model has one layer, which is as wide as its heads together.
     """
     d_model = heads * head_dim
     return {"nhead": heads, "head_dim": head_dim, "d_model": d_model, "dim_feedforward": 4 * d_model, "layers": 1}
@@ -176,7 +176,7 @@ CLASSIFIER_PRESETS = {
         vocab_size=1000, d_model=64, nhead=4, layers=2, dim_feedforward=128, dropout=0.1, batch_size=64, epochs=4,
         lr=1e-3, warmup=50,
     ),
-    # HuffPost headlines by the ten thousands. The rate falls to zero, so there is nothing to stop early for.
+    # Tens of thousands of HuffPost headlines. The rate falls to zero, so early stopping is not needed.
     "laptop": ClassifierPreset(
         vocab_size=12_000, d_model=128, nhead=8, layers=2, dim_feedforward=256, dropout=0.3, batch_size=64, epochs=10,
         schedule="linear", lr=1e-3, warmup=200, min_frequency=2, pooling="mean", token_dropout=0.3,

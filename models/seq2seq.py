@@ -37,20 +37,20 @@ class Seq2SeqConfig(ModelOptions):
     Args:
         source_vocab_size, target_vocab_size: numbers of token ids.
         d_model, nhead, encoder_layers, decoder_layers, dim_feedforward, dropout: sizes of the layers.
-        activation: of the feed-forward networks, a name in `ops.ACTIVATIONS`.
+        activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
         norm_first: pre-norm, with a final norm on both stacks.
         max_length: longest sequence, in tokens.
         pad_id: id of the padding token.
-        share_embeddings: one table for source and target (equal vocabularies).
-        tie_output: the output layer shares the target table.
+        share_embeddings: whether source and target share one table; this needs equal vocabularies. tie_output: whether
+        the output layer shares the target table.
         positions: one of `nn.POSITIONS`; only sinusoidal and learned ones are limited to `max_length`.
         pattern: which positions self-attention sees, see `nn.sparse`.
         scale_embedding: multiply embeddings by sqrt(d_model).
         decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; the encoder's if None. With a
             `decoder_max_length` the decoder has its own positions.
-        copy: the next token may also be copied from the source, see `copying`; needs equal vocabularies.
-        uncopied_id: a token of the source that is never copied, such as <eos>.
-        title_case: sources are put into Title Case before they become tokens, by whoever calls this model.
+        copy: whether the next token may also be copied from the source, see `copying`; this needs equal vocabularies.
+        uncopied_id: a token of the source that is never copied, such as <eos>. title_case: whether the model expects
+        sources in Title Case; the caller converts them.
 
     And those of `ModelOptions`.
 
@@ -97,11 +97,9 @@ class Seq2SeqConfig(ModelOptions):
 
 
 class Seq2SeqTransformer(Module):
-    """An encoder-decoder Transformer: ids of a source sentence and of the target so far -> logits of the next target
-    token.
-
+    """An encoder-decoder Transformer: ids of a source sentence and a target -> logits of each next target token.
     Embeddings are scaled by sqrt(d_model) and added to positions, sinusoidal ones by default. Matrices start Xavier
-    uniform, the tables normal with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017, arXiv 1706.03762;
+    uniform, and tables normal with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017, arXiv 1706.03762;
     shared and tied tables: Press and Wolf 2017, arXiv 1608.05859.
     """
 
@@ -174,11 +172,10 @@ class Seq2SeqTransformer(Module):
         source: Any = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Return the logits for `target` (batch, length) given the encoder output `memory` (batch, source_length,
-        d_model).
-
-        Appends the cross-attention weights of each layer, (batch, heads, length, source_length), to `cross_weights`.
-        A model that copies needs the `source` (batch, source_length), too, or raises ValueError.
+        """Return the logits for `target` (batch, length) given the encoder output `memory`.
+        `memory` is (batch, source_length, d_model). Appends the cross-attention weights of each layer, (batch, heads,
+        length, source_length), to `cross_weights`. A model that copies also needs `source` (batch, source_length), and
+        raises ValueError without it.
         """
         if not self.config.copy:
             return self.output(self._decoded(target, memory, memory_lengths, cross_weights))
@@ -190,8 +187,7 @@ class Seq2SeqTransformer(Module):
     def _to_mix(
         self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the three inputs of `copy_logits`: the vocabulary logits, the copy gate, and the attention weights
-        averaged over heads.
+        """Return the three inputs of `copy_logits`: vocabulary logits, copy gate and attention averaged over heads.
         """
         last: list[Tensor] = []
         x = self._decoded(target, memory, memory_lengths, cross_weights, last)
@@ -218,8 +214,9 @@ class Seq2SeqTransformer(Module):
         """Return the mean cross-entropy, in nats, of `labels` (batch, target_length) without padding.
         The other inputs are those of `forward`.
 
-        Equal to `ops.cross_entropy` of the logits, but never holds all of them, unless the model copies. Then it may
-        have `coverage` times the `copying.coverage_loss` added to it; another model raises ValueError for that.
+        The result equals `ops.cross_entropy` of the logits, but not all logits are stored at once, unless the model
+        copies. For a model that copies, `coverage` times the `copying.coverage_loss` may be added; for other models
+        this raises ValueError.
         """
         xp = array_module(self.output.weight.data)
         if xp is not np:  # one transfer for all layers
@@ -269,7 +266,7 @@ class Seq2SeqTransformer(Module):
             keep_attention: keep the attention weights of each step in the state.
             decoder: what `raw_decoder` returned; saves time where the same model generates repeatedly.
 
-        The decoder has no dropout, whatever the mode; the encoder follows the mode.
+        The decoder never applies dropout; the encoder applies it in training mode.
         """
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)

@@ -1,6 +1,6 @@
 """Baselines from word counts: naive Bayes, TF-IDF regression, the nearest text, word-for-word translation.
 
-A neural model is worth its cost only where it beats these. All are NumPy alone and take seconds.
+A neural model is worth its cost only if it is better than these baselines, which need only NumPy and take seconds.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Bags(NamedTuple):
     values: np.ndarray  # (entries,) float64
 
     def weighted_sums(self, weights: np.ndarray) -> np.ndarray:
-        """Return for each text the sum of value * `weights` row over its features, (texts, columns); `weights` is
-        (features, columns).
+        """Return for each text the sum of value * `weights` row over its features, (texts, columns).
+        `weights` is (features, columns).
         """
         sums = np.zeros((len(self.offsets) - 1, weights.shape[1]))
         entries = weights[self.features] * self.values[:, None]
@@ -47,7 +47,7 @@ class Bags(NamedTuple):
         return Bags(offsets, self.features[places], self.values[places])
 
     def of(self) -> np.ndarray:
-        """Return the text of each entry, (entries,)."""
+        """Return the index of the text to which each entry belongs, (entries,)."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
@@ -87,8 +87,8 @@ class Vocabulary:
         return Bags(np.array(offsets), np.array(features, np.int64), np.array(values, np.float64))
 
     def tf_idf(self, texts: Iterable[str]) -> Bags:
-        """Compute (1 + log count) * (1 + log((1 + n) / (1 + texts with the feature))), and divide each text by its
-        length.
+        """Compute (1 + log count) * (1 + log((1 + n) / (1 + texts with the feature))).
+        Each text is then divided by its length.
         """
         bags = self.counts(texts)
         rarity = 1 + np.log((1 + self.texts) / (1 + self.texts_with))
@@ -101,7 +101,7 @@ class NaiveBayes:
     """Multinomial naive Bayes on words and pairs: log P(class) + sum of count * log P(feature | class).
 
     Args:
-        texts, labels: to learn from; labels are integers from 0 to classes - 1.
+        texts, labels: the training data; labels are integers from 0 to classes - 1.
         classes: number of classes.
 
     `alpha` is added to each count; set it after construction, or let `choose` find it.
@@ -138,7 +138,7 @@ class TfIdfRegression:
     """Logistic regression on the TF-IDF of words and pairs of words, trained by AdaGrad with batches of 64 texts.
 
     Args:
-        texts, labels: to learn from; labels are integers from 0 to classes - 1.
+        texts, labels: the training data; labels are integers from 0 to classes - 1.
         classes: number of classes.
         valid: held-out (texts, labels), by which the number of epochs, at most `epochs`, is chosen.
 
@@ -194,8 +194,8 @@ class TfIdfRegression:
 
 
 def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
-    """Return for each text the number of the most similar text in `among`, (texts,), by the cosine of the TF-IDF of
-    words.
+    """Return for each text the number of the most similar text in `among`, (texts,).
+    Similarity is the cosine of the TF-IDF of words.
     """
     vocabulary = Vocabulary(among, pairs=False)
     bags, queries = vocabulary.tf_idf(among), vocabulary.tf_idf(texts)
@@ -217,7 +217,7 @@ class WordForWord:
 
     Args:
         pairs: (source, target) sentences.
-        rounds: of expectation maximisation.
+        rounds: number of rounds of expectation maximisation.
 
     Source: Brown et al. 1993, "The mathematics of statistical machine translation", section 4.1.
     """

@@ -85,7 +85,8 @@ class MultiHeadAttention(Module):
 
     With `kv_heads` below `num_heads`, there are that many heads of keys and values, each for a group of query heads
     (Ainslie et al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim, embed_dim).
-    `bias` is that of the three projections, `out_bias` that of `out_proj`, the same as `bias` if None.
+    `bias` says whether the three projections have biases, and `out_bias` whether `out_proj` has one; if None, the same
+    as `bias`.
 
     Raises ValueError if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if `num_heads` is not
     divisible by `kv_heads`, or for an unknown pattern.
@@ -142,7 +143,7 @@ class MultiHeadAttention(Module):
         Args:
             mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
             key_lengths: (batch,): the keys from this index on are padding.
-            causal: a position sees itself and those before it.
+            causal: a position attends to itself and to those before it.
             return_weights: also return the weights (batch, heads, query_length, key_length).
         """
         q, k, v = self._project(query, memory)
@@ -172,8 +173,8 @@ class MultiHeadAttention(Module):
         return (out, weights) if return_weights else out
 
     def _project(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
-        """Compute queries, keys and values (batch, heads, length, head_dim) by one product, or by two in
-        cross-attention.
+        """Compute queries, keys and values (batch, heads, length, head_dim).
+        This takes one product, or two in cross-attention.
         """
         weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.inner_dim
         if memory is None:

@@ -33,8 +33,8 @@ class Linear(Module):
         return ops.linear(x, self.weight, self.bias)
 
     def cross_entropy(self, x: Tensor, target: Any, **options: Any) -> Tensor:
-        """Compute ops.cross_entropy(self(x), target, **options) without storing all logits; see
-        `ops.linear_cross_entropy`.
+        """Compute ops.cross_entropy(self(x), target, **options) without storing all logits.
+        See `ops.linear_cross_entropy`.
         """
         return ops.linear_cross_entropy(x, self.weight, self.bias, target, **options)
 

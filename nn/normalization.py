@@ -12,31 +12,29 @@ from ..autograd import Parameter, Tensor, ops
 from .dropout import Dropout
 from .module import Module
 
-#: What `make_norm` makes; "layer_std" is the layer norm with `eps_outside`.
+#: The norms that `make_norm` creates; "layer_std" is the layer norm with `eps_outside`.
 NORMS = ("layer", "rms", "layer_std")
 
 
 class Norm(Module):
-    """A norm that may begin with the residual connection around a sublayer."""
+    """The base class of norms, which can include the residual connection around a sublayer."""
 
     def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
-        """Compute self(residual + dropout(x)), the end of a post-norm sublayer, in one op where there is one."""
+        """Compute self(residual + dropout(x)), the end of a post-norm sublayer, in one op if possible."""
         return self(dropout.add(x, residual))
 
     def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        """Compute y = residual + dropout(x), and self(y), between two pre-norm sublayers, in one op where there
-        is one.
+        """Compute y = residual + dropout(x) and self(y), between two pre-norm sublayers, in one op if possible.
         """
         total = dropout.add(x, residual)
         return total, self(total)
 
 
 class LayerNorm(Norm):
-    """A layer that normalises each row (..., features) to mean 0 and variance 1, scales by `weight` and adds `bias`
-    (features,).
-
-    `eps` is inside the square root, as in PyTorch. With `eps_outside` it is (x - mean) / (std + eps), with the standard
-    deviation over features - 1, as in several of the reports; its slope is 0 in a row of equal features, where it is 0.
+    """A layer that normalises each row (..., features) to mean 0 and variance 1, then applies `weight` and `bias`.
+    `eps` is inside the square root, as in PyTorch. With `eps_outside` the result is (x - mean) / (std + eps), where the
+    standard deviation is divided by features - 1, as in several of the reports. In a row of equal features the result
+    and its slope are 0.
     Raises ValueError for `eps_outside` with fewer than 2 features. Source: arXiv 1607.06450.
     """
 

@@ -90,25 +90,24 @@ class PositionScores(Module):
         return {}
 
     def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
-        """Return what `scores` adds at distances (..., query, key) from query to key: (..., heads, query, key), or
-        None.
+        """Return what `scores` adds at distances (..., query, key) from query to key.
+        The result is (..., heads, query, key), or None.
         """
         return None
 
 
 class RotaryPositions(PositionScores):
-    """An encoding that rotates each pair of features (i, i + head_dim / 2) of queries and keys by t /
-    10000^(2i/head_dim) at position t.
-
-    The score of two positions then depends on their distance alone. Source: Su et al. 2021, arXiv 2104.09864,
-    equation 34, with the two features of a pair half a head apart. Raises ValueError for an odd head_dim.
+    """An encoding that rotates pairs of features of queries and keys by an angle proportional to the position.
+    At position t the pair (i, i + head_dim / 2) is rotated by t / 10000^(2i/head_dim). The score of two positions then
+    depends only on their distance. Source: Su et al. 2021, arXiv 2104.09864, equation 34, with the two features of a
+    pair half a head apart. Raises ValueError for an odd head_dim.
 
     Args:
         base: replaces 10000; a larger one rotates more slowly.
         factor: divides the rotation speed, for a context that much longer (Chen et al. 2023, arXiv 2306.15595).
-        low, high, length: only pairs that rotate fewer than `low` times in `length` positions are slowed down by the
-            whole factor, those that rotate more than `high` times not at all, and those between are interpolated
-            (Llama 3). Without these three, all pairs are slowed down.
+        low, high, length: pairs that rotate fewer than `low` times in `length` positions are slowed down by the whole
+            factor, and those that rotate more than `high` times are not slowed down; in between the factor is
+            interpolated (Llama 3). Without these three options, all pairs are slowed down.
     """
 
     def __init__(
@@ -146,7 +145,7 @@ class RotaryPositions(PositionScores):
 
 
 class RelativePositions(PositionScores):
-    """A learned number for each head and distance, added to the scores; distances beyond `max_distance` share one.
+    """A learned number for each head and distance, added to the scores. Distances beyond `max_distance` share a number.
 
     `weight` is (num_heads, 2 max_distance + 1) and starts as zeros; column d + max_distance is for a key d positions
     after the query. Source: Raffel et al. 2020, arXiv 1910.10683, section 2.1, without their buckets; clipping: Shaw et

@@ -1,6 +1,6 @@
 """Recurrent layers: RNN, LSTM and GRU. Parameter names and layouts are PyTorch's.
 
-All products with the inputs are one matrix product per layer; only products with the previous state go step by step.
+One matrix product per layer computes all products with the inputs. Products with the previous state go step by step.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Recurrent(Module):
     Parameters of layer k: `weight_ih_lk` (gates hidden_size, input features), `weight_hh_lk` (gates hidden_size,
     hidden_size), `bias_ih_lk` and `bias_hh_lk` (gates hidden_size,). All start uniform in +-1/sqrt(hidden_size).
     `dropout` applies to the output of every layer but the last. With an `input_size` of None the first layer has
-    neither `weight_ih_l0` nor `bias_ih_l0`: its inputs (batch, length, gates hidden_size) are their results, such as
-    rows of a table.
+    neither `weight_ih_l0` nor `bias_ih_l0`. Its inputs (batch, length, gates hidden_size) are then already multiplied,
+    for example rows of a table.
 
     Raises ValueError for sizes below 1.
     """
@@ -88,8 +88,8 @@ class Recurrent(Module):
         return x, final
 
     def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        """Return the next state, from W_ih x + b_ih (batch, gates hidden_size) and the previous state; h
-        comes first.
+        """Return the next state from W_ih x + b_ih (batch, gates hidden_size) and the previous state.
+        h comes first.
         """
         raise NotImplementedError
 

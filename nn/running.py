@@ -13,8 +13,8 @@ from .module import Module
 def running_modules(model: Module) -> Iterator[list[str]]:
     """Yield a list that always contains the names of the modules whose `forward` is running. A context manager.
 
-    Outermost first, "" for the model itself; a module with several names goes by the first. A direct call of another
-    method, such as `norm.after`, does not show. Costs nothing outside the block.
+    The outermost module comes first; "" is the model itself. A module with several names has the first of them. A
+    direct call of another method, such as `norm.after`, is not listed. Outside the block there is no cost.
     """
     running: list[str] = []
     wrapped: dict[int, Module] = {}

@@ -1,6 +1,6 @@
 """Encoder and decoder layers and their stacks. Parameter names are PyTorch's.
 
-Post-norm (`norm_first=False`) is norm(x + sublayer(x)), as in the original; pre-norm is x + sublayer(norm(x)).
+Post-norm (`norm_first=False`) is norm(x + sublayer(x)), as in the original paper; pre-norm is x + sublayer(norm(x)).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TransformerEncoderLayer(Module):
 
 class TransformerDecoderLayer(Module):
     """A decoder layer: causal self-attention, cross-attention to the encoder output, feed-forward.
-    Arguments as the encoder's.
+    The arguments are those of the encoder layer.
     """
 
     def __init__(
@@ -132,7 +132,8 @@ class TransformerDecoderLayer(Module):
         memory_lengths: Any = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Let x (batch, length, d_model) attend to its past and to the encoder output (batch, source_length, d_model).
+        """Let x (batch, length, d_model) attend to earlier positions and to the encoder output (batch, source_length,
+        d_model).
 
         Appends the cross-attention weights (batch, heads, length, source_length) to `cross_weights`.
         """
@@ -199,7 +200,7 @@ class TransformerDecoder(Module):
         cross_weights: list[Tensor] | None = None,
         last_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply the layers; arguments as the layer's.
+        """Apply the layers. The arguments are those of a layer.
         The last layer also appends its cross-attention weights to `last_weights`.
         """
         for layer in self.layers:

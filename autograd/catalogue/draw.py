@@ -1,7 +1,7 @@
 """Random inputs for ops, shared by the tests (drawn by hypothesis) and the command line (drawn from a seed).
 
 A specification is a function that draws shapes, axes and arrays from a `Draw` and returns a `Sample`. Arrays avoid
-kinks, poles and ties, where difference quotients mean nothing; these are tested separately.
+kinks, poles and ties, because difference quotients are meaningless there; other tests cover these points.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Draw:
     Args:
         integer: integer(low, high) returns a number from low to high, both included.
         rng: fills the arrays.
-        dtype: of the floating point arrays.
+        dtype: dtype of the floating point arrays.
 
     `seen` records for each label how many options there are and which have been chosen.
     """
@@ -87,8 +87,8 @@ class Draw:
         return tuple(1 if self.choice("stretched axis", (False, False, True)) else side for side in shape[dropped:])
 
     def axis(self, shape: tuple[int, ...], *, none: bool = True, many: bool = True) -> Any:
-        """Draw an argument `axis` for an array of `shape`: None, one axis counted from either end, or a tuple
-        of axes.
+        """Draw an argument `axis` for an array of `shape`.
+        It is None, one axis counted from either end, or a tuple of axes.
         """
         ndim = len(shape)
         kinds = ["first", "last"] * bool(ndim) + ["none"] * none + ["many"] * many
@@ -139,12 +139,12 @@ class OpSpec:
     Attributes:
         draw: returns a Sample.
         function: the op, called with the sample's arguments; the result is a Tensor or a tuple of them.
-        reference: the same in slow NumPy.
-        analytic: the reference takes complex numbers and is analytic in the differentiable arguments, so that its
-            gradient can be checked by complex step.
-        second_order: the gradient can be differentiated again.
-        views: the result may share memory with an input.
-        ulps: tolerated difference from the reference, in units in the last place (ulp) of its largest element.
+        reference: the same function in slow NumPy.
+        analytic: whether the reference takes complex numbers and is analytic in the differentiable arguments; its
+            gradient is then checked by complex step.
+        second_order: whether the gradient can be differentiated again. views: whether the result may share memory with
+        an input. ulps: tolerated difference from the reference, in units in the last place (ulp) of its largest
+        element.
     """
 
     name: str

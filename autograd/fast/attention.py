@@ -1,6 +1,6 @@
 """Standard attention, which stores all weights, in one op on several threads: replaces `attention_plain`.
 
-It also takes arrays on a device that the fused kernels can't take.
+It also supports arrays on a device if the fused kernels don't support them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .parallel import parallel_for, pieces
 
 
 def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. It may request no other method and no weights."""
+    """Return None, or the reason why the call is not supported.
+    The call must not request another method or the weights."""
     if options["method"] not in ("auto", "standard"):
         return f"method {options['method']!r} is asked for"
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
@@ -29,8 +30,9 @@ def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "standard", standard)
 class StandardAttention(QuickImplementation):
-    """Weights have the layout (batch, key, head, query): a sum over the keys then adds rows of heads x queries numbers,
-    which is much faster than adding rows of one head's few queries.
+    """Standard attention in one op. Weights have the layout (batch, key, head, query).
+    A sum over the keys then adds rows of heads x queries numbers, which is much faster than adding rows of one head's
+    few queries.
 
     With scores S, A = softmax(S), D = A after dropout, O = D V and the incoming gradient G (products of equal shapes
     are elementwise; Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums):

@@ -1,8 +1,9 @@
 """Compiled loops (Numba, the extra `fast`): whether they are available, and for which arrays.
 
-Between its matrix products a training step is held up by memory: NumPy's calls each go over the arrays once. A compiled
-loop (`loops.py`) does the same in one pass. Numba compiles a loop when it is first called, 0.3 to 1 second each, and
-keeps the machine code next to the source, or in the user's cache folder where that can't be written.
+Between its matrix products a training step is limited by memory, because each NumPy call reads and writes whole arrays.
+A compiled loop (`loops.py`) does the work of several calls in one pass. Numba compiles a loop when it is first called,
+which takes 0.3 to 1 second. It stores the machine code next to the source, or in the user's cache folder if that is not
+writable.
 """
 
 from __future__ import annotations

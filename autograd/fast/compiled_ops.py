@@ -1,8 +1,7 @@
 """The large ops of a training step, with compiled loops instead of NumPy calls between matrix products.
 
-The products, the threads and the formulas are those of the forms from which these derive; the loops, each a text to
-read, are in loops.py. They serve large float32 arrays where Numba is installed (the extra `fast`). What each gains is
-in docs/log.md.
+Products, threads and formulas are those of the base classes; the loops are in loops.py. These implementations support
+large float32 arrays if Numba is installed (the extra `fast`). docs/log.md has the gain of each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rough costs of the large ops on one core; `parallel_for` decides with them whether to use threads.
 
-Unless they are counts, the unit is nanoseconds. An error by half changes which small calls run on one thread, never a
+All costs except counts are in nanoseconds. An error of 50 % changes which small calls run on one thread, never a
 result. Waking a thread takes about 40 microseconds.
 """
 

@@ -1,7 +1,7 @@
 """The gradient of an embedding, stored as rows, for NumPy arrays. Replaces that of `Embedding` in embedding.py.
 
-The gradients are sorted by id, so that those of equal ids can be summed without a scatter. Of a table of which few rows
-were used, the gradient holds only these rows (`RowGradient`).
+The gradients are sorted by id, so that those of equal ids can be summed without a scatter. If few rows of a table were
+used, the gradient holds only these rows (`RowGradient`).
 """
 
 from __future__ import annotations

@@ -49,8 +49,7 @@ class MergeHeadsOnCPU(MergeHeads):
 
 
 def whole_of(parts: Any) -> Array | None:
-    """Return the array (batch, length, parts, heads, width) of which `parts` are all the views, in this order,
-    or None.
+    """Return the array (batch, length, parts, heads, width) whose views are `parts`, in this order, or None.
     """
     if parts[0].ndim != 4:
         return None

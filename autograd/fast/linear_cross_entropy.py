@@ -158,7 +158,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         return dx.reshape(x.shape)
 
     def backward(self, g):
-        # The kept gradients are given away; a second pass through a retained graph computes them again.
+        # The stored gradients are handed over; a second pass through a retained graph computes them again.
         gradients = self.kept or self.compute(*self.saved, *([None] * (3 - len(self.saved))))[1:]
         self.keep()
         if g != 1:

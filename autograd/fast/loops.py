@@ -1,9 +1,9 @@
 """The steps between the matrix products of a training step, each as a loop that Numba compiles.
 
-Arrays are float32 and contiguous; rows `start` to `stop` are computed, so that several threads can share an array
+Arrays are float32 and contiguous. A loop computes rows `start` to `stop`, so that several threads can share an array
 (`nogil`: Python's lock is released). A mask or a bias that is None costs nothing: Numba compiles a version for each
-combination of types. `fused` loops may add in another order and round once for x * y + z, so that the processor's
-vector instructions can be used: the last bits differ from NumPy's. `exact` ones give NumPy's bits.
+combination of types. `fused` loops may add in another order and round x * y + z only once, so that the processor's
+vector instructions can be used; their last bits differ from NumPy's. `exact` loops give the same bits as NumPy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ try:
     import numba
 
     njit: Any = numba.njit
-except ModuleNotFoundError:  # the text can be imported and read, and no form calls it
+except ModuleNotFoundError:  # this module can be imported and read, and no implementation calls it
     njit = None
 
 _F = np.float32
@@ -45,7 +45,7 @@ inlined = _compiled(fastmath={"contract", "reassoc", "nsz"}, forceinline=True)
 
 # -- the exponential ---------------------------------------------------------------------------------------------------
 
-#: e^x is 2^n e^r with r = x - n log 2, |r| <= log(2) / 2. log 2 in two parts: n times the first is exact.
+#: e^x is 2^n e^r with r = x - n log 2, |r| <= log(2) / 2. log 2 is split into two parts: n times the first is exact.
 _LOG2_E, _LOG2_HIGH, _LOG2_LOW = _F(1.44269504), _F(0.693359375), _F(-2.12194440e-4)
 _LOWEST = _F(-87.3)  # below it e^x is less than the smallest normal float32, and taken for 0
 
@@ -54,7 +54,8 @@ _LOWEST = _F(-87.3)  # below it e^x is less than the smallest normal float32, an
 def exponential(x):
     """Compute e^x for x <= 0, by Taylor's polynomial of degree 7 (relative error 2e-7). NaN stays NaN.
 
-    Without branches and calls, so that the loops around it are vectorised, which those with math.exp are not.
+    It has no branches and calls, so the compiler vectorises the loops around it; it does not vectorise loops with
+    math.exp.
     """
     y = _LOWEST if x < _LOWEST else x
     n = np.floor(y * _LOG2_E + _F(0.5))
@@ -108,10 +109,9 @@ def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, o
 
 @fused
 def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, dw, db, start, stop):
-    """Compute, with h = g weight, d_total = rstd (h - mean(h) - x_hat mean(h x_hat)) + past and dx = d_total * mask *
-    scale.
-
-    Adds the sums over the rows to dw and db. past and mask may be None, dx then too.
+    """Compute the gradients of `normalize`; the sums over the rows are added to dw and db.
+    With h = g weight, d_total = rstd (h - mean(h) - x_hat mean(h x_hat)) + past and dx = d_total * mask * scale. `past`
+    and `mask` may be None; without a mask `dx` may be None too.
     """
     features = g.shape[1]
     share = _ONE / _F(features)
@@ -197,7 +197,8 @@ def log_sum_exp(flat, stride, columns, out, start, stop):
 def largest_numbers(flat, stride, columns, values, ids, start, stop):
     """Write the k largest numbers of rows (see log_sum_exp) and their columns into `values` and `ids` (rows, k).
 
-    Largest first, equal ones by smaller column. The first value is NaN where the row has one. k is at most `columns`.
+    The largest comes first; of equal numbers, the one in the smaller column. The first value is NaN if the row contains
+    NaN. k is at most `columns`.
     """
     for i in range(start, stop):
         row, best, where = flat[i * stride : i * stride + columns], values[i], ids[i]
@@ -213,7 +214,7 @@ def largest_numbers(flat, stride, columns, values, ids, start, stop):
 @exact
 def _all_below(some, least):
     """Return whether none of LANES numbers is larger, or a NaN.
-    They are counted: a loop with an early exit isn't vectorised.
+    The loop counts the larger ones, because a loop with an early exit isn't vectorised.
     """
     below = np.int32(0)
     for j in range(LANES):
@@ -237,8 +238,8 @@ def _insert(number, column, best, where):
 @fused
 def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor, start, stop):
     """Compute the losses of logits z; F replaces z, and k / l / count goes into `factor`. See LinearCrossEntropyOnCPU.
-
-    `bias` may be None, and `factor` where only the loss is wanted. Class weights are not supported: `each` is s / V.
+    `bias` may be None, and so may `factor` if only the loss is wanted. Class weights are not supported: `each` is s /
+    V.
     """
     classes = z.shape[1]
     lanes = np.empty(LANES, np.float32)
@@ -307,10 +308,9 @@ def attention_weights(scores, scale, factor, mask, dropped, start, stop):
 
 @fused
 def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, stop):
-    """Replace d_scores (batch, keys, columns), G V^T, by weights (d_scores * mask - dots) scale, with dots (batch,
-    columns).
-
-    Without the scale in `unscaled`, unless it is None. The mask may be None.
+    """Replace d_scores = G V^T (batch, keys, columns) by weights (d_scores * mask - dots) scale.
+    `dots` is (batch, columns). Unless `unscaled` is None, the result without the scale is written into it. The mask may
+    be None.
     """
     _, keys, columns = d_scores.shape
     for i in range(start, stop):
@@ -344,7 +344,7 @@ def relu_dropout(y, bias, mask, scale, start, stop):
 
 @exact
 def relu_backward(g, out, scale, d, start, stop):
-    """Compute d = g * scale where `out` is not 0 or less, else 0."""
+    """Compute d = g * scale where `out` is above 0 or NaN, else 0."""
     for i in range(start, stop):
         for j in range(g.shape[1]):
             d[i, j] = g[i, j] * (_ZERO if out[i, j] <= _ZERO else _ONE) * scale
@@ -355,8 +355,8 @@ def relu_backward(g, out, scale, d, start, stop):
 
 @exact
 def adam(w, g, m, v, b1, c1, b2, c2, eps, rate, keep):
-    """Update flat arrays once; see `Adam`. c1 = 1 - b1, c2 = 1 - b2; `eps` and `rate` hold the bias corrections, `keep`
-    is 1 less the weight decay.
+    """Update flat arrays once; see `Adam`.
+    c1 = 1 - b1 and c2 = 1 - b2. `eps` and `rate` contain the bias corrections, and `keep` is 1 minus the weight decay.
     """
     for i in range(w.size):
         m[i] = m[i] * b1 + g[i] * c1

@@ -1,6 +1,6 @@
 """Cross-entropy in one op, for NumPy arrays: replaces `cross_entropy_plain` of loss.py.
 
-Arrays (rows, classes) are the largest of a step: besides the logits only the probabilities and the gradient are held.
+Arrays (rows, classes) are the largest of a step. Only three are stored: logits, probabilities and gradient.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from ..ops.registry import QuickImplementation, implements, on_cpu, through_plai
 
 @implements(cross_entropy_plain, "cpu", on_cpu)
 class CrossEntropyOnCPU(QuickImplementation):
-    """A row of logits x with p = softmax(x), lse = log sum exp x and a = (1 - s) w_t has the loss
-    a (lse - x_t) + (s/V) sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w)."""
+    """Cross-entropy on the CPU, with its gradient.
+    A row of logits x with p = softmax(x), lse = log sum exp x and a = (1 - s) w_t has the loss a (lse - x_t) + (s/V)
+    sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w)."""
 
     composed, wide_start = through_plain, True
 

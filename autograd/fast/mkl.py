@@ -2,10 +2,10 @@
 
 A training step spends most of its time in the products of its linear layers, which MKL computes 5 to 20 % faster than
 OpenBLAS on an Intel Sapphire Rapids (docs/log.md). It is called on one thread, since the ops divide their work
-themselves, and in a mode in which the bits of a result depend neither on where its operands lie nor on how its rows or
-columns were divided ("strict conditional numerical reproducibility"). Left to NumPy are small products, those with a
-single row or column, the many small ones of attention, and every dtype but float32 and float64. Generation calls it
-from compiled code (`models/generation/fast/few_rows.py`), and its products of 8-bit integers (`screening.py`).
+themselves. In its mode "strict conditional numerical reproducibility" the bits of a result depend neither on the
+alignment of the operands nor on how rows or columns were divided. NumPy computes small products, products with a single
+row or column, the many small products of attention, and all dtypes except float32 and float64. Generation calls MKL
+from compiled code (`models/generation/fast/few_rows.py`), also for products of 8-bit integers (`screening.py`).
 
 HANDLOOM_MKL=0 leaves MKL out.
 """
@@ -63,7 +63,7 @@ def _load() -> tuple[Any, str | None]:
 def _loaded() -> tuple[Any, str | None]:
     if not _allowed:
         return None, "HANDLOOM_MKL=0 leaves it out"
-    if "openblas" not in blas_of_numpy().name.lower():  # where it is MKL, its settings are the user's
+    if "openblas" not in blas_of_numpy().name.lower():  # if NumPy uses MKL, its settings are the user's
         return None, f"NumPy multiplies with {blas_of_numpy().name}"
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return None, f"MKL is not made for {platform.machine()}"
@@ -72,12 +72,13 @@ def _loaded() -> tuple[Any, str | None]:
         return None, "MKL is not installed: pip install mkl"
     try:
         library = ctypes.CDLL(str(path))
-        # Both return what is in force: that of whoever called MKL first, else this, whatever the environment says.
+        # Both return the setting in force: that of the first caller of MKL, otherwise this one, whatever the
+        # environment says.
         found = library.MKL_Set_Interface_Layer(_INTS_OF_32_BITS), library.MKL_Set_Threading_Layer(_SEQUENTIAL)
         if found != (_INTS_OF_32_BITS, _SEQUENTIAL):
             return None, "MKL is already in use in this process, with other integers or threads"
         branch = library.MKL_CBWR_Get_Auto_Branch()
-        if branch < _AVX2 or library.MKL_CBWR_Set(branch | _STRICT) != 0:  # on processors of other makers, maybe
+        if branch < _AVX2 or library.MKL_CBWR_Set(branch | _STRICT) != 0:  # possibly on processors of other makers
             return None, "MKL has no mode with reproducible bits for this processor"
         for letter, real in (("s", ctypes.c_float), ("d", ctypes.c_double)):
             gemm, integer, array = getattr(library, f"cblas_{letter}gemm"), ctypes.c_int, ctypes.c_void_p
@@ -135,7 +136,7 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Compute a @ b^T exactly for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0: (m, n) int32.
 
-    Only where `multiplies_bytes`.
+    Available only if `multiplies_bytes` returns True.
     """
     (m, k), n = a.shape, len(b)
     out, nothing = np.empty((m, n), np.int32), np.zeros(1, np.int32)
@@ -174,8 +175,8 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
 
 
 def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
-    """Return how MKL reads this matrix, by rows or transposed (0: not at all), and the step from one row, or column, to
-    the next; they must not overlap.
+    """Return how MKL reads this matrix: by rows, transposed, or not at all (0).
+    The second result is the step from one row, or column, to the next; rows must not overlap.
     """
     (rows, columns), (down, right) = x.shape, x.strides
     for trans, along, across, length in ((NO_TRANS, right, down, columns), (TRANS, down, right, rows)):

@@ -20,8 +20,9 @@ from .parallel import PIECE, parallel_for, pieces
 class Normalization(QuickImplementation):
     """Layer norm of residual + dropout(x), or of x alone, in two passes over the rows: `normalize` and `gradients`.
 
-    x_hat, r and dropout's mask and scale are kept. Sums over features and over rows are computed as products with
-    vectors (mean(h) as g times w / features), for which BLAS is several times faster than NumPy's reductions.
+    x_hat, r, and dropout's mask and scale are kept for the backward pass. Sums over features and over rows are computed
+    as products with vectors (mean(h) as g times w / features), for which BLAS is several times faster than NumPy's
+    reductions.
     """
 
     composed = through_plain
@@ -79,7 +80,8 @@ class Normalization(QuickImplementation):
         d_total = np.empty(x.shape, x.dtype)
         dx = d_total if keep_mask is None else np.empty(x.shape, x.dtype)
         share = weight.astype(wide) * wide.type(-1 / max(width, 1))
-        # Sums over rows are taken in pieces and then added in order: they don't depend on the number of threads.
+        # Sums over rows are computed in pieces, which are then added in order: they don't depend on the number of
+        # threads.
         length = max(PIECE // max(width, 1), 1)
         sums = np.empty((2, -(-count // length), width), wide)
 

@@ -26,9 +26,9 @@ from .. import quick
 from ..backend import openblas_function
 from ..quick import PIECE
 
-#: Nanoseconds of work that pay for waking a thread, which takes some 40 microseconds.
+#: Nanoseconds of work that justify waking a thread, which takes some 40 microseconds.
 PART_NS = 1e5
-#: Nanoseconds of work below which a job isn't worth telling BLAS to use one thread, which takes 5 microseconds.
+#: Nanoseconds of work below which BLAS is not set to one thread, because setting it takes 5 microseconds.
 MIN_PARALLEL_NS = 2e4
 
 Body = Callable[[int, int], None]
@@ -37,8 +37,8 @@ Body = Callable[[int, int], None]
 class _Job:
     """The parts of an op, which the caller and the workers take one by one.
 
-    An interrupt can reach the caller between any two instructions. So nothing here is a count or a lock that it holds:
-    what has to be undone is an entry in a list or a set, and `end` can be called twice.
+    An interrupt can reach the caller between any two instructions. So the caller holds no count and no lock: everything
+    that has to be undone is an entry in a list or a set, and `end` can be called twice.
     """
 
     def __init__(self, run: Callable[[int], None], parts: int):
@@ -128,8 +128,8 @@ def get_num_threads() -> int:
 def one_blas_thread() -> Iterator[None]:
     """Let BLAS use one thread within the block, and the large ops as many as before.
 
-    For work that alternates between small products outside the ops and the ops' threads: after a product on several
-    threads BLAS keeps its own turning for a tenth of a second, and they take the processors from ours.
+    Use it for work that alternates between ops and small products outside of ops. After a product on several threads,
+    the threads of BLAS stay busy for a tenth of a second and occupy the processors.
     """
     user = object()
     try:
@@ -166,20 +166,20 @@ def _free_blas(user: object) -> None:
 def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
     """Call body(start, stop) for parts of range(count) that cover it, one per thread, and wait for all.
 
-    `xp` is the arrays' module: what a device computes stays in one part. `cost` is the rough time of one item in
-    nanoseconds: waking a thread takes some 40 microseconds, and a part pays off from 100 on. The parts must not
-    depend on each other, and their number must not change the result: sums over range(count) are kept by pieces of a
-    fixed size, and added afterwards.
+    `xp` is the arrays' module; work on a device is not divided. `cost` is the rough time of one item in nanoseconds:
+    waking a thread takes some 40 microseconds, and a part is worth a thread from 100 microseconds on. The parts must
+    not depend on each other, and their number must not change the result: sums over range(count) are computed in pieces
+    of a fixed size and added afterwards.
 
-    The parts are the same whoever else computes, so ops in several Python threads give the bits that each gives alone.
-    One case is excepted: a large job of a single item leaves its threads to BLAS, whose last bits can differ while
-    another Python thread's op lets BLAS use only one.
+    The parts don't depend on other Python threads, so an op gives the same bits when other ops run at the same time.
+    One exception: a large job of a single item uses the threads of BLAS. Its last bits can differ while another Python
+    thread limits BLAS to one thread.
     """
     parallel_jobs(xp, [(count, body, cost)])
 
 
 def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
-    """Run several independent jobs (count, body, cost) as `parallel_for` does: a thread does its part of each."""
+    """Run several independent jobs (count, body, cost) as `parallel_for` does; each thread does a part of each job."""
     price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
     threads = get_num_threads() if xp is np else 1
     parts = max(min(threads, most, int(price / PART_NS)), 1)
@@ -208,7 +208,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
 
 
 def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
-    """Yield slices of start..stop with as many rows of `width` numbers as fit into the cache for several arrays."""
+    """Yield slices of start..stop whose rows, of `width` numbers, fit into the cache for several arrays."""
     length = max(PIECE // max(width, 1), 1)
     for first in range(start, stop, length):
         yield slice(first, min(first + length, stop))

@@ -1,7 +1,7 @@
 """gradcheck: compares the backward pass with the derivative of the forward pass.
 
-The function's outputs are contracted with a random output gradient v, so that the whole vector-Jacobian product is
-checked. (A plain sum of the outputs hides every mistake that is constant over an axis or cancels in a total.)
+The outputs of the function are multiplied by a random output gradient v and summed, so that the whole vector-Jacobian
+product is checked. (A plain sum of the outputs hides every mistake that cancels in the sum.)
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ def gradcheck(
             repeated on every evaluation.
         inputs: one input or a sequence. Floating arrays, and Tensors that require a gradient, are checked; anything
             else is passed on unchanged. No input is modified.
-        method: "central" differences of sixth order, which work for anything and leave out kinks; "complex" is exact
-            to rounding, for functions that are analytic and whose ops accept complex arrays.
-        seed: of the random output gradient, and of which entries are compared in a large input.
+        method: "central" uses differences of sixth order, works for any function and leaves out kinks; "complex" is
+            exact up to rounding, for analytic functions whose ops accept complex arrays.
+        seed: random seed of the output gradient and of the choice of compared entries in a large input.
         max_entries: maximum number of entries compared per input, drawn at random.
         rtol: the relative difference that is allowed in addition to rounding.
-        name: for the report; the function's by default.
+        name: name shown in the report; by default the function's name.
         choose: function from the gradient of an input to the flat indices to compare, instead of random ones.
-        redraw: move entries that are at a kink; otherwise they are left out.
+        redraw: whether to move entries that are at a kink; otherwise they are left out.
 
-    Returns a report that is true if all gradients are right and prints what is wrong: input, entry, values, a hint.
+    Returns a report, which is true if all gradients are right. Printed, it names the wrong input, entry and values, and
+    gives a hint.
     Raises ValueError if `fn` gives different results for the same inputs or there is nothing to check.
     """
     if method not in ("central", "complex"):
@@ -142,7 +143,7 @@ class _Check:
     def update(self) -> None:
         """Compute values and gradients at the current point."""
         self.base = self.values()
-        # The rounding of a number below 1/100 is that of the values from which it was computed.
+        # The rounding error of a number below 1/100 is that of the values from which it was computed.
         errors = [
             np.finfo(b.dtype).eps * v * np.maximum(np.abs(b), 1e-2) for v, b in zip(self.v, self.base, strict=True)
         ]
@@ -216,7 +217,7 @@ class _Check:
         def contracted(step: complex, base: Sequence[Any]) -> Any:
             leaf.data = original.astype(np.result_type(original.dtype, type(step)), order="C")
             leaf.data.reshape(-1)[position] = entry + step
-            # Differences output by output: what doesn't depend on the entry cancels exactly.
+            # Differences are taken for each output: outputs that don't depend on the entry cancel exactly.
             return sum(
                 ((value - b) * v).sum() for value, b, v in zip(self.values(), base, self.v, strict=True) if value.size
             )

@@ -28,8 +28,9 @@ def central_difference(change: Change, size: float, rounding: float) -> Estimate
         rounding: the absolute error of a value of `change`.
 
     The differences over 1, 2 and 3 steps agree to high order where the function is smooth, and so do the second
-    differences. A kink or a jump within 3 steps spoils that; then smaller steps are tried. NaN if none will do.
-    With q_k = (f(kh) - f(-kh)) / 2kh: f' = (15 q_1 - 6 q_2 + q_3) / 10 + O(h^6) (Fornberg 1988, Math. Comp. 51).
+    differences. If they disagree, there is a kink or a jump within 3 steps, and smaller steps are tried. The result is
+    NaN if no step works. With q_k = (f(kh) - f(-kh)) / 2kh: f' = (15 q_1 - 6 q_2 + q_3) / 10 + O(h^6) (Fornberg 1988,
+    Math. Comp. 51).
     """
     for relative in STEPS:
         h = relative * size
@@ -47,7 +48,7 @@ def central_difference(change: Change, size: float, rounding: float) -> Estimate
 
 
 def complex_step(value: Callable[[complex], complex]) -> Estimate:
-    """Compute Im f(x + ih) / h. No difference is taken, so nothing cancels and h may be tiny.
+    """Compute Im f(x + ih) / h. Nothing is subtracted, so no digits cancel and h may be tiny.
 
     Only for functions that are analytic and are computed without abs, comparisons or conjugation. Source: Squire and
     Trapp 1998, SIAM Review 40.

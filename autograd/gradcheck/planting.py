@@ -35,7 +35,7 @@ def source_of(function: Any) -> str:
 
 @contextmanager
 def planted(where: str, old: str, new: str) -> Iterator[None]:
-    """Run the function with `old` replaced by `new` in its source within the `with` block, in all threads.
+    """Replace `old` by `new` in the source of a function within the `with` block, in all threads.
 
     All references to the function are affected. Raises ValueError unless `old` occurs once.
     """

@@ -48,8 +48,7 @@ class EntryCheck:
 
     @property
     def relative_error(self) -> float:
-        """The relative error of the worst entry: the difference divided by the larger value, or by 1e-6 if both are
-        smaller.
+        """The relative error of the worst entry: the difference divided by the larger value, at least by 1e-6.
         """
         if self.positions.size == 0:
             return 0.0

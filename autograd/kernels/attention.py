@@ -1,7 +1,7 @@
 """Launches the attention kernels: selects the variant, the block sizes and the arguments.
 
-The arrays may be views: batch, head and row strides are passed on, so that heads split off a fused projection need no
-copy. The last axis must be contiguous. Any head_dim up to 128 is padded to the next multiple of 32 inside the kernel.
+The arrays may be views: batch, head and row strides are arguments, so the heads of a fused projection are not copied.
+The last axis must be contiguous. Any head_dim up to 128 is padded to the next multiple of 32 inside the kernel.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AttentionKernels:
     """The attention kernels as functions of arrays.
 
     Args:
-        load: gives the compiled module of a file with constants, as `kernels.loading.load_module` does.
+        load: returns the compiled module of a file with constants, like `kernels.loading.load_module`.
         shared_limit: bytes of shared memory that one block can have.
         capability: the GPU's compute capability, times ten.
     """
@@ -92,8 +92,8 @@ class AttentionKernels:
         return tiles
 
     def forward(self, query: Any, key: Any, value: Any, options: AttentionOptions) -> tuple[Any, Any]:
-        """Return the output (batch, heads, query_length, value_dim) and the log2-sum-exp (batch, heads,
-        query_length).
+        """Return the output (batch, heads, query_length, value_dim).
+        The second result is the log2-sum-exp (batch, heads, query_length).
         """
         xp = array_module(query)
         batch, heads, queries, _ = query.shape
@@ -130,8 +130,8 @@ class AttentionKernels:
         """Return the gradients of query, key and value.
         The gradient of the bias is added to `d_bias` (float32, four axes).
 
-        With `deterministic` the sums of d_query are made in a fixed order, in a pass of their own. `room` is where the
-        gradients are to be written: arrays like the operands, whose last axis is contiguous.
+        With `deterministic` a separate pass computes the sums of d_query in a fixed order. The gradients are written
+        into the arrays `room`, which are shaped like the operands and whose last axis is contiguous.
         """
         xp = array_module(query)
         query, key, value, g = map(_rows_contiguous, (query, key, value, g))
@@ -217,8 +217,8 @@ def _device_kernels(cupy: Any, device: int) -> AttentionKernels:
 def forward_constants(half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
     """Return the constants of attention_forward.cu: block sizes that the registers hold without spilling.
 
-    `small`: for GPUs with 99 KiB of shared memory for a block (RTX 30, 40, 50, L4), whose multiprocessors then hold two
-    blocks where the registers suffice: 232 of them for each thread in float16 with D = 128.
+    `small` is for GPUs with 99 KiB of shared memory per block (RTX 30, 40, 50, L4). Their multiprocessors then hold two
+    blocks if there are enough registers: 232 for each thread in float16 with D = 128.
     """
     if not half:
         tiles, warps, block = 2 if padded <= 64 else 1, 4, 32
@@ -246,16 +246,14 @@ def backward_constants(half: int, padded: int, extras: int, small: bool = False)
 
 
 def forward_shared(constants: dict[str, int]) -> int:
-    """Return the bytes of shared memory that attention_forward lays out: a tile each of Q, K and V, and P in
-    float32.
+    """Return the bytes of shared memory for attention_forward.cu: tiles of Q, K and V, and P in float32.
     """
     owned, block, half = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK_K"], constants["HALF"]
     return ((owned + 2 * block) * constants["D"] + (0 if half else owned * block)) * (2 if half else 4)
 
 
 def backward_shared(constants: dict[str, int]) -> int:
-    """Return the bytes of shared memory for attention_backward.cu: four kinds of tiles, dS, P for teams, and L and
-    delta.
+    """Return the bytes of shared memory for attention_backward.cu: four kinds of tiles, dS, shared P, L and delta.
     """
     owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
@@ -306,8 +304,8 @@ def _strides(*arrays: Any) -> tuple[np.int64, ...]:
 
 
 def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
-    """Return the number of elements from one batch row, head, query and key to the next, 0 along an axis of
-    length 1.
+    """Return the number of elements from one batch row, head, query and key to the next.
+    It is 0 along an axis of length 1.
     """
     if x is None:
         return (np.int64(0),) * 4
@@ -317,8 +315,8 @@ def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
 
 
 def _aligned(*arrays: Any) -> tuple[np.int32]:
-    """Return 1 if every row of every array starts and ends at a multiple of 16 bytes: then 16 bytes are copied at a
-    time.
+    """Return 1 if every row of every array starts and ends at a multiple of 16 bytes, else 0.
+    If it is 1, the kernels copy 16 bytes at a time.
     """
     counts = (n for x in arrays for n in (address_of(x), *x.strides[:3], x.shape[3] * x.itemsize))
     return (np.int32(all(n % 16 == 0 for n in counts)),)

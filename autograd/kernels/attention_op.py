@@ -1,8 +1,8 @@
 """Attention by the fused CUDA kernels of `autograd/kernels`: the blocked algorithm in one pass over the keys.
 
-In place of `attention_plain` of attention.py on a GPU: no scores go through memory, which holds the output and the
-log-sum-exp besides the inputs. What the kernels can't do (float64, a head_dim beyond 128, a GPU of compute capability
-below 8.0) the blocked and the standard method do on any device.
+They replace `attention_plain` of attention.py on a GPU. Scores are never written to memory; only the output and the
+log-sum-exp are. If the kernels don't support a call (float64, a head_dim beyond 128, a GPU of compute capability below
+8.0), the blocked or the standard method computes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..ops.registry import implements
 from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionKernels, AttentionOptions, device_kernels
 from .philox import philox4x32_10
 
-#: A bit of attention's call numbers, so that it draws no words that another dropout draws: there, it is the 64th.
+#: A bit of attention's call numbers, so that attention and other dropouts draw different words: there, it is the 64th.
 _ATTENTION = 1 << 31
 
 
@@ -35,7 +35,7 @@ def kernels_for(array: Any) -> AttentionKernels | None:
 def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> str | None:
     """Return the reason why the kernels can't take these arrays, or None.
 
-    If it is the GPU that can't, and `automatic` takes another method, a DeviceWarning says so once.
+    If the GPU doesn't support them and `automatic` selects another method, one DeviceWarning is issued.
     """
     if not query.dtype == key.dtype == value.dtype or query.dtype not in DTYPES:
         return f"it takes float16 or float32, all of one kind, not {query.dtype}, {key.dtype} and {value.dtype}"
@@ -62,7 +62,7 @@ def _warn(refused: str) -> None:
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """Return None, or the reason why the call is not supported.
-    It needs arrays on a GPU and may request no other method.
+    The arrays must be on a GPU, and the call must not request another method.
     """
     if options["method"] not in ("auto", "fused"):
         return f"method {options['method']!r} is asked for"
@@ -85,8 +85,8 @@ class FusedAttention(BlockedAttention):
     """One call of attention by the kernels.
     Requested weights and second derivatives are computed as by the blocked method.
 
-    `deterministic`: the gradient of the queries is summed in a fixed order; without it the last digits may differ from
-    run to run, since blocks of keys add to it as they come.
+    With `deterministic` the gradient of the queries is summed in a fixed order. Without it the last digits may differ
+    from run to run, since the order in which blocks of keys add to the gradient varies.
     """
 
     implementation = "fused"

@@ -1,7 +1,7 @@
 """Launches the kernels of a training step, except attention's. Functions take and return device arrays.
 
-Arrays are float16 or float32, the first of each call in row-major order; sums are float32. Dropout is named by
-`DropoutKey`: its mask is never stored.
+Arrays are float16 or float32, and the first array of each call is in row-major order; sums are float32. A `DropoutKey`
+determines the dropout mask, which is never stored.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _BLOCKS = 264
 
 
 class DropoutKey(NamedTuple):
-    """The values that determine a dropout mask: seed (1,) uint64 on the device, number of the call, threshold (65536
-    p).
+    """The values that determine a dropout mask.
+    They are the seed, (1,) uint64 on the device, the number of the call, and the threshold, 65536 p.
     """
 
     seed: Array
@@ -46,7 +46,7 @@ class DropoutKey(NamedTuple):
         return self.seed, np.uint64(self.call), np.uint32(self.threshold), np.float32(self.scale)
 
 
-#: Nothing is dropped, and no seed read.
+#: Nothing is dropped, and no seed is read.
 NO_DROPOUT = DropoutKey(None, 0, 0)
 
 
@@ -98,9 +98,8 @@ def layer_norm_backward(
     drop: DropoutKey | None = None,
     past: Array | None = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """Compute from the gradient at y those of z, of x (dropout's; z's own without `drop`), of weight and bias.
-
-    `past`: what else reaches z.
+    """Compute the gradients of z, x, weight and bias from the gradient of y.
+    Without `drop` the gradient of x is that of z. `past` is added to the gradient of z.
     """
     xp, width = array_module(g), g.shape[-1]
     rows = g.size // width
@@ -126,8 +125,8 @@ def layer_norm_backward(
 
 
 def _fits_a_warp(width: int) -> bool:
-    """Return whether a warp can process a row: rows begin at multiples of 16 bytes, and a lane holds at most 32
-    elements.
+    """Return whether a warp can process a row.
+    Rows must begin at multiples of 16 bytes, and a lane holds at most 32 elements.
     """
     return width % 8 == 0 and width <= WIDEST_OF_A_WARP
 
@@ -150,14 +149,14 @@ def column_sums(x: Array) -> Array:
 def _tickets(x: Array, least: int = _BLOCKS) -> Array:
     """Return counters that identify the last block of a launch: `least` or more; zero between launches.
 
-    One array for a device: its kernels may run on one stream after the other, not on two at once.
+    Each device has one array. Its kernels must not run on two streams at once.
     """
     return _tickets_of(array_module(x), x.device.id, max(least, _BLOCKS).bit_length())
 
 
 @cache
 def _tickets_of(xp: Any, device: int, bits: int) -> Array:
-    return xp.zeros(1 << bits, np.uint32)  # for good: a captured graph goes on using them
+    return xp.zeros(1 << bits, np.uint32)  # never freed: a captured graph continues to use them
 
 
 # -- dropout and feed-forward ------------------------------------------------------------------------------------------
@@ -224,11 +223,9 @@ def cross_entropy_rows(
     factor: Array | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Compute the loss of each row of logits + bias into `out`, (rows,) float32; 0 where the target, int64, is
-    `ignored`.
-
-    With `gradient` the logits, which start at a multiple of 16 bytes, are overwritten by their gradient, times `factor`
-    (one float32 on the device) if there is one.
+    """Compute the loss of each row of logits + bias into `out`, (rows,) float32.
+    It is 0 where the target, int64, is `ignored`. With `gradient` the logits, which start at a multiple of 16 bytes,
+    are overwritten by their gradient, multiplied by `factor` (one float32 on the device) if it is given.
     """
     rows, classes = logits.shape
     loss = array_module(logits).empty(rows, np.float32) if out is None else out
@@ -256,8 +253,8 @@ def total_loss(losses: Array, target: Array, ignored: int, dtype: Any, *, mean: 
 
 
 def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | None], dtype: Any) -> list[Array | None]:
-    """Multiply up to three gradients by g / count in one launch: in place, or rounded to `dtype` if they are
-    float32.
+    """Multiply up to three gradients by g / count in one launch.
+    This is done in place, or rounded to `dtype` if they are float32.
     """
     xp, args, largest = array_module(g), [], 1
     found: list[Array | None] = []
@@ -285,8 +282,8 @@ def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
 
 
 def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None) -> Array:
-    """Compute the gradient of the table (rows, width): each row of g (count, width) is added at its id, none at
-    `padding`.
+    """Compute the gradient of the table (rows, width).
+    Each row of g (count, width) is added at its id, except at the id `padding`.
     """
     xp, (count, width) = array_module(g), g.shape
     out = xp.empty((rows, width), g.dtype)

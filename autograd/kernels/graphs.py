@@ -5,8 +5,8 @@
 
 A launch of a graph repeats the captured launches, with the same addresses and the same numbers. So whatever changes
 from call to call must be on the device: the host arrays of `batch` are copied into permanent buffers, which `compute`
-gets; random bits come from a seed in such a buffer (`Generator.begin_calls`). A number on the host, however, is frozen:
-`batch` may contain some, and each combination of them has its own graph, but other numbers that `compute` uses must not
+gets; random bits come from a seed in such a buffer (`Generator.begin_calls`). A number on the host, however, is frozen.
+`batch` may contain numbers, and each combination of them has its own graph. Other numbers that `compute` uses must not
 change.
 """
 
@@ -37,14 +37,14 @@ Compute = Callable[[Any], dict[str, Any]]
 class Graphs:
     """CUDA graphs of computations, by name and by the shapes of the batch; see the module's docstring.
 
-    All graphs share one pool of memory, since one runs after the other; only their results last until the next launch
-    of the same graph, and a call returns copies of these.
+    All graphs share one pool of memory, since they run one after the other. Only a graph's results remain valid until
+    its next launch, and a call returns copies of them.
 
     Args:
         most: maximum number of graphs; beyond it the least recently used one is dropped.
 
     Attributes:
-        captured, launched: number of graphs captured so far, and of their launches.
+        captured, launched: number of graphs captured so far, and number of their launches.
     """
 
     def __init__(self, most: int = 64):
@@ -55,8 +55,7 @@ class Graphs:
         self._forms: OrderedDict[tuple[Hashable, Hashable], _Form] = OrderedDict()
 
     def __call__(self, name: Hashable, compute: Compute, batch: Any) -> dict[str, Any]:
-        """Call compute(batch) on arrays and numbers by name, with the host arrays of `batch` replaced by arrays on the
-        device.
+        """Call compute(batch) with the host arrays of `batch` replaced by arrays on the device.
 
         Args:
             name: identifies the computation; it must include all other numbers that `compute` uses.
@@ -87,7 +86,7 @@ class Graphs:
     def sizes(self) -> dict[Hashable, int]:
         """Return the number of launches in the last graph of each name: kernels, products, copies, fills.
 
-        CuPy before version 14 does not describe its graphs: then there are no names.
+        CuPy before version 14 does not describe its graphs; the result is then empty.
         """
         graphs = {name: form.graph for (name, _), form in self._forms.items() if hasattr(form.graph, "debug_dot_str")}
         return {name: len(_NODE.findall(graph.debug_dot_str())) for name, graph in graphs.items()}
@@ -95,7 +94,7 @@ class Graphs:
     def _capture(self, form: _Form, compute: Compute) -> None:
         cuda = self.cupy.cuda
         held: list[Array] = []
-        self.cupy.get_default_memory_pool().free_all_blocks()  # what the graph needs: a capture may free nothing
+        self.cupy.get_default_memory_pool().free_all_blocks()  # a capture may free nothing
         with cuda.using_allocator(self.pool.malloc), self.stream, capturing(held):
             self.stream.begin_capture()
             try:
@@ -106,7 +105,7 @@ class Graphs:
             form.graph, form.held = self.stream.end_capture(), held
 
     def _abandon(self) -> None:
-        with contextlib.suppress(Exception):  # the capture has failed already, and its own error is raised
+        with contextlib.suppress(Exception):  # the capture has already failed, and its own error is raised
             self.stream.end_capture()
 
 

@@ -52,7 +52,7 @@ class LinearOnDevice(Linear):
 
 def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
     """Return x @ y as a new array of this shape.
-    If `total` is given and suits, add the product to it and return None.
+    If `total` is given and has a suitable layout, add the product to it and return None.
     """
     if total is None or not total.flags.c_contiguous or total.dtype != x.dtype:
         out = array_module(x).empty(shape, x.dtype)
@@ -72,8 +72,8 @@ def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | No
 class LinearActivationOnDevice(QuickImplementation):
     """The op dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
 
-    The kernel writes over the product where the gradient can be had from the result: for ReLU, whose slope is 1 where
-    the result is above 0, and what dropout has put to 0 has no gradient either way.
+    For ReLU the kernel overwrites the product, because the gradient follows from the result: its slope is 1 where the
+    result is above 0, and dropped elements have no gradient either way.
     """
 
     composed = through_plain
@@ -104,12 +104,11 @@ class LinearActivationOnDevice(QuickImplementation):
 
 @implements(linear_cross_entropy_plain, "device", by_kernels_without_weights)
 class LinearCrossEntropyOnDevice(QuickImplementation):
-    """The op LinearCrossEntropy of `linear_cross_entropy.py` without class weights: rows in blocks, no logits in
-    float32.
-
-    A kernel turns a block of products into the losses and writes F = softmax - target over them, whose elements lie
-    within -1 .. 1 whatever the loss scale; dx = F W and dW = F^T x follow at once. The gradient that arrives, over the
-    number of rows that count, is multiplied to these at the end.
+    """The op LinearCrossEntropy of `linear_cross_entropy.py` without class weights.
+    Rows are processed in blocks, and no logits are stored in float32. A kernel computes the losses from a block of
+    products and overwrites the products with F = softmax - target, whose elements lie within -1 .. 1 for any loss
+    scale. dx = F W and dW = F^T x are computed immediately. At the end they are multiplied by the incoming gradient
+    divided by the number of rows that count.
     """
 
     composed, wide_start = through_plain, True
@@ -155,7 +154,7 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
 
     def backward(self, g):
         count, *gradients = self.kept
-        if not gradients:  # handed over before: a second pass through a retained graph computes them anew
+        if not gradients:  # already handed over: a second pass through a retained graph computes them again
             gradients = self.compute(*self.saved, *([None] * (3 - len(self.saved))))[1:]
         self.keep(count)
         return tuple(fused.scale_gradients(g, count, gradients, self.saved[0].dtype)[: len(self.inputs)])

@@ -1,7 +1,7 @@
 """Loads a `.cu` file and compiles it to a kernel on the device.
 
-CuPy compiles a source once and keeps the result under a key made of the source's text and the options, not of the files
-it includes: so the project's own headers are put into the text here.
+CuPy compiles a source once and caches the result. The cache's key contains the source's text and the options, but not
+the included files, so the project's own headers are inserted into the text here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def compile_options(constants: dict[str, int | float | bool]) -> tuple[str, ...]
 
 def load_module(file: str, **constants: int | float | bool) -> Any:
     """Return the cupy.RawModule of a kernel file with the given constants.
-    It is made once, and compiled at the first `get_function`.
+    It is created once, and compiled at the first `get_function`.
 
     `load_module("layer_norm.cu", WIDTH=512).get_function("layer_norm_forward")`. Raises DeviceError without a GPU.
     """
@@ -58,7 +58,7 @@ def load_module(file: str, **constants: int | float | bool) -> Any:
 
 
 def load_kernel(file: str, name: str, **constants: int | float | bool) -> Any:
-    """Return one kernel of `load_module`. It is made once: looking it up would take longer than launching it."""
+    """Return one kernel of `load_module`. It is cached, because looking it up takes longer than launching it."""
     return _load_kernel(import_cupy(), file, name, tuple(sorted(constants.items())))
 
 

@@ -21,10 +21,8 @@ def philox4x32_10(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def keep_mask(seed: int, call: int, shape: tuple[int, ...], threshold: int) -> np.ndarray:
-    """Return which elements of an array dropout call number `call` of stream `seed` keeps, as `dropout_keeps` does for
-    each.
-
-    `threshold` is the probability of dropping times 65536.
+    """Return which elements of an array are kept by dropout call number `call` of stream `seed`.
+    `dropout_keeps` computes the same for each element in CUDA. `threshold` is the probability of dropping times 65536.
     """
     size = int(np.prod(shape))
     i = np.arange((size + 7) // 8, dtype=np.uint64)

@@ -1,9 +1,10 @@
 """Products of float16 and float32 matrices, or stacks of matrices, by direct calls of cuBLAS; sums in float32.
 
-CuPy multiplies a stack of float16 matrices in float32, which takes copies and is slow, has no product that is added to
-an array of another type, and refuses every product while a stream is captured. Here `cublasGemmEx` and
-`cublasGemmStridedBatchedEx` are called in the library that CuPy has loaded, on its current stream, with a handle and a
-workspace of our own: what a captured product works in must stay where it is. Sums are float32.
+CuPy's own products have three limits. CuPy multiplies a stack of float16 matrices in float32, which needs copies and is
+slow. It can't add a product to an array of another type. It refuses every product while a stream is captured. This
+module calls `cublasGemmEx` and `cublasGemmStridedBatchedEx` of the library that CuPy has loaded, on CuPy's current
+stream. Handle and workspace are handloom's own, because a captured product needs its workspace at a fixed address. Sums
+are float32.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def load_cublas() -> Any:
 
 
 class _Handle:
-    """A handle of one device, with its workspace: products run on one stream after the other, not on two at once."""
+    """A cuBLAS handle of one device, with its workspace. Products must not run on two streams at once."""
 
     def __init__(self, cupy: Any, library: Any):
         handle = ctypes.c_void_p()
@@ -84,8 +85,8 @@ def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) 
     """Compute x @ y for matrices, or stacks of them with two axes or more.
     If `out`, in row-major order, is given, write into it.
 
-    With `add` the product is added to what `out` holds. On a device, float16 and float32 go to cuBLAS directly, which
-    rounds such a sum once; everything else is left to the arrays' own product.
+    With `add` the product is added to `out`. On a device, float16 and float32 products call cuBLAS directly, which
+    rounds such a sum once. All other products use the arrays' own operator.
     """
     if isinstance(x, np.ndarray) or not _multiplies(x, y):
         if out is None or add:
@@ -108,8 +109,8 @@ def _multiplies(x: Array, y: Array) -> bool:
 
 
 def add_product(total: Array, x: Array, y: Array) -> None:
-    """Compute total += x @ y, where x and y are matrices (of float16, for example) and `total` is a row-major float32
-    matrix.
+    """Compute total += x @ y for matrices x and y, for example of float16.
+    `total` is a row-major float32 matrix.
     """
     if isinstance(x, np.ndarray) or 0 in (*total.shape, x.shape[1]) or load_cublas() is None:
         total += x @ y
@@ -118,8 +119,9 @@ def add_product(total: Array, x: Array, y: Array) -> None:
 
 
 class _Stack:
-    """A stack of matrices (count, rows, columns) as cuBLAS reads them: whether they are transposed, and the elements
-    from one row and from one matrix to the next. `array` keeps a copy alive where the memory layout needs one.
+    """A stack of matrices (count, rows, columns) as cuBLAS reads it.
+    It says whether the matrices are transposed, and how many elements lead from one row, and from one matrix, to the
+    next. `array` keeps a copy alive if the memory layout needs one.
     """
 
     def __init__(self, array: Array, turned: bool, row: int, step: int):
@@ -142,8 +144,8 @@ def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
 
 
 def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) -> int | None:
-    """Return the number of elements from one matrix of the stack to the next if it is always the same; 0 for a repeated
-    matrix.
+    """Return the number of elements from one matrix of the stack to the next if it is constant.
+    It is 0 for a repeated matrix.
     """
     steps = [0 if mine == 1 else stride for stride, mine in zip(strides, own, strict=True)]
     axes = [(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]

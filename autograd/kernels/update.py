@@ -1,8 +1,8 @@
 """The update of all parameters on the device in three launches: gradient norm, loss scale and step count, Adam.
 
 Parameters, gradients and moments each lie in one array. The loss scale of fp16 training, the step count, the learning
-rate and the decision to skip a step that overflowed lie on the device: nothing waits for it, and a captured graph finds
-what has changed. On NumPy arrays the same is computed by NumPy.
+rate and the decision to skip a step that overflowed are on the device. The host therefore never waits for the device,
+and a captured graph reads their current values. For NumPy arrays, NumPy computes the same.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def read_state(state: Array) -> dict[str, float]:
 
 def add_parts(flat: Array, places: Array, first: int, parts: Sequence[Array | None]) -> None:
     """Add to `flat` up to PARTS arrays of its dtype: the kth at row first + k of `places`, (start, size) int64.
-
-    None adds nothing.
+    None instead of an array adds nothing.
     """
     if isinstance(flat, np.ndarray):
         for (start, size), part in zip(places[first:].tolist(), parts, strict=False):
@@ -71,11 +70,9 @@ def prepare_update(
     """Compute the norm of the flat `gradient`, then its factor, whether the step is skipped, and the next loss scale.
 
     Args:
-        state: see `new_state`; changed.
-        settings: (2,) float32: the learning rate, and what is missing to the gradient of the mean loss, beside the
-            loss scale.
-        max_norm: bound on the norm, None for none.
-        interval, least: good steps before the loss scale doubles, and its least value.
+        state: see `new_state`; modified in place. settings: (2,) float32: the learning rate, and the factor of the
+        gradient in addition to 1 / loss scale. max_norm: bound on the norm; None for no bound. interval, least: number
+        of good steps before the loss scale doubles, and the minimum of the scale.
     """
     if isinstance(gradient, np.ndarray):
         _prepare_on_cpu(gradient, state.view(STATE), float(settings[1]), max_norm, interval, least)
@@ -104,7 +101,7 @@ def adam(
     weight_decay: float = 0.0,
     decayed: int = 0,
 ) -> None:
-    """Update flat arrays by Adam: weights, moments float32. `copy` receives the weights in the gradient's dtype.
+    """Update flat float32 weights and moments by Adam. `copy` receives the weights in the gradient's dtype.
 
     `settings` as in `prepare_update`. The first `decayed` elements have a weight decay. Nothing changes in a step that
     `prepare_update` skipped.

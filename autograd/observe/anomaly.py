@@ -33,7 +33,8 @@ class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly
     - when an array that a backward rule needs was changed from outside between the forward and the backward pass,
       which the engine can't notice otherwise (`tensor.data[0] = 1`, or a NumPy array that was passed in and changed).
 
-    NumPy's floating-point warnings are off inside the ops. Several times slower; free when off.
+    NumPy's floating-point warnings are off inside the ops. Inside the block computations are several times slower;
+    otherwise there is no cost.
     """
 
     _lock = threading.Lock()

@@ -31,8 +31,8 @@ class Observer:
         return call.forward(*arrays) if self.inner is None else self.inner.forward(call, arrays)
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
-        """Return rule(*gradients): the gradients of the call's inputs, given those of its outputs (None where
-        unused).
+        """Return rule(*gradients): the gradients of the call's inputs.
+        `gradients` are those of its outputs, None for unused ones.
         """
         return rule(*gradients) if self.inner is None else self.inner.backward(call, rule, gradients)
 
@@ -41,7 +41,7 @@ AnyObserver = TypeVar("AnyObserver", bound=Observer)
 
 
 def start_observing(observer: AnyObserver) -> AnyObserver:
-    """Put `observer` on top of the stack and return it. Raises ValueError if it is observing already."""
+    """Put `observer` on top of the stack and return it. Raises ValueError if it is already there."""
     with _lock:
         if observer in _stack:
             raise ValueError("this observer observes already: make another one")

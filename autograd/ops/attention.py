@@ -61,7 +61,7 @@ def attention_plain(
 
 @dataclass(frozen=True)
 class MaskSpec:
-    """The rule that says which query may attend to which key, and what their distance adds to the score.
+    """Which query may attend to which key, and what their distance adds to the score.
 
     Query i has position i + key_length - query_length, so that the last query and the last key have the same position.
     """
@@ -75,8 +75,8 @@ class MaskSpec:
     slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
     def as_mask(self, xp: Any = np) -> Any:
-        """Return all but ALiBi as one boolean array that broadcasts to (batch, heads, query, key), or None for
-        no mask.
+        """Return everything except ALiBi as one boolean array that broadcasts to (batch, heads, query, key).
+        Return None if there is no mask.
         """
         parts = [] if self.mask is None else [self.mask]
         if self.key_lengths is not None:
@@ -88,8 +88,8 @@ class MaskSpec:
         return reduce(xp.logical_and, parts) if parts else None
 
     def alibi(self, dtype: Any, xp: Any = np) -> Any:
-        """Return -slope |distance|, (1, heads, query, key), or None (Press et al. 2022, arXiv 2108.12409; both
-        directions).
+        """Return -slope |distance|, (1, heads, query, key), or None.
+        Source: Press et al. 2022, arXiv 2108.12409, here for both directions.
         """
         if self.slopes is None:
             return None
@@ -181,8 +181,8 @@ def attention(
 
     Args:
         query: (batch, heads, query_length, head_dim).
-        key: (batch, heads, key_length, head_dim). With fewer heads than the query, each serves a group of consecutive
-            query heads (Ainslie et al. 2023, arXiv 2305.13245).
+        key: (batch, heads, key_length, head_dim). With fewer heads than the query, each belongs to a group of
+            consecutive query heads (Ainslie et al. 2023, arXiv 2305.13245).
         value: (batch, heads, key_length, value_dim), with as many heads as the key.
         mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
         key_lengths: (batch,) integers: key j of a row is padding if j >= its length.
@@ -195,10 +195,10 @@ def attention(
         return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of
             head indices returns those heads only. The blocked and the fused method compute them again from the
             log-sum-exp, without a gradient.
-        method: "standard" holds all weights; "blocked" one block at a time, so that memory grows with the length and
-            not with its square; "fused" does the same in CUDA kernels, for float16 and float32 on a GPU of compute
-            capability 8.0 or later. "auto" uses the fused kernels where they can be used, otherwise blocks for long
-            sequences; a DeviceWarning says once if a GPU can't run them.
+        method: "standard" stores all weights. "blocked" stores one block at a time, so memory grows linearly with the
+            length, not quadratically. "fused" does the same in CUDA kernels, for float16 and float32 on a GPU of
+            compute capability 8.0 or later. "auto" uses the fused kernels if possible, otherwise blocks for long
+            sequences; one DeviceWarning is issued if a GPU can't run the kernels.
         block_size: number of queries, and of keys, in a block of the blocked method; None chooses one.
         deterministic: the fused method sums the gradient of the queries in a fixed order, in a separate pass. The
             other methods always do.

@@ -2,15 +2,15 @@
 
 The weights are never held as a whole. For each block of queries the keys are processed block by block, with three
 running values for each query: the largest score m so far, the sum l of exp(score - m), and o, the sum of the values v
-with the same weights. A block with a larger score rescales the sums so far:
+weighted by exp(score - m). A block with a larger score rescales the sums so far:
 
     m' = max(m, max_j s_j)               p_j = exp(s_j - m')
     l' = exp(m - m') l + sum_j p_j       o' = exp(m - m') o + sum_j p_j v_j
 
-At the end the output is o / l. Only it and the log-sum-exp L = m + log(l), one number for each query, are kept: the
-backward pass computes each block of weights again as P = exp(S - L). Memory grows with the length, not its square: at a
-length of 4,096 it is less than an eighth of that of the weights (tests/autograd/ops/test_attention_methods.py).
-This implementation replaces `attention_plain` of attention.py for long sequences, on any device; the kernels in
+At the end the output is o / l. Only the output and the log-sum-exp L = m + log(l), one number for each query, are kept:
+the backward pass recomputes each block of weights as P = exp(S - L). Memory grows with the length, not its square: at a
+length of 4,096 it is less than an eighth of that of the weights (tests/autograd/ops/test_attention_methods.py). This
+implementation replaces `attention_plain` of attention.py for long sequences, on any device; the kernels in
 `autograd/kernels` run the same algorithm on a GPU.
 """
 
@@ -55,10 +55,9 @@ def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
 
 
 def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
-    """Return the terms to add to a block of scores (batch, heads, key, query): ALiBi, and -inf where a query may not
-    attend.
-
-    None if there are none, as in the blocks of a causal mask that lie off the diagonal.
+    """Return the terms to add to a block of scores (batch, heads, key, query).
+    These are ALiBi, and -inf where a query may not attend. Return None if there are none, for example in blocks of a
+    causal mask that don't touch the diagonal.
     """
     rows, heads, q, k = block
     nearest, farthest = _distances(mask_spec, block)
@@ -110,7 +109,7 @@ def fitted(buffer: Any, shape: tuple[int, ...]) -> Any:
 
 def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """Return None, or the reason why the call is not supported.
-    It needs method "blocked", or "auto" and a long sequence.
+    The method must be "blocked", or "auto" with a long sequence.
     """
     if options["method"] != "auto":
         return None if options["method"] == "blocked" else f"method {options['method']!r} is asked for"
@@ -266,8 +265,8 @@ class BlockedAttention(Function):
     # -- blocks ----------------------------------------------------------------------------------------------------
 
     def groups(self, batch: int, heads: int) -> tuple[int, list[Group]]:
-        """Return the length of a block, and the groups of heads (of several batch rows or part of one) to process
-        together.
+        """Return the length of a block, and the groups of heads to process together.
+        A group has heads of several batch rows, or some heads of one row.
         """
         size = min(max(*self.lengths, 1), self.block_size or BLOCK_LENGTH)
         together = max(1, min(BLOCK_SCORES // size**2, batch * heads // MIN_GROUPS))
@@ -342,8 +341,7 @@ class BlockedAttention(Function):
         return whole
 
     def keep_block(self, block: Block, p: Any) -> tuple[Any, float]:
-        """Return the dropout mask of one block, shaped like its weights `p`, and the factor for the weights that
-        remain.
+        """Return the dropout mask of one block, shaped like its weights `p`, and the factor of the remaining weights.
         """
         rows, heads, q, k = block
         position = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]

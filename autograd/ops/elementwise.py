@@ -152,15 +152,14 @@ class Elementwise(Function):
 def elementwise(
     name: str, value: Any, saved: str, gradient: Any, reference: Callable[..., Any], text: str
 ) -> Callable[[Any], Tensor]:
-    """Make the public elementwise function y = f(x) from its forward and backward rule.
+    """Create the public elementwise function y = f(x) from its forward and backward rule.
 
     Args:
-        name: of the call in a graph; the function's is the same in small letters.
+        name: the name of the call in a graph; the function's name is the same in lower case.
         value: (x, xp) -> y, with arrays of the namespace xp.
         saved: what the gradient needs, "x", "y" or "".
         gradient: (g, saved, xp) -> the gradient at x from that at y. Recorded if they are Tensors.
-        reference: as of `declare`.
-        text: the docstring.
+        reference: see `declare`. text: the docstring of the function.
     """
     needed = {"x": slice(0, 1), "y": slice(1, 2), "": slice(0)}[saved]
     rules = {"value": staticmethod(value), "gradient": staticmethod(gradient), "needed": needed}
@@ -171,7 +170,7 @@ def elementwise(
 
     function.__name__ = function.__qualname__ = name.lower()
     function.__doc__, function.__module__ = text, gradient.__module__
-    vars(function).update(kind=kind, value=value, gradient=gradient)  # for whoever plants a mistake or shows the rule
+    vars(function).update(kind=kind, value=value, gradient=gradient)  # for code that plants a mistake or shows the rule
     return declare(reference)(function)
 
 

@@ -33,7 +33,7 @@ def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
 def _same_shape(name: str, x: Any, target: Any) -> None:
     own, other = np.shape(array_of(x)), np.shape(array_of(target))
     if own != other:
-        # (n, 1) and (n,) would broadcast to (n, n): training would run, on nonsense.
+        # (n, 1) and (n,) would broadcast to (n, n): training would run with a meaningless loss.
         raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
 
 

@@ -83,7 +83,7 @@ class Activation(NamedTuple):
         return self.op(x, **self.options)
 
 
-#: The activations by name: a row here is all that a further one needs.
+#: The activations by name. To add one, add a row here.
 ACTIVATIONS = {
     "relu": Activation(relu, ("relu",)),
     "gelu": Activation(gelu, ("gelu", "gelu_python")),

@@ -48,8 +48,8 @@ class MergeHeads(Function):
 
 
 def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
-    """Return `parts` arrays (batch, heads, length, width), which are views of one array (batch, length, parts, heads,
-    width).
+    """Return `parts` arrays (batch, heads, length, width).
+    They are views of one array (batch, length, parts, heads, width).
     """
     batch, heads, length, width = shape
     whole = xp.empty((batch, length, parts, heads, width), dtype)
@@ -57,7 +57,8 @@ def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> 
 
 
 def empty_like_heads(xp: Any, query: Any, key: Any, value: Any, dtype: Any) -> tuple[Any, ...]:
-    """Arrays for the gradients, views of one array where the operands are, so that `merge_heads` copies nothing."""
+    """Return arrays for the gradients of the operands.
+    They are views of one array if the operands are, so `merge_heads` copies nothing."""
     if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
         return tuple(empty_heads(xp, query.shape, dtype, parts=3))
     (d_query,) = empty_heads(xp, query.shape, dtype)

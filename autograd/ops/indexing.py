@@ -211,8 +211,8 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
 
 
 def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
-    """Return the index of an array of `shape` that selects `indices` along `axis` and matches them along the other
-    axes.
+    """Return the index of an array of `shape` that selects `indices` along `axis`.
+    It matches them along the other axes.
     """
     (axis,) = normalized_axes(axis, len(shape))
     if indices.ndim != len(shape):

@@ -42,7 +42,7 @@ class MatMul(Function):
     def forward(self, x, y):
         self.save(x, y)
         if y.ndim == 2 and x.ndim > 2:
-            # NumPy would compute a product for each matrix of the stack; one product of all rows is much faster.
+            # NumPy would compute one product for each matrix of the stack; a single product of all rows is much faster.
             return product(rows_of(x), y).reshape((*x.shape[:-1], y.shape[-1]))
         return product(x, y)
 

@@ -48,10 +48,9 @@ def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
 
 @declare(_linear_reference)
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """Compute x @ weight.T + bias for x (..., in_features), weight (out_features, in_features), bias (out_features,) or
-    None.
-
-    Raises ValueError for shapes that don't fit.
+    """Compute x @ weight.T + bias for x (..., in_features).
+    `weight` is (out_features, in_features), and `bias` is (out_features,) or None. Raises ValueError for shapes that
+    don't fit.
     """
     x, weight, bias = promoted(x, weight, bias)
     return dispatch(Linear, (x, weight) if bias is None else (x, weight, bias))

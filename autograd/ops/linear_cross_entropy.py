@@ -63,11 +63,11 @@ def linear_cross_entropy(
         weight, bias: (classes, features), and (classes,) or None.
         target: (...), integers; positions with `ignore_index` (padding) count neither in the loss nor in the mean.
         class_weight: (classes,) or None: the weight of each class.
-        reduction: "sum", or "mean": the sum divided by that of the targets' class weights; over no target NaN, with
-            gradient 0.
+        reduction: "sum", or "mean", which divides by the sum of the targets' class weights; the mean over no target is
+            NaN, with gradient 0.
         label_smoothing: s in [0, 1], as in `cross_entropy`.
-        block_rows: rows of logits held at a time; None for as many as fit into 32 MB, or half of the weight's size if
-            that is more, on a device into 256 MB.
+        block_rows: rows of logits held at a time. With None, as many as fit into 32 MB or half of the weight's size,
+            whichever is more; on a device into 256 MB.
 
     Raises ValueError for shapes that don't fit or options out of range, IndexError for a class out of range.
     """

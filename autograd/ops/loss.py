@@ -88,8 +88,8 @@ def cross_entropy(
         target: (...), integers; positions with `ignore_index` (padding) have the loss 0 and don't count in the mean.
             Or (..., classes), floating point: a distribution over the classes, which may have a gradient.
         weight: (classes,) or None: the weight of each class.
-        reduction: "none": (...); "sum"; or "mean": the sum divided by that of the targets' class weights (over no
-            target NaN, with gradient 0), or, if the targets are distributions, by their number.
+        reduction: "none" returns (...); "sum"; or "mean", which divides by the sum of the targets' class weights, or by
+            the number of targets if they are distributions. The mean over no target is NaN, with gradient 0.
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 

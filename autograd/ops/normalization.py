@@ -115,9 +115,9 @@ def residual_layer_norm(
 ) -> Any:
     """Compute layer_norm(residual + dropout(x)): the end of a sublayer in a post-norm Transformer.
 
-    With `both`, also the sum residual + dropout(x), as a second result: the end of a sublayer in a pre-norm Transformer
-    and the beginning of the next. x and residual have the same shape (..., features); p, weight, bias and eps are those
-    of `dropout` and `layer_norm`. Raises ValueError unless 0 <= p <= 1 and the shapes agree.
+    With `both`, the sum residual + dropout(x) is a second result, as needed between two sublayers of a pre-norm
+    Transformer. x and residual have the same shape (..., features); p, weight, bias and eps are those of `dropout` and
+    `layer_norm`. Raises ValueError unless 0 <= p <= 1 and the shapes agree.
     """
     check_probability("residual_layer_norm", p)
     p, generator = p if training else 0.0, generator or default_generator

@@ -34,8 +34,8 @@ def axis_of(x: Any, axis: Axis) -> Axis:
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
-    """Return a reduction's result or gradient with its reduced axes put back as size 1, so that it broadcasts to
-    `shape`.
+    """Return a reduction's result or gradient with its reduced axes restored as size 1.
+    It then broadcasts to `shape`.
     """
     axes = normalized_axes(axis, len(shape))
     return g.reshape(tuple(1 if a in axes else size for a, size in enumerate(shape)))
@@ -153,8 +153,8 @@ class Prod(Reduction):
 
 
 def _others(lines: Any, xp: Any) -> Any:
-    """Return for each element the product of the others in its row: that of those before it times that of those after
-    it.
+    """Return for each element the product of the others in its row.
+    It is the product of the elements before it times the product of those after it.
     """
     before, after = xp.ones_like(lines), xp.ones_like(lines)
     before[:, 1:] = xp.cumprod(lines[:, :-1], axis=1)
@@ -163,8 +163,8 @@ def _others(lines: Any, xp: Any) -> Any:
 
 
 def _others_recorded(lines: Tensor) -> Any:
-    """Compute `_others` in recorded ops: products of n copies of each row, in each of which another element is replaced
-    by 1.
+    """Compute `_others` in recorded ops.
+    They multiply n copies of each row; each copy has another element replaced by 1.
     """
     rows, n = lines.shape
     xp = array_module(lines.data)
@@ -233,15 +233,15 @@ class ArgMin(ArgExtremum):
 
 @declare(np.argmax)
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the index of the largest element along `axis` (of the flattened x for None), the first if equal; no
-    gradient.
+    """Return the index of the largest element along `axis` (of the flattened x for None).
+    Of equal elements it is the first. There is no gradient.
     """
     return ArgMax(axis, keepdims)(x)
 
 
 @declare(np.argmin)
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the index of the smallest element along `axis` (of the flattened x for None), the first if equal; no
-    gradient.
+    """Return the index of the smallest element along `axis` (of the flattened x for None).
+    Of equal elements it is the first. There is no gradient.
     """
     return ArgMin(axis, keepdims)(x)

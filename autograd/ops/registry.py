@@ -7,7 +7,7 @@ in `fast/` and `kernels/`, each with a condition that says which calls it suppor
     @implements(Linear, "cpu", on_cpu)
     class LinearOnCPU(Linear): ...
 
-A public function checks and converts its arguments and calls `dispatch(Linear, operands)`. It runs the first
+A public function checks and converts its arguments and calls `dispatch(Linear, operands)`. `dispatch` runs the first
 implementation, in the order of `ORDER`, whose condition holds. Only quick implementations deal with threads, devices
 and kernels.
 
@@ -31,7 +31,7 @@ from ..quick import PLAIN
 from ..tensor import array_of
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: From the arrays and options of a call: why an implementation doesn't support it, or None if it does.
+#: Function of a call's arrays and options: returns why an implementation doesn't support it, or None if it does.
 Condition = Callable[[list[Any], dict[str, Any]], str | None]
 
 
@@ -108,8 +108,8 @@ def _select(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[
 
 
 def run_dispatched(plain: Callable[..., Any], *operands: Any) -> Any:
-    """Run the selected implementation as `run` does, for backward rules of an op without options and with
-    classes only.
+    """Run the selected implementation as `run` does, for backward rules.
+    The op must have no options, and its implementations must be classes.
     """
     return run(_select(plain, operands, {})(), *operands)
 
@@ -128,10 +128,9 @@ def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 
 def through_plain(call: Any, *inputs: Any) -> Any:
-    """Return the `composed` of quick implementations: the same call by the plain one, whose backward pass can be
-    recorded.
-
-    A quick implementation that drew a dropout mask returns it from `dropout_mask()`, which then replaces the generator.
+    """Return the `composed` of quick implementations: the same call by the plain implementation.
+    The backward pass of the plain implementation can be recorded. If the quick one drew a dropout mask, its
+    `dropout_mask()` returns this mask, which replaces the generator.
     """
     options = call._options
     if "generator" in options:
@@ -196,7 +195,7 @@ class _Asked(Exception):  # noqa: N818  (not an error: carries the call from `di
 
 
 def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
-    """Return which implementation of an op is selected for this call, and why the others are not. Nothing is computed.
+    """Return which implementation of an op this call selects, and why not another one. Nothing is computed.
 
     Args:
         op: a function of `handloom.autograd.ops`, or its name.

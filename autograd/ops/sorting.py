@@ -15,8 +15,8 @@ from .shape import ravel
 
 
 def _order(x: Any, axis: int, descending: bool = False) -> Array:
-    """Return the indices of the elements in ascending or descending order, equal ones in their order; NaN is the
-    largest.
+    """Return the indices of the elements in ascending or descending order.
+    Equal elements keep their order; NaN is the largest.
     """
     x = array_of(x)
     xp = array_module(x)
@@ -28,8 +28,8 @@ def _order(x: Any, axis: int, descending: bool = False) -> Array:
 
 @declare(lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"))
 def argsort(x: Any, axis: int | None = -1) -> Tensor:
-    """Return the indices of the elements of x in ascending order along `axis`, of the flattened x for None; no
-    gradient.
+    """Return the indices of the elements of x in ascending order along `axis`, of the flattened x for None.
+    There is no gradient.
     """
     return Tensor(_order(np.reshape(array_of(x), -1) if axis is None else x, -1 if axis is None else axis))
 

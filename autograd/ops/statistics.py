@@ -131,8 +131,8 @@ class LogSumExp(Reduction):
 
 @declare(lambda x, axis=None, keepdims=False: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)))
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Compute log(sum(exp(x))) over `axis` (all axes by default), without overflow; -inf over no elements or
-    only -inf.
+    """Compute log(sum(exp(x))) over `axis` (all axes by default), without overflow.
+    The result is -inf over no elements or only -inf.
     """
     return LogSumExp(axis_of(x, axis), keepdims)(x)
 
@@ -166,7 +166,7 @@ class PNorm(Reduction):
         if self.p == 2:
             return g * (x / norm)
         ratio = xp.abs(x) / norm
-        x_is_zero = array_of(x) == 0  # for p < 1 the power of 0 is infinite; the derivative there is 0, as sign(x) is
+        x_is_zero = array_of(x) == 0  # for p < 1 the power of 0 is infinite; the derivative there is 0
         return g * xp.sign(x) * xp.where(x_is_zero, 1.0, ratio) ** (self.p - 1)
 
 

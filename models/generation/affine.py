@@ -10,8 +10,8 @@ from ...nn import Linear
 
 
 class Affine:
-    """The product x W^T + b of arrays x (rows, in_features), for W (out_features, in_features) and b (out_features,) or
-    None.
+    """The product x W^T + b of arrays x (rows, in_features).
+    W is (out_features, in_features), and b is (out_features,) or None.
 
     Attributes:
         weight: W^T, a view of the parameter unless `pack` copies it.
@@ -61,6 +61,6 @@ def affine_of(linear: Linear) -> Affine:
 
 @replaceable
 def pack(layers: list[Any]) -> None:
-    """Copy the weights of these Affines into the layout that is fastest for few rows: here W^T, row by row."""
+    """Copy the weights of these Affines into the layout that is fastest for few rows. This plain version stores W^T."""
     for layer in layers:
         layer.weight = layer.xp.ascontiguousarray(layer.weight)

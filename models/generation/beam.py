@@ -15,7 +15,7 @@ from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Rules, SearchProgress
 from .top import log_sum_exp, top_k
 
-# (log-probability, which of the sentence's open sequences it extends, token)
+# (log-probability, number of the open sequence that it extends, token)
 Candidate = tuple[float, int, int]
 
 
@@ -23,13 +23,11 @@ class BeamStep(NamedTuple):
     """The result of one step of a beam search for one sentence, reported before `select` changes the state.
 
     Attributes:
-        sentence: the row of the state in which it began.
-        length: tokens of its sequences, including the new one.
-        candidates: the continuations that were considered, best first, at most twice the beam's width, or more with
-            several ends.
-        kept: the candidates that stay open, in the order of their new rows; none if the sentence is done.
-        complete: the sequences that ended: which open one each extends, with which tokens ([] for <eos>), and the
-            scored hypothesis.
+        sentence: the row of the state in which the sentence began. length: number of tokens of its sequences, including
+        the new one. candidates: the continuations that were considered, best first; at most twice the beam's width, or
+        more with several end tokens. kept: the candidates that stay open, in the order of their new rows; none if the
+        sentence is done. complete: for each sequence that ended, the number of the open sequence that it extends, the
+        added tokens ([] for <eos>), and the scored hypothesis.
     """
 
     sentence: int
@@ -54,8 +52,8 @@ def beam_search(
     """Run a beam search, which keeps the `width` best partial sequences of each sentence at each step.
 
     The score of a complete sequence is its log-probability divided by `length_penalty`, plus `coverage_penalty`. A
-    sentence is finished when no open sequence can still score more than its n-th best complete one, whatever may
-    follow, or its only one has ended; at the length limit the open ones count as complete.
+    sentence is finished when no continuation of an open sequence can score more than the n-th best complete sequence,
+    or when its only sequence has ended. At the length limit open sequences count as complete.
 
     Args:
         width: sequences kept for each sentence; 1 is greedy search, whatever `alpha`.
@@ -63,9 +61,9 @@ def beam_search(
         coverage: weight of the coverage penalty; above 0 the state must keep cross-attention.
         n_best: how many to return, at most `width`.
         length_norm: the divisor of a log-probability: "wu" for `length_penalty`, "power" for length^alpha.
-        early_stopping: when a sentence is finished, as in `transformers`: True with `width` complete sequences,
-            whatever may still be found; False when the best open one would not be among these if it ended now; "never"
-            when it can't get among them any more. None, as above, compares with the n-th best alone.
+        early_stopping: None finishes a sentence as described above. The other values do as in `transformers`, with the
+            `width` best complete sequences: True as soon as there are so many; False when the best open sequence would
+            not be among them if it ended now; "never" when it can no longer enter them.
         observe: called with a BeamStep for each step of each sentence.
 
     Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of
@@ -105,8 +103,8 @@ class _Complete:
         return hypothesis
 
     def settled(self, best_open: float, length: int) -> bool:
-        """Return whether no open hypothesis can still enter: each has `length` tokens and a log-probability of at most
-        `best_open`.
+        """Return whether no open hypothesis can still enter.
+        Each has `length` tokens and a log-probability of at most `best_open`.
         """
         if len(self.best) < self.kept:
             return False
@@ -135,7 +133,7 @@ class _BeamSearch:
     ):
         self.state, self.rules, self.width, self.coverage, self.observe = state, rules, width, coverage, observe
         self.ends = rules.ends
-        # An open sequence may end in as many ways as there are ends, so this always leaves `width` that go on.
+        # An open sequence can end in as many ways as there are end tokens, so at least `width` sequences continue.
         self.considered = (1 + max(len(self.ends), 1)) * width
         self.ended: list[tuple[int, list[int], Hypothesis]] = []  # in this step, of the current sentence
         self.progress = SearchProgress(state, rules)

@@ -1,10 +1,10 @@
 """A cache of keys and values, stored once for all sequences of a sentence.
 
-The sequences of a beam share most of their past. So the cache of a sentence is a tree: each token fed is a node, whose
-key and value are written once and never move; for each sequence a row of booleans says which nodes are its own past.
-When the beam is reordered, only these rows are. All sequences of a sentence attend to all its nodes in one matrix
-product, with -inf for the nodes of others (`few_queries` leaves these out). Nodes that no sequence needs any more are
-removed from time to time.
+The sequences of a beam share most of their earlier tokens. So the cache of a sentence is a tree: each token fed is a
+node, whose key and value are written once and never move. For each sequence a row of booleans marks its own nodes. To
+reorder the beam, only these rows are reordered. All sequences of a sentence attend to all its nodes in one matrix
+product, with a score of -inf for the nodes of other sequences (`few_queries` skips these). Nodes that no sequence needs
+any more are removed from time to time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ class TreeCache:
     """The keys and values of every self-attention layer, for sentences with `width` sequences each.
 
     Args:
-        layers, sentences, heads, head_dim: sizes.
-        dtype, xp: of the arrays, numpy or cupy.
+        layers, sentences, heads, head_dim: sizes. dtype, xp: the dtype of the arrays and their module, numpy or cupy.
 
     Attributes:
         keys, values: for each layer (sentences or more, heads, capacity, head_dim).
@@ -39,12 +38,10 @@ class TreeCache:
         self.values = [xp.empty(shape, dtype) for _ in range(layers)]
         self.allowed: np.ndarray | None = None
         self.positions = np.empty((sentences, 0), np.int64)
-        self._sweep_at = INITIAL_CAPACITY  # nodes; twice what was left after the last sweep
+        self._sweep_at = INITIAL_CAPACITY  # nodes; twice the number that the last sweep left
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
-        """Write the keys and values (sentences, heads, new, head_dim) of new nodes, and return all keys and values of
-        this layer.
-
+        """Write the keys and values of new nodes, (sentences, heads, new, head_dim), and return all of this layer.
         `extend` allocates them first, once for all layers.
         """
         keys, values = self.keys[layer][: self.sentences], self.values[layer][: self.sentences]
@@ -53,8 +50,8 @@ class TreeCache:
         return keys[:, :, : self.length], values[:, :, : self.length]
 
     def extend(self, position: int, new: int = 1) -> None:
-        """Add nodes to each sentence: one at `position` for each of its sequences, or `new` nodes from
-        `position` on.
+        """Add nodes to each sentence.
+        Add one at `position` for each of its sequences, or `new` nodes from `position` on.
         """
         nodes = self.width * new
         if self.length >= self._sweep_at:
@@ -69,15 +66,15 @@ class TreeCache:
         self.length += nodes
 
     def distances(self, position: int, new: int) -> np.ndarray:
-        """Return, for each new token and each cached node, the node's position minus the token's, with shape
-        (sentences or 1, new or 1, length).
+        """Return, for each new token and each cached node, the node's position minus the token's.
+        The shape is (sentences or 1, new or 1, length).
         """
         positions = self.positions if self.allowed is not None else self.positions[:1]
         queries = np.arange(position, position + (1 if self.width > 1 else new))
         return positions[:, None] - queries[:, None]
 
     def bias(self, dtype: Any) -> Any:
-        """Return the bias of scores (sentences, heads, width, length): 0 for a sequence's own past, -inf elsewhere.
+        """Return the bias of scores (sentences, heads, width, length): 0 for a sequence's own nodes, -inf elsewhere.
         Return None if no bias is needed.
         """
         if self.allowed is None:
@@ -86,8 +83,8 @@ class TreeCache:
         return self.xp.asarray(np.where(self.allowed, zero, minus)[:, None])
 
     def select(self, rows: np.ndarray, width: int) -> np.ndarray:
-        """Keep these sequences and return the sentences that are kept; `rows` and `width` as in
-        DecodingState.select.
+        """Keep these sequences and return the sentences that are kept.
+        `rows` and `width` are those of DecodingState.select.
         """
         sentences, parents = np.divmod(rows.reshape(-1, width), self.width)
         if (sentences != sentences[:, :1]).any():
@@ -102,18 +99,18 @@ class TreeCache:
         self.values = keep_rows(self.values, sentences, self.length)
         self.sentences, self.width = len(sentences), width
         if width > 1 and self.length < INITIAL_CAPACITY:
-            self._grow(self.length + width * INITIAL_CAPACITY)  # while there is little to copy
+            self._grow(self.length + width * INITIAL_CAPACITY)  # before there is much to copy
         return sentences
 
     def _sweep(self) -> None:
-        """Remove the nodes to which no living sequence belongs, if there are many."""
+        """Remove the nodes that no open sequence contains, if there are many."""
         if self.allowed is None:
             return
         living = self.allowed.any(axis=1)
         length = int(living.sum(axis=1).max(initial=0))
         if length > self.length * 3 // 4:
             return
-        # The living nodes first, in their old order; sentences with fewer of them keep some dead ones.
+        # The nodes in use come first, in their old order; sentences with fewer of them keep some unused ones.
         order = np.argsort(~living, axis=1, kind="stable")[:, :length]
         self.allowed = np.take_along_axis(self.allowed, order[:, None], axis=2)
         self.positions = np.take_along_axis(self.positions, order, axis=1)

@@ -1,6 +1,6 @@
 """Decoding with a cache: each step computes only the new tokens, on plain arrays, without an autograd graph.
 
-The arithmetic is that of the layers in `nn`; tests compare the two.
+It computes the same as the layers in `nn`; tests compare the two.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class CachedState:
 
     Args:
         decoder: the layers that generate; several states may share one.
-        rows, positions, suggested_lengths: as in DecodingState.
-        memory: the encoder output (rows, source_length, d_model), for a decoder with cross-attention.
+        rows, positions, suggested_lengths: see DecodingState. memory: the encoder output (rows, source_length,
+        d_model), for a decoder with cross-attention.
         memory_lengths: (rows,) host integers: source positions from there on are padding.
         source: (rows, source_length) ids, for a decoder that copies them.
-        keep_attention: keep the attention weights of the last step.
+        keep_attention: whether to keep the attention weights of the last step.
 
     Attributes (with keep_attention):
         self_attention: for each layer, weights (rows, heads, new, length) over the sequence's own positions.
@@ -64,14 +64,14 @@ class CachedState:
 
     @property
     def cross_attention(self) -> Any:
-        """The cross-attention of the last layer, (rows, source_length): the mean over its heads, summed over the new
-        tokens.
+        """The cross-attention of the last layer, (rows, source_length).
+        It is the mean over the heads, summed over the new tokens.
         """
         return self.cross_attentions[-1].mean(axis=1).sum(axis=1) if self.cross_attentions else None
 
     @property
     def past(self) -> np.ndarray:
-        """The nodes of its sentence's cache that belong to each sequence: host booleans (rows, nodes)."""
+        """For each sequence, which nodes of its sentence's cache belong to it: host booleans (rows, nodes)."""
         allowed = self._cache.allowed
         shape = self.rows, self._cache.length
         return np.ones(shape, bool) if allowed is None else allowed.reshape(shape)
@@ -150,8 +150,8 @@ class CachedState:
         return out
 
     def _by_row(self, weights: Any, own: bool) -> Any:
-        """Rearrange (sentences, heads, width or new, keys) to (rows, heads, new, keys), with the keys of each sequence
-        only.
+        """Rearrange (sentences, heads, width or new, keys) to (rows, heads, new, keys).
+        Each row keeps only the keys of its own sequence.
         """
         width, allowed = self._cache.width, self._cache.allowed
         if width > 1:
@@ -173,8 +173,7 @@ class CachedState:
         return self.decoder.xp.asarray(np.where(allowed, 0, -np.inf).astype(dtype))
 
     def _mixture(self, x: Any) -> Any:
-        """Return the logits of x (rows, d_model) after the source tokens are mixed in by the last layer's attention to
-        them.
+        """Return the logits of x (rows, d_model), mixed with copied source tokens by the last layer's attention.
         """
         assert self.decoder.gate is not None
         last = self.cross_attentions[-1][:, :, -1:].mean(axis=1)
@@ -183,7 +182,7 @@ class CachedState:
             return copy_logits(logits, gate, Tensor(last), self._source, self.decoder.uncopied).data[:, 0]
 
     def _project(self, x: Any, may_ban: Sequence[int] | None = None) -> Any:
-        """Compute logits into the same memory at each step: newly allocated megabytes would cost page faults."""
+        """Compute logits into the same memory at each step, since newly allocated memory would cause page faults."""
         if self._logits is None or len(self._logits) < len(x):
             self._logits = self.decoder.output.buffer(len(x))
         if may_ban is not None and self._screened and (screen := self.decoder.screen) is not None:

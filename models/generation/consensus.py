@@ -1,7 +1,7 @@
 """Minimum Bayes risk: selects the sampled sequence that is most similar to the others.
 
-The most probable sequence of an uncertain model is often a bad one: short, or a common phrase. Draw n sequences, treat
-them as n opinions of what the output should be, and take the one with the highest mean similarity to the others:
+The most probable sequence of an uncertain model is often bad: short, or a common phrase. Instead draw n sequences, and
+select the one with the highest mean similarity to the others:
 
     argmax over y of  1/(n-1) sum over y' != y of F(y, y'),    F(y, y') = 2 lcs(y, y') / (|y| + |y'|)
 
@@ -25,8 +25,8 @@ Compared = Callable[[list[int]], Sequence[Hashable]]
 def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) -> list[Hypothesis]:
     """Return the distinct sequences sampled for one text, starting with the one that is most similar to the others.
 
-    Scores become mean similarities to the other draws, 0 to 1. A sequence that was drawn twice is like its twin. They
-    are compared by their ids if `compared` is None.
+    Scores become mean similarities to the other draws, 0 to 1. A sequence that was drawn twice equals its other draw.
+    Sequences are compared by their ids if `compared` is None.
     """
     numbers: dict[Hashable, int] = {}
     parts = [one.ids if compared is None else compared(one.ids) for one in drawn]
@@ -42,10 +42,8 @@ def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) 
 
 
 def common_lengths(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Return the lengths of the longest common subsequences of each pair among n sequences of numbers >= 0, as an (n,
-    n) integer array.
-
-    The textbook's table, row after row, for all pairs at a time.
+    """Return the lengths of the longest common subsequences of all pairs of n sequences of numbers >= 0.
+    The result is an (n, n) integer array. The textbook table is computed row by row, for all pairs at once.
     """
     n, longest = len(sequences), max(map(len, sequences))
     ids = np.full((n, longest), -1)

@@ -1,8 +1,8 @@
 """The interface between searches and models: a state that takes tokens and gives the logits of the next ones.
 
-A model that can generate has a method `start(...)` which returns a DecodingState: `start(source, source_lengths)` of
-an encoder-decoder runs the encoder, `start(rows)` of a language model has nothing to compute. All that changes during
-generation is in the state, nothing in the model and its layers.
+A model that can generate has a method `start(...)`, which returns a DecodingState. `start(source, source_lengths)` of
+an encoder-decoder runs the encoder; `start(rows)` of a language model computes nothing. The state holds everything that
+changes during generation; the model and its layers hold no state.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ...autograd.backend import array_module, to_device
 class DecodingState(Protocol):
     """A state of `rows` sequences of equal length that a model generates together.
 
-    All sequences are at the same position: where some have a longer prompt, the search feeds its tokens one by one.
+    All sequences are at the same position. If some have a longer prompt, the search feeds its tokens one by one.
     Several sequences may belong to one sentence (beams); these have consecutive rows.
 
     Attributes:
         rows: current number of sequences.
         positions: maximum number of tokens fed to a sequence, or None if there is no such limit.
-        suggested_lengths: (rows,) host integers, default maximum length of each sequence; None for `positions`.
+        suggested_lengths: (rows,) host integers, the default maximum length of each sequence; None means `positions`.
     """
 
     @property
@@ -37,9 +37,9 @@ class DecodingState(Protocol):
         """Feed each sequence its next tokens.
 
         Args:
-            ids: (rows, new) host integers; more than one new token only while each sentence has one sequence.
-            may_ban: given, only the largest logit is wanted, whichever of these tokens are ruled out first. A state
-                may then give -inf instead of logits that are smaller.
+            ids: (rows, new) host integers; more than one new token is allowed only while each sentence has one
+            sequence. may_ban: tokens that may be banned before the largest logit is taken. If given, only this logit is
+            needed, and a state may return -inf instead of smaller logits.
 
         Returns logits (rows, vocab_size) of the token after the last one fed, an array on the model's device. The
         caller may modify it; the next step may reuse its memory. Raises ValueError beyond `positions`.
@@ -64,7 +64,7 @@ class Uncached:
     Args:
         logits: function of ids (rows, length) and of `origin` (rows,), the row in which each sequence began, that
             returns logits (rows, vocab_size) after the last token.
-        rows, positions, suggested_lengths: as in DecodingState.
+        rows, positions, suggested_lengths: see DecodingState.
     """
 
     def __init__(

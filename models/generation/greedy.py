@@ -19,7 +19,7 @@ Choice = Callable[[Any, np.ndarray, np.ndarray], Any]
 
 
 class DecodingStep(NamedTuple):
-    """The result of one step: host arrays with one entry for each sequence that is not yet complete."""
+    """The result of one step: host arrays with one entry for each incomplete sequence."""
 
     sequences: np.ndarray  # integers, the rows in which they began
     tokens: np.ndarray
@@ -43,9 +43,8 @@ def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
 
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
     """Run a greedy search, which takes the most probable token at each step.
-    Returns a Hypothesis for each row of the state.
-
-    Without `scores` they are NaN, which saves the sum over the vocabulary.
+    Returns a Hypothesis for each row of the state. Without `scores` the scores are NaN, which saves the sum over the
+    vocabulary.
     """
     return decode(state, rules, likeliest, scores=scores)
 

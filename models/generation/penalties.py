@@ -19,23 +19,22 @@ LENGTH_NORMS = {"wu": length_penalty, "power": lambda length, alpha: float(max(l
 
 
 def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
-    """Compute beta sum_i log(min(sum_j p_ij, 1)): zero where every source token has received attention 1, negative
-    elsewhere.
+    """Compute beta sum_i log(min(sum_j p_ij, 1)).
+    It is zero if every source token has received attention 1, and negative otherwise.
 
     Args:
         attention: (..., source_length): for each source token i the attention sum_j p_ij of all target tokens to it;
-            without padding.
-        beta: its weight.
+            without padding. beta: the weight of the penalty.
 
     Source: Wu et al. 2016, arXiv 1609.08144, equation 14.
     """
-    tiny = np.finfo(np.float64).tiny  # a token without any attention costs much, not infinitely much
+    tiny = np.finfo(np.float64).tiny  # a token without any attention has a large cost, but a finite one
     return beta * np.log(np.clip(attention.astype(np.float64), tiny, 1.0)).sum(axis=-1)
 
 
 def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -> None:
     """Make the tokens of `history` (rows, length) less likely by changing `logits` (rows, vocab_size) in place.
-    Positive logits are divided by `penalty` and negative ones multiplied by it, once however often a token occurs.
+    Positive logits are divided by `penalty` and negative ones multiplied by it, once even if a token occurs repeatedly.
 
     Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1; multiplication of negative logits makes the effect
     independent of the sign.
@@ -47,8 +46,7 @@ def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -
 
 
 def repeated_ngrams(history: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens that would complete an n-gram which `history` (rows, length) already contains: their rows and
-    their ids.
+    """Return the rows and ids of tokens that would complete an n-gram contained in `history` (rows, length).
 
     Source: Paulus et al. 2017, arXiv 1705.04304, section 2.5 (with n = 3).
     """

@@ -101,8 +101,8 @@ def attend(
 
 
 def _by_group(x: Any, shared: Any) -> Any:
-    """Compute x (batch, heads, n, a) @ shared (batch, kv_heads, a, b), where a group of heads of x shares each head of
-    `shared`.
+    """Compute x (batch, heads, n, a) @ shared (batch, kv_heads, a, b).
+    Each head of `shared` is used by a group of heads of x.
     """
     (batch, heads), kv_heads = x.shape[:2], shared.shape[1]
     if heads == kv_heads:
@@ -119,7 +119,7 @@ class RawAttention:
         self.kv_heads = attention.kv_heads
         weight = attention.in_proj_weight.data
         bias = None if attention.in_proj_bias is None else attention.in_proj_bias.data
-        # In cross-attention keys and values come from the encoder output: the query has a projection of its own.
+        # In cross-attention keys and values come from the encoder output, so the query has a separate projection.
         own = inner if cross else len(weight)
         self.project_new = affine(weight[:own], None if bias is None else bias[:own])
         self.project_keys_values = affine(weight[own:], None if bias is None else bias[own:])
@@ -127,8 +127,8 @@ class RawAttention:
         self.position_scores = attention.position_scores
 
     def split(self, x: Any, sentences: int, *heads: int) -> list[Any]:
-        """Split (rows * new, features) into parts (sentences, heads, width or new, head_dim), each with its number of
-        heads.
+        """Split (rows * new, features) into parts (sentences, heads, width or new, head_dim).
+        Each part has its own number of heads.
         """
         tokens, count = len(x) // max(sentences, 1), x.shape[1] // self.head_dim
         x = x.reshape(sentences, tokens, count, self.head_dim).transpose(0, 2, 1, 3)
@@ -197,7 +197,7 @@ class RawDecoder:
         output: the layer that computes logits.
         packed: copy the weights into the layout that is fastest for few rows. This doubles the memory of the weights,
             and the parameters must not change afterwards.
-        copying: of a decoder that copies, the layer of its gate and the id that it doesn't copy, see `models.copying`.
+        copying: for a decoder that copies, the layer of its gate and the id that it never copies, see `models.copying`.
     """
 
     def __init__(

@@ -16,8 +16,8 @@ from .penalties import apply_repetition_penalty, repeated_ngrams
 class Hypothesis(NamedTuple):
     """One generated sequence: its ids, the prefix first, without <bos> and <eos>; and its score.
 
-    The score is the log-probability in nats of the tokens generated, <eos> included and the prefix not; beam search
-    divides it by the length penalty and adds the coverage penalty.
+    The score is the log-probability in nats of the generated tokens, including <eos> and without the prefix. Beam
+    search divides it by the length penalty and adds the coverage penalty.
     """
 
     ids: list[int]
@@ -29,8 +29,8 @@ class Rules:
     """The rules of one generation. Lengths count generated tokens, <eos> included, without the prefix.
 
     Args:
-        bos_id: first token of each sequence, before its prefix; None for none, then a prefix is needed.
-        eos_id: ends a sequence; None if only the length does.
+        bos_id: first token of each sequence, before its prefix; with None a prefix is needed. eos_id: the token that
+        ends a sequence; None if only the length ends it.
         prefix: for each row of the state, the ids with which its output must begin (the prompt of a language model).
         min_length: no <eos> before this many tokens.
         max_length: maximum number of tokens; by default what the model's state suggests. Its `positions` limit both.
@@ -43,11 +43,11 @@ class Rules:
         penalise: to what beam search applies the repetition penalty: "logits", or "log-probabilities" as `transformers`
             does. The other strategies apply it to the logits.
         stop: more ids that end a sequence, as `eos_id` does.
-        min_total, max_total: as min_length (without <eos>) and max_length, but of the whole sequence: `bos_id` and the
-            prefix count. So `transformers` counts its min_length and max_length.
+        min_total, max_total: like min_length (without <eos>) and max_length, but including `bos_id` and the prefix, as
+            `transformers` counts its min_length and max_length.
 
-    Ruling out a token does not change the log-probabilities of the others. A sequence that no token may extend ends as
-    it is. Raises ValueError for a number out of range.
+    Ruling out a token does not change the log-probabilities of the others. If no token may extend a sequence, it ends
+    unchanged. Raises ValueError for a number out of range.
     """
 
     bos_id: Whole | None = None
@@ -130,8 +130,8 @@ class SearchProgress:
         return self.prefix_lengths + np.minimum(wanted, room)
 
     def first_ids(self) -> np.ndarray:
-        """Return the ids to feed first, (rows, at least 1): <bos> and the part of the prefix that all
-        sequences have.
+        """Return the ids to feed first, (rows, at least 1).
+        They are <bos> and the part of the prefix that all sequences have.
         """
         start = np.tile(np.array(self.start, np.int64), (len(self.history), 1))
         return np.concatenate([start, self.history[:, : self.length]], axis=1)
@@ -216,6 +216,6 @@ def force_last(search: SearchProgress, rules: Rules, logits: Any, total: Any) ->
             logits[rows, rules.forced_last] = total[rows] if np.ndim(total) else total
 
 
-#: What the rules rule out, in this order. Each sets logits (rows, vocab_size) of the next token to -inf; `total`
-#: (rows,) is their log-sum-exp. A new rule is a field of `Rules`, which `ruled_out` knows, and a function here.
+#: The functions that rule out tokens, in this order. Each sets logits (rows, vocab_size) of the next token to -inf;
+#: `total` (rows,) is their log-sum-exp. A new rule is a field of `Rules`, which `ruled_out` knows, and a function here.
 BANS = (ban_forbidden, ban_early_ends, ban_repeated_ngrams, force_last)

@@ -23,8 +23,8 @@ class Sampler:
         top_k: draw only from the k most probable tokens; 0 for all. Source: Fan et al. 2018, arXiv 1805.04833.
         top_p: draw from the nucleus only, the smallest set of likeliest tokens whose probabilities (after temperature
             and top_k) sum to `top_p` or more; 1 for all. Source: Holtzman et al. 2019, arXiv 1904.09751.
-        seed: one for all sequences, each of which has its own stream of random numbers; or a seed, or list of seeds,
-            for each sequence.
+        seed: one seed for all sequences, each of which has its own stream of random numbers; or a seed, or a list of
+            seeds, for each sequence.
 
     The streams continue from call to call: use a new Sampler for each generation. Raises ValueError for numbers out of
     range.
@@ -79,8 +79,8 @@ class Sampler:
 
 
 def _first_above(total: Any, uniform: Any) -> Any:
-    """Return for each row of cumulative sums (rows, n) the first index whose sum exceeds `uniform` (in [0, 1)) times
-    the total.
+    """Return for each row of cumulative sums (rows, n) the first index whose sum exceeds `uniform` times the total.
+    `uniform` is in [0, 1).
     """
     whole = total[:, -1]
     # Rounded up, the product could equal the total, which no sum exceeds.
@@ -97,7 +97,7 @@ def sample(
     top_p: float = 1.0,
     seed: int | Sequence[Any] = 0,
 ) -> list[Hypothesis]:
-    """Sample a sequence for each row of the state; for the arguments see `Sampler`.
+    """Sample a sequence for each row of the state. `Sampler` describes the arguments.
 
     The score of a hypothesis is its log-probability under the model, without temperature, top-k and top-p.
     """

@@ -41,8 +41,7 @@ def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
     """Compute log sum exp of logits (rows, vocab_size) into `out` (rows,)."""
     with np.errstate(over="ignore", under="ignore"):
         total = np.exp(logits, out=buffer, dtype=buffer.dtype).sum(axis=1)
-    # Logits are usually of a size whose exponentials neither overflow nor lose their smallest terms; that saves two of
-    # four passes.
+    # The exponentials of usual logits neither overflow nor lose their smallest terms; this saves two of four passes.
     if np.isfinite(total).all() and (total > 1e-20).all():
         np.log(total, out=out)
     else:

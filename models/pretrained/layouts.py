@@ -1,4 +1,4 @@
-"""Names and layouts of a model's parameters in files of Hugging Face's `transformers`."""
+"""Names and layouts of a model's parameters in the files of Hugging Face's `transformers`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ class Entry:
     """One parameter of handloom and the tensor or tensors that hold it in a file of `transformers`.
 
     Attributes:
-        own: its name in handloom's state dict.
-        theirs: the tensors' names in the file; several are concatenated along handloom's first axis.
-        shapes: of these tensors, as the configuration asks for them.
-        transposed: they are stored as (in_features, out_features).
-        aliases: other names under which the same tensor may be stored again.
-        optional: it may be missing; the parameter is then zero (or the initial one of a new head).
+        own: the parameter's name in handloom's state dict. theirs: the tensors' names in the file; several are
+        concatenated along handloom's first axis. shapes: the shapes of these tensors, according to the configuration.
+        transposed: whether they are stored as (in_features, out_features). aliases: other names under which the same
+        tensor may be stored again. optional: whether it may be missing; the parameter is then zero (or that of a new
+        head keeps its initial value).
     """
 
     own: str
@@ -57,8 +56,8 @@ def linear(
     own: str, theirs: str | tuple[str, ...], outs: int | tuple[int, ...], ins: int, *, bias: bool = True,
     transposed: bool = False,
 ) -> Entries:  # fmt: skip
-    """Yield the entries of weight and bias for a linear layer, or for several linear layers that are one in
-    handloom.
+    """Yield the entries of weight and bias for a linear layer.
+    Several linear layers of `transformers` may be one layer in handloom.
     """
     names = (theirs,) if isinstance(theirs, str) else theirs
     sizes = (outs,) if isinstance(outs, int) else outs

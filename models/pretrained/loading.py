@@ -42,7 +42,7 @@ class Pretrained(NamedTuple):
 
     Attributes:
         model: a Seq2SeqTransformer, LanguageModel or TransformerClassifier in evaluation mode.
-        tokenizer: None if not requested.
+        tokenizer: the tokenizer; None if not requested.
         labels: a classifier's class names by index; empty for other models.
         strategy: the folder's options of generation; greedy search without any.
     """
@@ -67,9 +67,8 @@ def load(
     Args:
         folder_or_name: a folder, or a name on the Hugging Face Hub (needs the extra `hub`), whose files are cached.
         revision: branch, tag or commit on the Hub.
-        dtype: of the parameters, whatever the dtype in the file.
-        labels: the classes of another task: a classifier gets a new, untrained output layer for them (also if the
-            folder has none, such as a pre-trained BERT).
+        dtype: dtype of the parameters; it may differ from the dtype in the file. labels: the classes of another task; a
+        classifier gets a new, untrained output layer for them, also if the folder has none, such as a pre-trained BERT.
         with_tokenizer: read the tokenizer as well.
         with_strategy: read the options of generation as well; otherwise the strategy is greedy search.
 
@@ -162,7 +161,7 @@ def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...
     """Return the tensors from which each parameter is read.
     Parameters whose names begin with one of `fresh` are not read.
 
-    Stops at the first problems, since a configuration may ask for any number of layers.
+    Stops after the first problems, since a configuration may have any number of layers.
     """
     found = _by_full_names(find_tensors(folder), architecture.PREFIX)
     unused = set(found)

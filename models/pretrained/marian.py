@@ -139,8 +139,8 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return what Pegasus' files contain in addition to the parameters: positions, and a table unused by
-    untied models.
+    """Return what Pegasus' files contain in addition to the parameters.
+    These are positions, and a table that untied models don't use.
     """
     if not c.norm_first:
         return {}
@@ -151,10 +151,9 @@ def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
-    """Return the state dict with the residual stream's features in the order of `transformers`: all sines before the
-    cosines.
-
-    The order is free: every layer reads and writes the stream through its weights, and norms sum over all features.
+    """Return the state dict with the residual stream's features in the order of `transformers`.
+    That order has all sines before the cosines. The order is arbitrary: every layer reads and writes the stream through
+    its weights, and norms sum over all features.
     """
     state = model.state_dict()
     if model.config.sinusoid_halves:

@@ -157,9 +157,8 @@ def save_tokenizer(
     tokenizer: Tokenizer, folder: Path, max_length: int, *, begins: bool = False, ends: bool = False
 ) -> None:
     """Write the tokenizer files of `transformers`.
-    They put <bos> before a text if `begins` and <eos> after it if `ends`, or where the tokenizer itself says so.
-
-    Raises InputError for kinds that it does not have: characters and words.
+    They add <bos> before a text if `begins` and <eos> after it if `ends`, or if the tokenizer itself says so. Raises
+InputError for kinds that `transformers` does not have: characters and words.
     """
     said: dict[str, Any] = {"model_max_length": max_length}
     said |= {f"{role}_token": name for role, name in role_names(tokenizer).items()}

@@ -1,11 +1,9 @@
 """x W^T + b for the few rows x of a decoding step, which spends most of its time here.
-
-Before a BLAS multiplies large matrices it copies both into the order in which its kernel reads them. With thousands of
-rows that costs next to nothing; with the 1 to 200 rows of a decoding step it costs as much as the arithmetic. OpenBLAS
-reads products of up to 10^6 multiplications without copying, with its kernels for AVX-512. So `pack` cuts W^T into
-blocks of columns, each contiguous, and the product becomes many small ones: some rows times one block each, all in one
-call of NumPy, with the blocks divided among the threads. Where Numba and MKL are installed, `few_rows` computes them
-instead, with wider blocks.
+Before a BLAS multiplies large matrices, it copies both into the order in which its kernel reads them. With thousands of
+rows the copy takes little time; with the 1 to 200 rows of a decoding step it takes as long as the arithmetic.
+OpenBLAS's kernels for AVX-512 compute products of up to 10^6 multiplications without the copy. So `pack` cuts W^T into
+contiguous blocks of columns. One NumPy call then multiplies some rows with each block, and the blocks are divided among
+the threads. If Numba and MKL are installed, `few_rows` computes the products instead, with wider blocks.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ def reads_in_place() -> bool:
 
 @replaces(plain.affine)
 class PackedAffine(Affine):
-    """An Affine whose weights `pack` may cut into blocks.
+    """An Affine whose weights can be cut into blocks by `pack`.
 
     Attributes:
-        blocks: after that (number, in_features, columns), padded with zeros. Without `compiled` a single row is
-            multiplied with the parameter: that product reads each weight once, in memory order.
-        compiled: whether `few_rows` multiplies the blocks.
+        blocks: the packed weights (number, in_features, columns), padded with zeros. Without `compiled` a single row is
+            multiplied with the parameter itself, because that product reads each weight once, in memory order.
+            compiled: whether `few_rows` multiplies the blocks.
     """
 
     def __init__(self, weight: Any, bias: Any):
@@ -93,8 +91,7 @@ class PackedAffine(Affine):
         return y[:rows, : self.out_features]
 
     def _groups(self, rows: int, width: int) -> tuple[int, int]:
-        """Return the number of groups of rows that keeps products with a block small, and the number of rows in a
-        group.
+        """Return the number of groups of rows that keeps products with a block small, and the size of a group.
         """
         most = max(SMALL // (self.in_features * width), 1)
         groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
@@ -113,7 +110,7 @@ def _few_rows() -> Any:
 def pack(layers: list[PackedAffine]) -> None:
     """Copy the weights into the layout that is fastest for few rows.
 
-    All lie in one array, for which the operating system can use large pages: reading is then faster by a tenth.
+    All weights are in one array, for which the operating system can use large pages; reading is then a tenth faster.
     """
     xp, dtype = layers[0].xp, layers[0].dtype
     loops, width = in_loops(layers), 1
@@ -144,8 +141,8 @@ def pack(layers: list[PackedAffine]) -> None:
 
 
 def in_loops(layers: list[PackedAffine]) -> bool:
-    """Return whether `few_rows` can multiply these matrices and is faster: below a million weights its threads gain
-    nothing.
+    """Return whether `few_rows` can multiply these matrices and is faster.
+    Below a million weights its threads gain nothing.
     """
     arrays = [array for layer in layers for array in (layer.weight, layer.bias) if array is not None]
     return (

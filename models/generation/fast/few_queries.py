@@ -1,8 +1,8 @@
 """Attention of few queries in compiled code, for a decoding step.
 
 `raw_layers.attend` multiplies all queries of a sentence with all its keys, and the weights with all values. In a beam
-most of that is in vain: the nodes of the cache are the past of one sequence or another, each of which sees only its
-own. The loop computes what a query may see, and keeps the numbers in the processor's cache from the scores to the
+most of this work is unnecessary, because each sequence may attend only to its own nodes of the cache. This loop
+computes only the keys that a query may see, and keeps the numbers in the processor's cache from the scores to the
 result.
 
 Needs Numba (the extra `fast`). The threads are those of `team`.
@@ -23,8 +23,8 @@ def attend_one(q, keys, values, bias, seen, weights, out):
     """Compute out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim).
     If the query may attend to nothing, `out` is zero.
 
-    `bias` (n,) is -inf for a key that isn't seen; `seen` and `weights` (n + 4,) are scratch. Keys and values are read
-    by fours, which need q and `out` once.
+    `bias` (n,) is -inf for a key that isn't seen; `seen` and `weights` (n + 4,) are scratch space. Keys and values are
+    processed in groups of four, so that q and `out` are read once per group.
     """
     count, top, total = 0, np.float32(-np.inf), np.float32(0)
     for n in range(bias.size):
@@ -79,7 +79,8 @@ def _attend(arguments, part):
 def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
     """Return the results of `raw_layers.attend` for the same arguments. A query that may attend to nothing gets zeros.
 
-    None if there are many queries, or the arrays are not float32 or lie in memory in another way than the cache's.
+    Return None if there are many queries, or if the arrays are not float32 or have another memory layout than the
+    cache.
     """
     (sentences, heads, queries, head_dim), (_, kv_heads, length, _) = q.shape, keys.shape
     rows = (4 * head_dim, 4)

@@ -16,19 +16,17 @@ from .team import usable as usable
 WIDTH = 128  # columns of a block of weights
 #: More rows are multiplied by MKL, which holds more of them in registers than the loop.
 MAX_ROWS = 8
-#: Even more are left to others: a thread has room for so many.
+#: Maximum number of rows: a thread's buffer holds so many.
 MAX_BLOCK_ROWS = 256
 _FLOAT = 4  # bytes
 
 
 @inlined
 def multiply_block(x, block, out):
-    """Compute out = x @ block for x (rows, inner), flat `block` (inner * WIDTH) and `out` (rows * WIDTH); `inner` is a
-    multiple of 8.
-
-    Each number of the block is read once for four rows, each of `out` once for four products; of a row without three
-    others, once for eight. That is as fast as memory for up to about eight rows; a BLAS for large matrices holds more
-    of them in registers.
+    """Compute out = x @ block for x (rows, inner), flat `block` (inner * WIDTH) and `out` (rows * WIDTH).
+    `inner` is a multiple of 8. Each number of the block is read once for four rows, and each number of `out` once for
+    four products. In a remaining group of fewer than four rows, `out` is read once for eight products. For up to about
+    eight rows this is as fast as memory; for more rows a BLAS for large matrices is faster.
     """
     rows, inner = x.shape
     in_fours = rows - rows % 4
@@ -61,7 +59,7 @@ def multiply_block(x, block, out):
 
 @intrinsic
 def _gemm(context, function, m, n, k, a, lda, b, ldb, c, ldc):
-    """Call cblas_sgemm at an address: c = a @ b, all by rows, addresses and lengths of rows."""
+    """Call cblas_sgemm at an address: c = a @ b, all in row-major order, given by addresses and row lengths."""
 
     def write(context, builder, signature, arguments):
         number, real, address = ir.IntType(32), ir.FloatType(), ir.IntType(64)
@@ -106,12 +104,12 @@ def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray,
     """Compute y = x @ W^T + bias, or its ReLU, for W^T cut into blocks.
 
     Args:
-        x: (rows, inner), at most MAX_BLOCK_ROWS rows, contiguous; inner is a multiple of 8.
-        blocks: (number, inner, WIDTH), contiguous: columns 0 to WIDTH - 1, and so on, padded.
+        x: (rows, inner), at most MAX_BLOCK_ROWS rows, contiguous; inner is a multiple of 8. blocks: (number, inner,
+        WIDTH), contiguous: the columns in blocks of WIDTH, the last one padded.
         bias: (columns,), contiguous.
         y: (rows, columns), whose rows are contiguous.
 
-    All are float32. The caller checks all this: here they become addresses.
+    All are float32. The caller checks these conditions; this function only passes addresses.
     """
     gemm = mkl.address("cblas_sgemm") if len(x) > MAX_ROWS else 0
     places = x.ctypes.data, blocks.ctypes.data, bias.ctypes.data, y.ctypes.data

@@ -1,5 +1,6 @@
-"""Passes over rows in compiled loops: the largest logits, log sum exp, layer norm. Each reads every number once or
-twice and writes none but the results. Needs Numba (the extra `fast`); what it can't take is left to the plain text."""
+"""Passes over rows in compiled loops: the largest logits, log sum exp, layer norm.
+Each loop reads every number once or twice and writes only the results. Needs Numba (the extra `fast`); unsupported
+arrays are left to the plain implementation."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Finds the largest logits: bounds of all logits from 8-bit weights, exact values of a few.
 
-Greedy search wants the largest logit only, yet with a vocabulary of tens of thousands of tokens the output layer is a
-third to a half of its time. Weights of 8 bits take a quarter of the memory, and processors multiply several times as
-many of them at once. With w = s q + r, where q are integers from -127 to 127, and x = t p + u likewise,
+Greedy search needs only the largest logit, yet with a vocabulary of tens of thousands of tokens the output layer takes
+a third to a half of its time. Weights of 8 bits take a quarter of the memory, and processors multiply several times as
+many of them at once. Let w = s q + r, where q are integers from -127 to 127, and likewise x = t p + u. Then
 
     |w . x - s t (q . p)| <= |r| |x| + |s q| |u|
 
-by the inequality of Cauchy and Schwarz, twice. A token whose upper bound is below the largest of the lower bounds is
-out; the logits of the others, usually less than one in a thousand, are computed in float32. The bounds have room for
-the rounding of float32: the token found is the one that the whole product gives, as far as two ways to add the same
-numbers agree.
+by the Cauchy-Schwarz inequality, applied twice. A token whose upper bound is below the largest lower bound can't have
+the largest logit. The logits of the other tokens, usually less than one in a thousand, are computed in float32. The
+bounds allow for the rounding of float32, so the result is the token of the whole product, unless two logits are equal
+up to rounding.
 
 Needs Numba (the extra `fast`) and MKL (`mkl`), for its products of 8-bit integers.
 """
@@ -71,12 +71,10 @@ class Screen:
         self._counts = functools.lru_cache(maxsize=4)(functools.partial(_counts, vocabulary))
 
     def __call__(self, x: np.ndarray, logits: np.ndarray, may_ban: Sequence[int]) -> bool:
-        """Write the logits of x (rows, features) into `logits` (rows, vocabulary); -inf for all that can't be the
-        largest.
-
-        They can't be even if all tokens `may_ban` are ruled out. Returns False, and leaves anything in `logits`, if x
-        is not float32 or of other features, if a number here is not finite or near the end of float32, or if too many
-        logits are close to the largest.
+        """Write the logits of x (rows, features) into `logits` (rows, vocabulary); -inf for those that can't win.
+        They can't be the largest even if all tokens `may_ban` are banned. Returns False, and leaves `logits` undefined,
+        in three cases: x is not float32 or has another number of features; a number is not finite or near the limit of
+        float32; too many logits are close to the largest.
         """
         if x.dtype != np.float32 or x.shape[1] != self.weight.shape[1]:
             return False
@@ -118,8 +116,7 @@ def screen(weight: Any, bias: Any) -> Screen | None:
 
 
 def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Split rows x (n, features) into t q + u: 8-bit integers q, scales t (n,), and the rounding error u (n,
-    features).
+    """Split rows x (n, features) into t q + u: 8-bit integers q, scales t (n,), and rounding errors u.
     """
     t = np.maximum(np.abs(x).max(axis=1) / LEVELS, _SMALLEST)
     q = np.rint(x / t[:, None])
@@ -136,10 +133,10 @@ def _length(x: np.ndarray) -> np.ndarray:
 def logit_bounds(products, added, layer, counts, sizes, upper, lower):
     """Compute bounds of logits (rows, tokens) from the integer products (rows, tokens).
 
-    `added` (tokens,) is in the products and not in q . p; `layer` (4, tokens) holds s, b, |r| and |s q|; `counts`
-    (tokens,) is 0, or -inf for a token whose lower bound doesn't count; `sizes` (3, rows) holds t, |x| and |u|. Into
-    `upper` (rows, tokens) goes each upper bound, into `lower` (rows,) the largest of the lower ones, if it is larger
-    than what is there.
+    `added` (tokens,) is contained in the products but not in q . p. `layer` (4, tokens) holds s, b, |r| and |s q|.
+    `counts` (tokens,) is 0, or -inf for a token whose lower bound doesn't count. `sizes` (3, rows) holds t, |x| and
+    |u|. The upper bounds are written into `upper` (rows, tokens). The largest lower bound is written into `lower`
+    (rows,) if it is larger than the value there.
     """
     scale, bias, lost, kept = layer
     low, lanes = np.empty(products.shape[1], np.float32), np.empty(LANES, np.float32)
@@ -158,7 +155,7 @@ def logit_bounds(products, added, layer, counts, sizes, upper, lower):
 def largest_logits(logits, least, weight, bias, x, most):
     """Replace the upper bounds of a row x by its logits where they reach `least`, and by -inf elsewhere.
 
-    False if there are more than `most`.
+    Return False if there are more than `most`.
     """
     tokens, found = np.empty(most, np.int64), 0
     for first in range(0, logits.size, LANES):

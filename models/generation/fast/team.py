@@ -1,17 +1,15 @@
 """A team of threads that wait for work in compiled code.
 
 A decoding step has dozens of products, each of which takes one thread 50 microseconds to 10 milliseconds. Dividing them
-by `autograd.fast.parallel` costs up to half of what it gains: its threads sleep between jobs, which takes 40 to 300
-microseconds to end on a virtual machine, and they meet at Python's lock. The helpers here stay in a compiled loop for
-some milliseconds after a job, without the lock. Each job is cut into eight parts, and whoever is free takes the next,
-so that a helper that is asleep delays nobody. One that loses its processor in the middle of a part does: beside other
-programs this can be slower than one thread.
-
-What they share is the board, an array of integers: how many use it, how many helpers are wanted and awake, the number
-of the next part, how many are finished, and the job: a compiled function and its arguments. Compiled code reads and
-writes all but the job by the processor's atomic instructions, for which Numba has no functions of its own. A helper
-reads the job only after it has taken one of its parts, and the leader, who wrote it, doesn't return before all parts
-are finished.
+by `autograd.fast.parallel` costs up to half of the gain: its threads sleep between jobs, waking them takes 40 to 300
+microseconds on a virtual machine, and they compete for Python's lock. The helpers here stay in a compiled loop for some
+milliseconds after a job, without the lock. Each job is cut into eight parts, and each free thread takes the next part,
+so a sleeping helper delays no other thread. A helper that loses its processor in the middle of a part does delay the
+others: while other programs run, a team can be slower than one thread. The threads share the board, an array of
+integers: the number of users, of helpers that are wanted and awake, of the next part and of finished parts, and the
+job, a compiled function and its arguments. Compiled code reads and writes everything except the job by atomic
+instructions of the processor, for which Numba has no functions. A helper reads the job only after it has taken one of
+its parts. The leader, which wrote the job, returns only when all parts are finished.
 
 Needs Numba (the extra `fast`).
 """
@@ -40,19 +38,19 @@ try:
     cfunc: Any = numba.cfunc
     carray: Any = numba.carray
     intrinsic: Any = numba_intrinsic
-except ModuleNotFoundError:  # the text can be imported and read; nothing calls it
+except ModuleNotFoundError:  # this module can be imported and read; nothing calls it
     ir = types = None
 
     def intrinsic(function: Any) -> Any:
         return function
 
 
-#: Of each job, so that threads that begin at different times still end together. Jobs have it compiled in, and Numba
-#: doesn't see it change: see docs/autograd_reference.md.
+#: Parts of a job: with several per thread, threads that begin at different times still end together. Jobs have it
+#: compiled in, and Numba doesn't see it change: see docs/autograd_reference.md.
 PARTS = 8
 _PATIENCE = 10_000  # times that a helper looks for work and lets others run before it sleeps: some 10 ms
 
-# The board's indices: those that several threads write lie in cache lines (8 numbers) of their own.
+# The board's indices. Numbers that several threads write are in separate cache lines (8 numbers).
 _NEXT, _FINISHED, _AWAKE, _WANTED, _USERS, _FUNCTION, _ARGUMENTS = 0, 8, 16, 24, 32, 40, 41
 _BOARD = 48  # numbers
 #: Bytes of a number on the board, or among the arguments of a job.
@@ -60,7 +58,7 @@ INTEGER = 8
 
 
 # -- what Numba lacks --------------------------------------------------------------------------------------------------
-# Each function says the types of its arguments and result, and its machine instructions.
+# Each function returns the types of its arguments and result, and its machine instructions.
 
 
 def call_address(builder: Any, address: Any, kinds: list[Any], arguments: list[Any]) -> None:
@@ -242,7 +240,7 @@ class _Team:
         wanted = 0 if self.closed else helpers
         self.board[_WANTED] = wanted
         if self.board[_AWAKE] < wanted:
-            with contextlib.suppress(RuntimeError):  # no more threads can be had: those that there are will do
+            with contextlib.suppress(RuntimeError):  # no more threads can be started: use the existing ones
                 while len(self.helpers) < wanted:
                     self.helpers.append(_Helper(self, len(self.helpers)))
             for helper in self.helpers[:wanted]:
