@@ -82,6 +82,7 @@ def is_array(value: Any) -> bool:
 
 def native(array: Array) -> Array:
     """Return `array` in this machine's byte order, converted to NumPy's own array class.
+
     Subclasses define * or sum differently.
 
     Raises TypeError for a masked array, whose mask no operation would see.

@@ -133,6 +133,7 @@ def layer_norm(x: Value, weight: Value, bias: Value, eps: float = 1e-5) -> Value
 def attention(q: Value, k: Value, v: Value) -> Value:
     """softmax(Q K^T / sqrt(d)) V for q, k, v (batch, heads, length, d).
 
-    With P the weights and G the result's gradient, the rules above give dV = P^T G, dP = G V^T, dS = P (dP - rowsum(dP P)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
+    With P the weights and G the result's gradient, the rules above give dV = P^T G, dP = G V^T,
+    dS = P (dP - rowsum(dP P)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
     """
     return softmax(q @ k.transpose(0, 1, 3, 2) * q.data.shape[-1] ** -0.5) @ v

@@ -31,6 +31,7 @@ def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
 @implements(attention_plain, "standard", standard)
 class StandardAttention(QuickImplementation):
     """Standard attention in one op. Weights have the layout (batch, key, head, query).
+
     A sum over the keys then adds rows of heads x queries numbers, which is much faster than adding rows of one head's
     few queries.
 

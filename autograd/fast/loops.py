@@ -110,6 +110,7 @@ def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, o
 @fused
 def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, dw, db, start, stop):
     """Compute the gradients of `normalize`; the sums over the rows are added to dw and db.
+
     With h = g weight, d_total = rstd (h - mean(h) - x_hat mean(h x_hat)) + past and dx = d_total * mask * scale. `past`
     and `mask` may be None; without a mask `dx` may be None too.
     """
@@ -238,6 +239,7 @@ def _insert(number, column, best, where):
 @fused
 def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor, start, stop):
     """Compute the losses of logits z; F replaces z, and k / l / count goes into `factor`. See LinearCrossEntropyOnCPU.
+
     `bias` may be None, and so may `factor` if only the loss is wanted. Class weights are not supported: `each` is s /
     V.
     """
@@ -309,6 +311,7 @@ def attention_weights(scores, scale, factor, mask, dropped, start, stop):
 @fused
 def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, stop):
     """Replace d_scores = G V^T (batch, keys, columns) by weights (d_scores * mask - dots) scale.
+
     `dots` is (batch, columns). Unless `unscaled` is None, the result without the scale is written into it. The mask may
     be None.
     """

@@ -128,6 +128,7 @@ class AttentionKernels:
         room: tuple[Any, Any, Any] | None = None,
     ) -> tuple[Any, Any, Any]:
         """Return the gradients of query, key and value.
+
         The gradient of the bias is added to `d_bias` (float32, four axes).
 
         With `deterministic` a separate pass computes the sums of d_query in a fixed order. The gradients are written

@@ -83,6 +83,7 @@ def fused_attention(*operands: Any, **options: Any) -> Any:
 
 class FusedAttention(BlockedAttention):
     """One call of attention by the kernels.
+
     Requested weights and second derivatives are computed as by the blocked method.
 
     With `deterministic` the gradient of the queries is summed in a fixed order. Without it the last digits may differ

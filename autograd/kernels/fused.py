@@ -224,6 +224,7 @@ def cross_entropy_rows(
     out: Array | None = None,
 ) -> Array:
     """Compute the loss of each row of logits + bias into `out`, (rows,) float32.
+
     It is 0 where the target, int64, is `ignored`. With `gradient` the logits, which start at a multiple of 16 bytes,
     are overwritten by their gradient, multiplied by `factor` (one float32 on the device) if it is given.
     """

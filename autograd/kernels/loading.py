@@ -50,6 +50,7 @@ def compile_options(constants: dict[str, int | float | bool]) -> tuple[str, ...]
 
 def load_module(file: str, **constants: int | float | bool) -> Any:
     """Return the cupy.RawModule of a kernel file with the given constants.
+
     It is created once, and compiled at the first `get_function`.
 
     `load_module("layer_norm.cu", WIDTH=512).get_function("layer_norm_forward")`. Raises DeviceError without a GPU.

@@ -83,6 +83,7 @@ def _handle(cupy: Any, library: Any, device: int) -> _Handle:
 @replaces(linalg.product)
 def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
     """Compute x @ y for matrices, or stacks of them with two axes or more.
+
     If `out`, in row-major order, is given, write into it.
 
     With `add` the product is added to `out`. On a device, float16 and float32 products call cuBLAS directly, which
@@ -120,6 +121,7 @@ def add_product(total: Array, x: Array, y: Array) -> None:
 
 class _Stack:
     """A stack of matrices (count, rows, columns) as cuBLAS reads it.
+
     It says whether the matrices are transposed, and how many elements lead from one row, and from one matrix, to the
     next. `array` keeps a copy alive if the memory layout needs one.
     """
