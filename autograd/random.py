@@ -202,6 +202,7 @@ _METHODS = {name for name in vars(np.random.Generator) if name[0] != "_"} - {"bi
 
 class Draws:
     """A record of the draws of a computation in this thread, from any generators.
+
     It can repeat the draws with the same numbers.
 
         draws = Draws()

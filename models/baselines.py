@@ -19,6 +19,7 @@ RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru":
 
 class RandomLanguageModel(Module):
     """A model that predicts all tokens except the first `special` ones with equal probability.
+
     Its loss is log(vocab_size - special) nats per token. The logits differ randomly by less than 1e-6, so that the most
     probable token is random too.
     """

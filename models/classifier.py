@@ -82,6 +82,7 @@ class ClassifierConfig(ModelOptions):
 
 class TransformerClassifier(Module):
     """An encoder that classifies texts: ids (batch, length), padded at the end -> logits (batch, classes).
+
     `pooling` says from which encoder outputs the logits are computed.
 
     With "first" every text should have the same first token (<bos>), because the output layer reads only what this
@@ -114,6 +115,7 @@ class TransformerClassifier(Module):
 
     def forward(self, ids: Any, lengths: Any = None, token_types: Any = None) -> Tensor:
         """Return the logits of the classes.
+
         `lengths` (batch,) excludes padding; if None, it is computed from the padding.
 
         `token_types` (batch, length) says to which part of the text each token belongs; with None all belong to part 0.

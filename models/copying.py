@@ -1,4 +1,5 @@
 """Pointer-generator: the next token comes from the vocabulary, or is copied from the source according to attention.
+
 Let z be the gate and p = sigmoid(z), v = softmax(l) the decoder's own distribution, and a its attention to the source
 tokens x. The pointer-generator's probability of a token w is
 
@@ -83,6 +84,7 @@ def copied_shares(
     logits: Tensor, gate: Tensor, weights: Tensor, source: Any, written: Any, uncopied: int | None = None
 ) -> Any:
     """Return the probability that each generated token was copied from each source token.
+
     The result is (batch, length, source_length). The arguments are those of `copy_logits`, and `written` (batch,
     length) ids. A row sums to the probability that the generated token was copied at all: (1 - p) c(w) / P(w).
     """

@@ -68,6 +68,7 @@ class LanguageModelConfig(ModelOptions):
 
 class LanguageModel(Module):
     """A decoder-only Transformer: ids (batch, length) -> logits (batch, length, vocab_size) of the next tokens.
+
     Matrices and tables start normal with standard deviation 0.02. Matrices that write into the residual stream start
     with 0.02 / sqrt(2 layers), and biases with zero. Source: Radford et al. 2019, "Language models are unsupervised
     multitask learners", section 2.3.

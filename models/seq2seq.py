@@ -98,6 +98,7 @@ class Seq2SeqConfig(ModelOptions):
 
 class Seq2SeqTransformer(Module):
     """An encoder-decoder Transformer: ids of a source sentence and a target -> logits of each next target token.
+
     Embeddings are scaled by sqrt(d_model) and added to positions, sinusoidal ones by default. Matrices start Xavier
     uniform, and tables normal with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017, arXiv 1706.03762;
     shared and tied tables: Press and Wolf 2017, arXiv 1608.05859.
@@ -173,6 +174,7 @@ class Seq2SeqTransformer(Module):
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
         """Return the logits for `target` (batch, length) given the encoder output `memory`.
+
         `memory` is (batch, source_length, d_model). Appends the cross-attention weights of each layer, (batch, heads,
         length, source_length), to `cross_weights`. A model that copies also needs `source` (batch, source_length), and
         raises ValueError without it.
@@ -212,6 +214,7 @@ class Seq2SeqTransformer(Module):
         coverage: float = 0.0,
     ) -> Tensor:
         """Return the mean cross-entropy, in nats, of `labels` (batch, target_length) without padding.
+
         The other inputs are those of `forward`.
 
         The result equals `ops.cross_entropy` of the logits, but not all logits are stored at once, unless the model

@@ -8,6 +8,7 @@ from .module import Module
 
 class Dropout(Module):
     """A layer that zeros each element with probability `p` in training and scales the rest by 1/(1-p).
+
     In evaluation mode it does nothing.
 
     Draws from `generator`, the default one if None. Raises ValueError unless 0 <= p <= 1.

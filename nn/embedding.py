@@ -14,6 +14,7 @@ from .module import Module
 
 class Embedding(Module):
     """A table of vectors: ids (...) -> vectors (..., embedding_dim).
+
     The vectors are the rows of `weight` (num_embeddings, embedding_dim). The weight starts standard normal, as in
     PyTorch; row `padding_idx` starts as zeros and gets no gradient. `scale_by_sqrt_dim` multiplies by
     sqrt(embedding_dim) (Vaswani et al. 2017, section 3.4); the table then starts with standard deviation

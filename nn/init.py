@@ -49,6 +49,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: G
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw a weight (out_features, in_features) from a uniform distribution.
+
     Its variance is 2 gain^2 / (fan_in + fan_out).
 
     Source: Glorot and Bengio 2010, equation 16. Raises ValueError for another number of axes.

@@ -98,6 +98,7 @@ class Module:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the parameter arrays by name, on the CPU.
+
         Names and layouts are PyTorch's. A shared parameter is listed under all its names.
 
         The arrays share memory with the parameters; copy them to keep them.

@@ -32,6 +32,7 @@ class Norm(Module):
 
 class LayerNorm(Norm):
     """A layer that normalises each row (..., features) to mean 0 and variance 1, then applies `weight` and `bias`.
+
     `eps` is inside the square root, as in PyTorch. With `eps_outside` the result is (x - mean) / (std + eps), where the
     standard deviation is divided by features - 1, as in several of the reports. In a row of equal features the result
     and its slope are 0.

@@ -98,6 +98,7 @@ class PositionScores(Module):
 
 class RotaryPositions(PositionScores):
     """An encoding that rotates pairs of features of queries and keys by an angle proportional to the position.
+
     At position t the pair (i, i + head_dim / 2) is rotated by t / 10000^(2i/head_dim). The score of two positions then
     depends only on their distance. Source: Su et al. 2021, arXiv 2104.09864, equation 34, with the two features of a
     pair half a head apart. Raises ValueError for an odd head_dim.

@@ -24,6 +24,7 @@ class _Edge(NamedTuple):
 
 def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = None) -> str:
     """Return the graph behind `tensor` in Graphviz's DOT language.
+
     Leaves are on top, each call is a box, and arrows show shapes.
 
     If an op has several implementations, the selected one is shown under its name (see `explain`).

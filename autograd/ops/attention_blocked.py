@@ -56,6 +56,7 @@ def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
 
 def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
     """Return the terms to add to a block of scores (batch, heads, key, query).
+
     These are ALiBi, and -inf where a query may not attend. Return None if there are none, for example in blocks of a
     causal mask that don't touch the diagonal.
     """

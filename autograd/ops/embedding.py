@@ -58,6 +58,7 @@ class SumRows(Function):
 @declare(lambda ids, table, padding_id=None, scale=1.0: np.take(table, ids, axis=0) * scale)
 def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float = 1.0) -> Tensor:
     """Return scale * table[ids], (*ids.shape, features), for a table (rows, features).
+
     `ids` are integers in any shape, on the host or the device. The row `padding_id`, counted from the end if negative,
     gets no gradient. Raises IndexError unless 0 <= id < rows (the kernels give NaN for such an id instead) and for a
     padding_id outside the table, TypeError for ids that are not integers, ValueError for a table of another shape.

@@ -34,6 +34,7 @@ class Concatenate(Function):
 
 def joined(arrays: Sequence[Array], axis: int) -> Array:
     """Concatenate arrays.
+
     For more than eight arrays CuPy copies their addresses from the host, which a CUDA graph can't record. While a graph
     is captured, each array is therefore copied separately.
     """

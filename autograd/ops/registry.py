@@ -129,6 +129,7 @@ def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 def through_plain(call: Any, *inputs: Any) -> Any:
     """Return the `composed` of quick implementations: the same call by the plain implementation.
+
     The backward pass of the plain implementation can be recorded. If the quick one drew a dropout mask, its
     `dropout_mask()` returns this mask, which replaces the generator.
     """

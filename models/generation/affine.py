@@ -11,6 +11,7 @@ from ...nn import Linear
 
 class Affine:
     """The product x W^T + b of arrays x (rows, in_features).
+
     W is (out_features, in_features), and b is (out_features,) or None.
 
     Attributes:

@@ -20,6 +20,7 @@ LENGTH_NORMS = {"wu": length_penalty, "power": lambda length, alpha: float(max(l
 
 def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
     """Compute beta sum_i log(min(sum_j p_ij, 1)).
+
     It is zero if every source token has received attention 1, and negative otherwise.
 
     Args:
@@ -34,6 +35,7 @@ def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
 
 def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -> None:
     """Make the tokens of `history` (rows, length) less likely by changing `logits` (rows, vocab_size) in place.
+
     Positive logits are divided by `penalty` and negative ones multiplied by it, once even if a token occurs repeatedly.
 
     Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1; multiplication of negative logits makes the effect

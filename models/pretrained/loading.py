@@ -159,6 +159,7 @@ Sources = list[tuple[Entry, dict[str, Stored]]]
 
 def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Sources:
     """Return the tensors from which each parameter is read.
+
     Parameters whose names begin with one of `fresh` are not read.
 
     Stops after the first problems, since a configuration may have any number of layers.

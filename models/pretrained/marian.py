@@ -152,6 +152,7 @@ def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
     """Return the state dict with the residual stream's features in the order of `transformers`.
+
     That order has all sines before the cosines. The order is arbitrary: every layer reads and writes the stream through
     its weights, and norms sum over all features.
     """

@@ -157,6 +157,7 @@ def save_tokenizer(
     tokenizer: Tokenizer, folder: Path, max_length: int, *, begins: bool = False, ends: bool = False
 ) -> None:
     """Write the tokenizer files of `transformers`.
+
     They add <bos> before a text if `begins` and <eos> after it if `ends`, or if the tokenizer itself says so. Raises
 InputError for kinds that `transformers` does not have: characters and words.
     """

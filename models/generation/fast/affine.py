@@ -1,4 +1,5 @@
 """x W^T + b for the few rows x of a decoding step, which spends most of its time here.
+
 Before a BLAS multiplies large matrices, it copies both into the order in which its kernel reads them. With thousands of
 rows the copy takes little time; with the 1 to 200 rows of a decoding step it takes as long as the arithmetic.
 OpenBLAS's kernels for AVX-512 compute products of up to 10^6 multiplications without the copy. So `pack` cuts W^T into

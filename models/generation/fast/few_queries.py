@@ -21,6 +21,7 @@ MAX_QUERIES = 8  # queries of a sentence; more are multiplied faster by a BLAS
 @inlined
 def attend_one(q, keys, values, bias, seen, weights, out):
     """Compute out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim).
+
     If the query may attend to nothing, `out` is zero.
 
     `bias` (n,) is -inf for a key that isn't seen; `seen` and `weights` (n + 4,) are scratch space. Keys and values are

@@ -24,6 +24,7 @@ _FLOAT = 4  # bytes
 @inlined
 def multiply_block(x, block, out):
     """Compute out = x @ block for x (rows, inner), flat `block` (inner * WIDTH) and `out` (rows * WIDTH).
+
     `inner` is a multiple of 8. Each number of the block is read once for four rows, and each number of `out` once for
     four products. In a remaining group of fewer than four rows, `out` is read once for eight products. For up to about
     eight rows this is as fast as memory; for more rows a BLAS for large matrices is faster.

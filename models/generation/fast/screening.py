@@ -72,6 +72,7 @@ class Screen:
 
     def __call__(self, x: np.ndarray, logits: np.ndarray, may_ban: Sequence[int]) -> bool:
         """Write the logits of x (rows, features) into `logits` (rows, vocabulary); -inf for those that can't win.
+
         They can't be the largest even if all tokens `may_ban` are banned. Returns False, and leaves `logits` undefined,
         in three cases: x is not float32 or has another number of features; a number is not finite or near the limit of
         float32; too many logits are close to the largest.
