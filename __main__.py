@@ -20,7 +20,7 @@ COMMANDS = {
     "course": ("course.__main__:main", "build a Transformer in sixteen chapters, each step checked"),
     "gradcheck": ("autograd.gradcheck.__main__:main", "check the gradient of every op"),
     "doctor": ("doctor:main", "find what slows handloom down on this machine"),
-    "export": ("train.cli.export:main", "save a trained model in the format of Hugging Face transformers"),
+    "export": ("train.export:main", "save a trained model in the format of Hugging Face transformers"),
     "report": ("train.report:main", "compare runs in one picture and one table"),
 }
 #: What `handloom train` runs, each a file of `examples`.

@@ -1,4 +1,4 @@
-"""Exports a trained model to a folder that Hugging Face's `transformers` reads."""
+"""handloom export MODEL FOLDER: save a trained model in the format of Hugging Face transformers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ..errors import InputError
 from ..models import Strategy, pretrained
 from ..models.pretrained.files import read_object
 from ..tokenizer import CharacterTokenizer, WordTokenizer
+from .cli.options import OptionParser
 from .tasks.by_name import load
 
 #: The beam search of the examples as far as `transformers` has it: there a score is divided by length^alpha.
@@ -37,3 +38,15 @@ def export(source: str | Path, folder: str | Path) -> str:
     architecture = read_object(folder / "config.json")["architectures"][0]
     without = f" without a tokenizer: transformers has none like a {type(found.tokenizer).__name__}"
     return f"{folder} holds a {architecture} for transformers{without if only_here else ''}"
+
+
+def main() -> None:
+    parser = OptionParser(
+        prog="handloom export",
+        description="Save a trained model in the format of Hugging Face transformers: config.json, model.safetensors, "
+        "generation_config.json and the tokenizer's files. docs/pretrained.md lists the supported models.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="folder of a run, or name of a model that comes with handloom")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new or empty folder to write to")
+    arguments = parser.parse_args()
+    print(export(arguments.model, arguments.folder))

@@ -5,21 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..origin import Leaf, Origin
 from ..tensor import Tensor
-
-
-class _Box(NamedTuple):
-    label: str
-    kind: str  # "leaf", "call" or "result"
-
-
-class _Edge(NamedTuple):
-    start: str
-    end: str
-    label: str
 
 
 def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = None) -> str:
@@ -37,12 +26,9 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
     Raises RuntimeError if nothing was recorded, the graph was freed or `dot` is needed and missing, ValueError for
     another file suffix.
     """
-    boxes, edges = _collect(tensor, dict(module.named_parameters()) if module is not None else {})
-    shapes = {"leaf": "ellipse", "call": "box", "result": "doubleoctagon"}
-    lines = ["digraph graph_of_calls {", '  node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];']
-    lines += [f'  {key} [label="{_quoted(box.label)}", shape={shapes[box.kind]}];' for key, box in boxes.items()]
-    lines += [f'  {edge.start} -> {edge.end} [label="{edge.label}"];' for edge in edges]
-    dot = "\n".join([*lines, "}\n"])
+    head = ['  node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];']
+    names = {id(parameter): name for name, parameter in module.named_parameters()} if module is not None else {}
+    dot = "\n".join(["digraph graph_of_calls {", *head, *_lines(tensor, names), "}\n"])
     if path is not None:
         path = Path(path)
         if path.suffix == ".dot":
@@ -54,40 +40,44 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
     return dot
 
 
-def _collect(tensor: Tensor, parameters: dict[str, Tensor]) -> tuple[dict[str, _Box], list[_Edge]]:
-    """Return all leaves and calls, oldest first, and the edges between them."""
+def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
+    """Return a line for each leaf and call, oldest first, and for each edge; `names` has those of leaves by id."""
     if not tensor.requires_grad:
         raise RuntimeError("draw_graph: nothing was recorded: no input requires a gradient, or it was under no_grad()")
     origins: dict[str, Origin] = {}
-    edges: list[_Edge] = []
+    edges: list[str] = []
     waiting = [tensor.origin]
     while waiting:
         origin = waiting.pop()
-        key = _key(origin)
-        if key in origins:
+        if _key(origin) in origins:
             continue
-        origins[key] = origin
+        origins[_key(origin)] = origin
         if origin.node is None:
             continue
         if origin.node._saved is None:
             raise RuntimeError(
                 "draw_graph: the graph was freed by backward(); draw it before, or pass retain_graph=True"
             )
-        for source in origin.node.inputs:
-            if source is not None:
-                edges.append(_Edge(_key(source), key, _form(source)))
-                waiting.append(source)
-    names = {id(parameter): name for name, parameter in parameters.items()}
-    boxes = {}
+        sources = [source for source in origin.node.inputs if source is not None]
+        edges += [_edge(source, _key(origin)) for source in sources]
+        waiting += sources
+    boxes = []
     for key, origin in sorted(origins.items(), key=lambda item: _number(item[1])):
         if isinstance(origin, Leaf):
-            boxes[key] = _Box(f"{names.get(id(origin.tensor()), 'leaf')}\n{_form(origin)}", "leaf")
+            boxes.append(_box(key, f"{names.get(id(origin.tensor()), 'leaf')}\n{_form(origin)}", "ellipse"))
         else:
-            name, chosen = origin.node.name, origin.node.implementation
-            boxes[key] = _Box(f"{name}\n{chosen}" if chosen else name, "call")
-    boxes["result"] = _Box(f"result\n{_form(tensor.origin)}", "result")
-    edges.append(_Edge(_key(tensor.origin), "result", _form(tensor.origin)))
-    return boxes, edges
+            boxes.append(_box(key, "\n".join(filter(None, (origin.node.name, origin.node.implementation))), "box"))
+    boxes.append(_box("result", f"result\n{_form(tensor.origin)}", "doubleoctagon"))
+    return [*boxes, *edges, _edge(tensor.origin, "result")]
+
+
+def _box(key: str, label: str, shape: str) -> str:
+    quoted = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'  {key} [label="{quoted}", shape={shape}];'
+
+
+def _edge(source: Origin, end: str) -> str:
+    return f'  {_key(source)} -> {end} [label="{_form(source)}"];'
 
 
 def _number(origin: Origin) -> int:
@@ -100,10 +90,6 @@ def _key(origin: Origin) -> str:
 
 def _form(origin: Origin) -> str:
     return f"{origin.dtype}{list(origin.shape)}"
-
-
-def _quoted(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _picture(dot: str, path: Path) -> str:
