@@ -135,6 +135,7 @@ def _() -> None:
 def _() -> None:
     check(ops.logsumexp, ([-INF, -INF],), (-INF, [0, 0]))
     check(ops.logsumexp, ([],), (-INF, []))
+    check(lambda x: ops.logsumexp(x, axis=1), (np.zeros((2, 0)),), ([-INF, -INF], np.zeros((2, 0))))
     check(ops.logaddexp, ([-INF, INF], [-INF, 0.0]), ([-INF, INF], [0.5, 1], [0.5, 0]))
 
 
@@ -161,6 +162,8 @@ def _() -> None:
     for function in (ops.sum, ops.mean, ops.prod, ops.max, ops.min, ops.logsumexp):
         for axis in (0, -1):
             check(lambda x: function(x, axis=axis), (3.0,), (3, 1))  # noqa: B023
+        with pytest.raises((ValueError, IndexError), match="axis"):
+            function(np.array(3.0), axis=1)
 
 
 @row("`cross_entropy`, mean over no target")

@@ -23,13 +23,6 @@ DTYPES = (np.float64, np.float64, np.float32, np.float16)
 DRAWS = 500
 
 
-@st.composite
-def sources(draw: Any) -> Draw:
-    """A Draw whose choices hypothesis makes, so that it can shrink a failing sample."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    return Draw(lambda low, high: draw(st.integers(low, high)), rng, draw(st.sampled_from(DTYPES)))
-
-
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 @given(data=st.data())
 def test_op(name: str, data: Any) -> None:
@@ -72,23 +65,6 @@ def test_every_branch_of_a_specification_is_drawn(name: str) -> None:
             seen[label][1].update(chosen)
     missed = {label: options - len(chosen) for label, (options, chosen) in seen.items() if len(chosen) < options}
     assert missed == {}, f"{name}: options never drawn"
-
-
-def test_hypothesis_draws_every_layout_precision_and_extreme_shape() -> None:
-    """Over a few ops, the strategy draws every layout and dtype, and 0-d, empty and single-element arrays."""
-    drawn: set[Any] = set()
-
-    @settings(max_examples=300)
-    @given(sources(), st.sampled_from(LAYOUTS), st.sampled_from(("add", "sum", "getitem", "matmul")))
-    def collect(source: Draw, layout: str, name: str) -> None:
-        array = CATALOGUE[name].draw(source).args[0]
-        drawn.update({layout, source.dtype, name})
-        if isinstance(array, np.ndarray):
-            drawn.add(("ndim", array.ndim))
-            drawn.add("empty" if array.size == 0 else "single" if array.size == 1 else "several")
-
-    collect()
-    assert drawn >= {*LAYOUTS, *map(np.dtype, DTYPES), "empty", "single", "several", *(("ndim", n) for n in range(4))}
 
 
 def test_a_seed_gives_the_same_samples() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, Tensor, checkpoint, draw_graph, explain, is_plain, ops, plain
+from handloom.autograd import Generator, Tensor, checkpoint, explain, is_plain, ops, plain
 from handloom.autograd.catalogue import CATALOGUE, Sample
 from handloom.autograd.ops.registry import ORDER
 from handloom.autograd.quick import switched_on
@@ -159,13 +159,6 @@ def test_an_environment_variable_is_1_or_0(monkeypatch: pytest.MonkeyPatch) -> N
 def test_plain_forms_of_float16_are_float32_rounded(name: str) -> None:
     with plain():
         whole_range.test_float16_is_float32_rounded(name)
-
-
-def test_the_picture_of_a_graph_shows_the_forms() -> None:
-    x, weight = (Tensor(np.ones(shape), requires_grad=True) for shape in ((2, 3), (4, 3)))
-    assert 'label="Linear\\ncpu"' in draw_graph(ops.linear(x, weight))
-    with plain():
-        assert 'label="Linear\\nplain"' in draw_graph(ops.linear(x, weight))
 
 
 def test_a_checkpoint_is_computed_again_by_the_forms_of_the_first_time() -> None:

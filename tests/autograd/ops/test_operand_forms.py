@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -133,55 +132,6 @@ def test_integers_of_numpy_where_the_catalogue_draws_none() -> None:
     flat = x.reshape(np.int64(12))
     assert (flat.transpose(np.int64(0)).shape, flat[two].item(), x.transpose(None).shape) == ((12,), 2, (6, 2))
     ops.roll(x, [1, 2], (0, 1)).backward(np.ones((2, 6)))
-
-
-REDUCTIONS = ["sum", "mean", "prod", "max", "min", "var", "std", "logsumexp"]
-
-
-@pytest.mark.parametrize("axis", [0, -1])
-@pytest.mark.parametrize("name", [*REDUCTIONS, "cumsum", "softmax", "log_softmax", "squeeze", "repeat"])
-def test_a_number_has_an_axis_to_be_reduced(name: str, axis: int) -> None:
-    """NumPy's sum and all reductions of PyTorch accept it. The gradient is that of a vector of one element."""
-    found = []
-    for shape in ((), (1,)):
-        x = Tensor(np.full(shape, 3.0), requires_grad=True)
-        out = getattr(ops, name)(x, *([2] if name == "repeat" else []), axis=axis)
-        (g,) = grad([out], [x], [np.full(out.shape, 5.0)])
-        assert g.shape == shape
-        found.append((out.data.ravel().tolist(), g.data.ravel().tolist()))
-    assert found[0] == found[1]
-    for wrong in (1, -2):
-        with pytest.raises((ValueError, IndexError), match="axis"):
-            getattr(ops, name)(np.array(3.0), *([2] if name == "repeat" else []), axis=wrong)
-
-
-def test_reductions_of_nothing() -> None:
-    """Over no elements logsumexp is -inf and a sum is 0; max raises, as in NumPy."""
-    x = Tensor(np.zeros((2, 0)), requires_grad=True)
-    for axis, expected in ((1, [-np.inf, -np.inf]), (None, -np.inf), ((0, 1), -np.inf), (0, [])):
-        for keepdims in (False, True):
-            out = ops.logsumexp(x, axis=axis, keepdims=keepdims)
-            assert out.ndim == (2 if keepdims else np.ndim(expected))
-            np.testing.assert_array_equal(out.data.ravel(), np.ravel(expected))
-            assert grad([out], [x], [np.ones(out.shape)])[0].shape == (2, 0)
-    assert (ops.sum(x).item(), ops.prod(x).item(), ops.softmax(x).shape) == (0, 1, (2, 0))
-    for function in (ops.max, ops.min, ops.argmax):
-        with pytest.raises(ValueError, match="2, 0"):
-            function(x, axis=1)
-
-
-@pytest.mark.parametrize("function", [ops.var, ops.std])
-@pytest.mark.parametrize(("size", "ddof"), [(0, 0), (1, 1), (2, 2), (2, 3)])
-def test_the_variance_of_too_few_numbers_is_numpys(function: Any, size: int, ddof: int) -> None:
-    """NaN or infinite, with NumPy's warnings."""
-    x = Tensor(np.arange(size) ** 2.0, requires_grad=True)
-    with pytest.warns(RuntimeWarning):
-        out = function(x, ddof=ddof)
-    with pytest.warns(RuntimeWarning):
-        expected = getattr(np, function.__name__)(x.data, ddof=ddof)
-    np.testing.assert_array_equal(out.data, expected)
-    with warnings.catch_warnings(action="ignore"):
-        assert not np.isfinite(grad(out, x).data).any()
 
 
 def test_subclasses_of_arrays_mean_their_numbers() -> None:
