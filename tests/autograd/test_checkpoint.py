@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -214,21 +213,6 @@ def test_another_thread_draws_in_the_middle(depth) -> None:
     y.backward(np.ones_like(y.data))
     np.testing.assert_allclose(x.grad, y.data, rtol=1e-6)
     assert len(set(numbers)) == len(numbers) >= 6  # nothing was set back
-
-
-def test_threads_that_share_a_generator() -> None:
-    def work(_: int) -> bool:
-        x = Tensor(np.ones(200), requires_grad=True)
-        for _ in range(10):
-            x.grad = None
-            y = checkpoint(lambda t: ops.dropout(ops.dropout(t, 0.5), 0.5), x)
-            y.sum().backward()
-            if not (x.grad == y.data).all():
-                return False
-        return True
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(16)))
 
 
 def test_large_masks_and_generators_of_any_kind_are_replayed() -> None:

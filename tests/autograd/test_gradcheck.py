@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from handloom import autograd
-from handloom.autograd import Function, Parameter, Tensor, assert_gradients, gradcheck, gradgradcheck, manual_seed, ops
+from handloom.autograd import Function, Tensor, assert_gradients, gradcheck, gradgradcheck, manual_seed, ops
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.gradcheck.__main__ import main
 from handloom.autograd.gradcheck.differences import central_difference, complex_step
@@ -235,12 +234,6 @@ def test_a_wrong_second_derivative_is_found() -> None:
     report = gradgradcheck(lambda x: Cube()(x), [X])
     assert not report
     assert "no gradient arrives" in str(report)
-
-
-def test_the_name_of_the_package_and_of_the_function() -> None:
-    assert callable(autograd.gradcheck)
-    assert autograd.gradcheck is gradcheck
-    assert isinstance(Parameter(np.ones(1)), Tensor)
 
 
 # -- the command ------------------------------------------------------------------------------------------------------

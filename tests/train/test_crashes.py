@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -134,44 +133,6 @@ def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, straight, mo
     assert SavedStates(half_a_run / "checkpoints").load().step >= 11
     small_run(half_a_run, resume=True)
     assert (half_a_run / "metrics.jsonl").read_bytes() == straight
-
-
-@pytest.fixture
-def small_disk(tmp_path) -> Iterator[Path]:
-    """A file system of one megabyte in memory; needs the right to mount."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = shutil.which("mount")
-    command = [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if not mount or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a tmpfs is not permitted here")
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
-
-
-def test_a_disk_that_really_is_full(small_disk, half_a_run, straight) -> None:
-    run = small_disk / "run"
-    shutil.copytree(half_a_run, run)
-    filler = small_disk / "filler"
-    with pytest.raises(OSError, match="No space left"):
-        filler.write_bytes(bytes(2_000_000))
-    before = SavedStates(run / "checkpoints").load()
-    with pytest.raises(InputError, match=r"No space left on device.*Make room on the disk"):
-        small_run(run, resume=True)
-    after = SavedStates(run / "checkpoints").load()
-    assert (after.step, digest(after.weights), after.damaged) == (before.step, digest(before.weights), [])
-    filler.unlink()
-    small_run(run, resume=True)
-    assert (run / "metrics.jsonl").read_bytes() == straight
-
-
-def test_a_disk_that_became_read_only(small_disk, half_a_run) -> None:
-    run = small_disk / "run"
-    shutil.copytree(half_a_run, run)
-    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    with pytest.raises(InputError, match=r"[Rr]ead-only file system"):
-        small_run(run, resume=True)
-    assert SavedStates(run / "checkpoints").load().step == 11
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, ops, quick
+from handloom.autograd import Generator, quick
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.fast import parallel
 from tests.support.forms import computed, names_with, samples_of
@@ -234,23 +234,6 @@ def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal, two_bl
     assert interrupted == at - 1 > 100
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system has no signals for a thread")
-def test_signals_at_any_time_neither_hang_nor_change_a_number(ctrl_c: Signal) -> None:
-    x, weight = arrays((300, 200), (150, 200))
-    expected, main, interrupted = ops.linear(x, weight).data, threading.main_thread().ident, 0
-    for number in range(30):
-        timer = threading.Timer(0.0001 * (number % 10), signal.pthread_kill, (main, signal.SIGINT))
-        try:
-            timer.start()
-            while timer.is_alive():
-                np.testing.assert_array_equal(ops.linear(x, weight).data, expected)
-            timer.join()
-        except KeyboardInterrupt:
-            interrupted += 1
-    assert interrupted == 30
-    np.testing.assert_array_equal(ops.linear(x, weight).data, expected)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_threads_of_its_own() -> None:
@@ -268,11 +251,6 @@ def test_a_forked_child_starts_threads_of_its_own() -> None:
 def test_a_number_of_threads_must_be_positive() -> None:
     with pytest.raises(ValueError, match="0 threads"):
         parallel.set_num_threads(0)
-
-
-def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
 @pytest.mark.parametrize("name", names_with("cpu", "blocked", "standard", "in place"))
