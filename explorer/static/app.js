@@ -1,7 +1,7 @@
 // The page: its header, the text and the model's answer, which view is shown, and keyboard focus.
 
 import { alone, ask, events, latest, Problem, unpack } from "./api.js";
-import { count, h, settled } from "./dom.js";
+import { count, h, settled, showWhole } from "./dom.js";
 import { address, keep, read, shared } from "./state.js";
 import { strongest } from "./maps.js";
 import * as beam from "./beam.js";
@@ -146,6 +146,7 @@ document.getElementById("run").addEventListener("change", async ({ target }) => 
 });
 window.addEventListener("popstate", () => arrive(true));
 tour.mount({ shared, go, change });
+showWhole(document.getElementById("whole"));
 
 read();
 await learn();

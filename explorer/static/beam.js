@@ -1,7 +1,7 @@
 // View 3: the tree of a beam search, and the tree of keys and values that its cache holds.
 
 import { latest } from "./api.js";
-import { brief, count, exact, h, numbers, problemLine, s, settled, table } from "./dom.js";
+import { brief, count, cut, exact, h, numbers, problemLine, s, settled, table, whole } from "./dom.js";
 
 export const id = "beam";
 export const name = "Beam";
@@ -61,7 +61,7 @@ export function show({ shared }) {
   });
 }
 
-const BOX = 74, TALL = 27;
+const BOX = 74, TALL = 27, MOST = 10; // a box, and the letters in it
 
 function path(a, b) {
   const x = a.x + BOX, y = a.y + TALL / 2, end = b.y + TALL / 2;
@@ -96,10 +96,10 @@ function draw() {
     s("path", { d: path(nodes[node.parent], node), class: `edge ${node.kind} ${best.has(node.id) ? "best" : ""}` }));
   const boxes = nodes.map((node) => s("g", {
     class: `node ${node.kind} ${best.has(node.id) ? "best" : ""}`, transform: `translate(${node.x} ${node.y})`,
-    "data-value": exact(node.log_probability, true), "data-id": node.id, "data-rank": node.rank, "data-score": node.score,
+    "data-value": exact(node.log_probability, true), "data-id": node.id, "data-rank": node.rank, "data-score": node.score, ...whole(node.token, MOST),
   },
   s("rect", { width: BOX, height: TALL, rx: 4 }),
-  s("text", { x: 6, y: 11.5 }, node.token.length > 10 ? node.token.slice(0, 9) + "…" : node.token),
+  s("text", { x: 6, y: 11.5 }, cut(node.token, MOST)),
   s("text", { x: 6, y: 23, class: "small" }, node.kind === "root" ? "" : node.kind === "finished" ? `→ ${brief(node.score)}` : brief(node.log_probability)),
   node.rank !== null ? s("text", { x: BOX - 6, y: 11.5, "text-anchor": "end", class: "rank" }, node.rank + 1) : null));
   parts.tree.replaceChildren(s("svg", fit(width, height), edges, boxes));
@@ -125,8 +125,8 @@ function drawCache() {
   });
   const boxes = written.map((node) => {
     const { x, y } = small(node), living = node.cached >= step;
-    return s("g", { class: `slot ${living ? "living" : "dead"}`, transform: `translate(${x} ${y})` },
-      s("rect", { width: BOX, height: 17, rx: 3 }), s("text", { x: 6, y: 12.5 }, node.token.length > 10 ? node.token.slice(0, 9) + "…" : node.token));
+    return s("g", { class: `slot ${living ? "living" : "dead"}`, transform: `translate(${x} ${y})`, ...whole(node.token, MOST) },
+      s("rect", { width: BOX, height: 17, rx: 3 }), s("text", { x: 6, y: 12.5 }, cut(node.token, MOST)));
   });
   parts.cache.replaceChildren(s("svg", fit(width, height * 0.62 + 8), edges, boxes));
   parts.note.replaceChildren(

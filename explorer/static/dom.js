@@ -52,6 +52,20 @@ export function table(caption, head, rows, attributes = {}) {
   );
 }
 
+// A label of at most so many letters; the whole one is shown by `showWhole`, and is in a table or an accessible name.
+export const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+export const whole = (text, most) => (text.length > most ? { "data-whole": text } : {});
+
+// What has `data-whole`, or is cut by its style, shows its text in `line` when it is pointed at, tapped or focused.
+export function showWhole(line) {
+  for (const kind of ["pointerover", "focusin"]) {
+    document.addEventListener(kind, ({ target }) => {
+      const cut = "[data-whole], .what", found = target.closest(cut) ?? (target.matches("a, button") ? target.querySelector(cut) : null);
+      line.textContent = found?.dataset.whole ?? (found && found.scrollWidth > found.clientWidth ? found.textContent : "");
+    });
+  }
+}
+
 // A line of problems that screen readers announce.
 export const problemLine = () => h("p", { class: "problem", role: "alert" });
 

@@ -1,6 +1,6 @@
 // Attention maps: thumbnails, one large map, words with links between them, strips of signed numbers.
 
-import { brief, exact, h, numbers, option, s, table } from "./dom.js";
+import { brief, cut, exact, h, numbers, option, s, table, whole } from "./dom.js";
 
 // How dark a weight is: its square root, so that small weights can be distinguished; the legend says so.
 export const shade = (weight) => Math.sqrt(Math.max(0, Math.min(1, weight)));
@@ -53,23 +53,26 @@ export function legend() {
   );
 }
 
+const MOST = 24; // letters of a label
+
 // One map with its words. `picked(row, column)` on click or Enter; arrows move, hovering reads.
-export function largeMap({ weights, head, rows, columns, row, column, picked, label }) {
+// It is as wide as `room` if the cells can be read then; else it scrolls.
+export function largeMap({ weights, head, rows, columns, row, column, picked, label, room = 700 }) {
   const [, q, k] = weights.shape;
   const at = (i, j) => weights[(head * q + i) * k + j];
-  const size = Math.max(5, Math.min(26, Math.floor(560 / k), Math.floor((Math.max(window.innerHeight, 600) - 480) / q)));
+  const longest = (words) => Math.max(...words.map((word) => long(cut(word, MOST))));
+  const before = 1.08 * longest(rows), above = 0.89 * longest(columns), after = 0.5 * long(cut(columns.at(-1), MOST));
+  const size = Math.max(5, Math.min(26, Math.floor((room - before - after - 18) / k), Math.floor((Math.max(window.innerHeight, 600) - 480) / q)));
   const letters = Math.min(12, size + 2);
-  const cut = (word) => (word.length > 24 ? word.slice(0, 23) + "…" : word);
-  const longest = (words) => (letters / 12) * Math.max(...words.map((word) => long(cut(word))));
-  const left = 10 + 1.08 * longest(rows), top = 12 + 0.89 * longest(columns);
-  const width = left + k * size + 0.5 * long(cut(columns.at(-1))) + 8, height = top + q * size + 4;
+  const left = 10 + (letters / 12) * before, top = 12 + (letters / 12) * above;
+  const width = left + k * size + after + 8, height = top + q * size + 4;
   const svg = s("svg", { class: "big", "font-size": letters, width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": true });
   const grid = s("g", { class: "cells", transform: `translate(${left} ${top}) scale(${size})`, "shape-rendering": "crispEdges" });
   grid.innerHTML = cells(weights, head * q * k, q, k);
   const names = rows.map((word, i) =>
-    s("text", { x: left - 6, y: top + (i + 0.5) * size + letters / 3, "text-anchor": "end" }, cut(word)));
+    s("text", { x: left - 6, y: top + (i + 0.5) * size + letters / 3, "text-anchor": "end", ...whole(word, MOST) }, cut(word, MOST)));
   const heads = columns.map((word, j) =>
-    s("text", { transform: `translate(${left + (j + 0.5) * size + 4} ${top - 6}) rotate(-62)` }, cut(word)));
+    s("text", { transform: `translate(${left + (j + 0.5) * size + 4} ${top - 6}) rotate(-62)`, ...whole(word, MOST) }, cut(word, MOST)));
   const hit = s("rect", { class: "hit", width: size, height: size });
   svg.append(s("rect", { class: "frame", x: left, y: top, width: k * size, height: q * size }), grid, ...names, ...heads, hit);
   const readout = h("p", { class: "readout", role: "status" });

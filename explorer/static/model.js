@@ -1,12 +1,12 @@
 // The home: one picture of the whole model; each box leads to the view that shows it at work.
 
-import { count, h, s } from "./dom.js";
+import { count, cut, h, s, whole } from "./dom.js";
 import { address } from "./state.js";
 
 export const id = "model";
 export const name = "Model";
 export const title = "The whole model in one picture";
-export const lead = "Your text enters at the bottom left as tokens; the answer leaves at the top right, one token at a time. Choose a box to see it at work on your text.";
+export const lead = "Your text enters at the bottom as tokens; the answer leaves at the top of the last stack, one token at a time. Choose a box to see it at work on your text.";
 
 let box, context;
 
@@ -16,7 +16,7 @@ export function mount(section, given) {
   section.append(box);
 }
 
-const TALL = 38, GAP = 16, SIDE = 560, BETWEEN = 60;
+const TALL = 38, GAP = 16, BETWEEN = 60;
 
 // The tiers of a stack from the ground up, each a list of boxes [label, small text, view, changes].
 function tiers(side, layers, { pass, facts, last, first }) {
@@ -24,9 +24,9 @@ function tiers(side, layers, { pass, facts, last, first }) {
   const inner = [...layers.values()].map((parts) => [
     ...parts.map((layer) => [`${layer.title.replace(/^\w+ s/, "S")}, layer ${layer.number + 1}`, `${layer.heads} heads: who looks at whom`, "translate", { layer: layer.name, head: 0, row: null, column: null }, layer]),
     ["Feed-forward", "each position for itself", "graph", {}]]);
-  const top = !last ? [] : facts.kind === "classifier" ? [[["Class", short(pass.answer), "translate", {}]]]
-    : [[["Probabilities of the next token", "softmax over the vocabulary", "next", {}]], [["Beam search", short(pass.answer), "beam", {}]]];
-  return [[[first ? "Your text" : "The answer so far", short(tokens.join(" "))]],
+  const top = !last ? [] : facts.kind === "classifier" ? [[["Class", pass.answer, "translate", {}]]]
+    : [[["Probabilities of the next token", "softmax over the vocabulary", "next", {}]], [["Beam search", pass.answer, "beam", {}]]];
+  return [[[first ? "Your text" : "The answer so far", tokens.join(" ")]],
     [["Tokens", `${tokens.length}, of ${count(facts.vocabulary)} kinds`, "bpe", {}]],
     [["Embedding and position", `each token becomes ${facts.d_model ?? "many"} numbers`, "graph", {}]], ...inner, ...top];
 }
@@ -39,25 +39,26 @@ export function show({ shared }) {
     stacks.get(side).set(layer.number, [...(stacks.get(side).get(layer.number) ?? []), layer]);
   }
   if (!stacks.size) stacks.set("model", new Map());
-  const sides = [...stacks].map(([side, layers], i) => tiers(side, layers, { pass, facts, first: !i, last: i === stacks.size - 1 }));
-  const height = Math.max(...sides.map((side) => side.length)) * (TALL + GAP), width = sides.length * (SIDE + BETWEEN) - BETWEEN;
-  const y = (tier) => height - (tier + 1) * (TALL + GAP) + GAP / 2;
-  const boxes = [], lines = [], memory = y(sides[0].length - 1) + TALL / 2;
+  // On a phone the decoder is above the encoder, and each box is a tier of its own.
+  const narrow = box.clientWidth < 600, SIDE = narrow ? 300 : 560, most = narrow ? 46 : 60;
+  const sides = [...stacks].map(([side, layers], i) => tiers(side, layers, { pass, facts, first: !i, last: i === stacks.size - 1 }))
+    .map((side) => (narrow ? side.flat().map((one) => [one]) : side));
+  const below = (number) => (narrow && number ? sides[0].length + 1 : 0);
+  const height = Math.max(...sides.map((side, number) => below(number) + side.length)) * (TALL + GAP), width = narrow ? SIDE + BETWEEN / 2 : sides.length * (SIDE + BETWEEN) - BETWEEN;
+  const boxes = [], lines = [], up = (tier) => height - (tier + 1) * (TALL + GAP) + GAP / 2, memory = up(sides[0].length - 1) + TALL / 2;
   sides.forEach((side, number) => side.forEach((tier, level) => {
-    const wide = (SIDE - (tier.length - 1) * 10) / tier.length, left = number * (SIDE + BETWEEN);
-    if (level) lines.push(`M${left + SIDE / 2} ${y(level) + TALL + GAP}v${-GAP}`);
+    const wide = (SIDE - (tier.length - 1) * 10) / tier.length, left = narrow ? 0 : number * (SIDE + BETWEEN), y = up(below(number) + level);
+    if (level) lines.push(`M${left + SIDE / 2} ${y + TALL + GAP}v${-GAP}`);
     tier.forEach(([label, small, view, changes, layer], i) => {
-      const x = left + i * (wide + 10), at = `translate(${x} ${y(level)})`;
-      const inner = [s("rect", { width: wide, height: TALL, rx: 5 }), s("text", { x: 9, y: 16 }, label), s("text", { x: 9, y: 31, class: "soft small" }, small)];
+      const x = left + i * (wide + 10), at = `translate(${x} ${y})`;
+      const inner = [s("rect", { width: wide, height: TALL, rx: 5 }), s("text", { x: 9, y: 16 }, label), s("text", { x: 9, y: 31, class: "soft small", ...whole(small, most) }, cut(small, most))];
       boxes.push(facts.views.includes(view)
         ? s("a", { href: address(view, changes), "aria-label": `${label}: ${small}`, class: "box", transform: at, onclick: (event) => { event.preventDefault(); context.go(view, changes); } }, inner)
         : s("g", { class: "box", transform: at }, inner));
       // The encoder's result goes to each cross-attention.
-      if (layer && layer.columns === "source" && layer.rows !== "source") lines.push(`M${left - BETWEEN} ${memory}h${BETWEEN / 2}V${y(level) + TALL + GAP / 2}H${x + wide / 2}v${-GAP / 2}`);
+      if (layer && layer.columns === "source" && layer.rows !== "source") lines.push(`M${narrow ? SIDE : left - BETWEEN} ${memory}h${BETWEEN / (narrow ? 4 : 2)}V${y + TALL + GAP / 2}H${x + wide / 2}v${-GAP / 2}`);
     });
   }));
-  box.replaceChildren(s("svg", { class: "model", width, height, viewBox: `-2 0 ${width + 4} ${height}`, role: "group", "aria-label": `${facts.kind} model` }, s("path", { class: "flow", d: lines.join("") }), boxes));
+  box.replaceChildren(s("svg", { class: `model ${narrow ? "" : "wide"}`, width, height, viewBox: `-2 0 ${width + 4} ${height}`, role: "group", "aria-label": `${facts.kind} model` }, s("path", { class: "flow", d: lines.join("") }), boxes));
   box.closest("section").dataset.ready = pass.text;
 }
-
-const short = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);

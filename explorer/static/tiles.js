@@ -1,7 +1,7 @@
 // View 7: attention by each method; blocked attention block by block.
 
 import { latest, unpack } from "./api.js";
-import { brief, count, exact, h, num, problemLine, s, table } from "./dom.js";
+import { brief, count, cut, exact, h, num, problemLine, s, table, whole } from "./dom.js";
 import { largest, picks, strip } from "./maps.js";
 
 export const id = "tiles";
@@ -68,14 +68,14 @@ function draw() {
   const last = data.trace.at(-1);
   const cell = (x, kind) => h("td", { "data-value": exact(x, true), class: kind }, brief(x));
   const words = ([from, to]) => columns.slice(from, to).join(" ");
-  const steps = data.trace.map((one) => h("tr", {}, h("th", { scope: "row", title: words(one.keys) }, cut(words(one.keys))),
-    cell(one.m, "m"), cell(one.rescale), cell(one.l, "l"), h("td", { class: "withstrip" }, strip(one.o, most, "o"))));
-  const ends = last ? [h("tr", { class: "on" }, h("th", { scope: "row" }, "o ÷ l"), h("td"), h("td"), h("td"),
-    h("td", { class: "withstrip", id: "quotient" }, strip(last.o.map((x) => x / last.l), most, "o ÷ l")))] : [];
+  const steps = data.trace.map((one) => h("tr", {}, h("th", { scope: "row", "aria-label": words(one.keys), ...whole(words(one.keys), 26) }, cut(words(one.keys), 26)),
+    h("td", { class: "withstrip" }, strip(one.o, most, "o")), cell(one.m, "m"), cell(one.rescale), cell(one.l, "l")));
+  const ends = last ? [h("tr", { class: "on" }, h("th", { scope: "row" }, "o ÷ l"),
+    h("td", { class: "withstrip", id: "quotient" }, strip(last.o.map((x) => x / last.l), most, "o ÷ l")), h("td"), h("td"), h("td"))] : [];
   parts.running.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The running values" },
-    table(null, ["keys", "m", "× before", "l", "o"], [...steps, ...ends,
-      ...data.methods.filter((one) => one.output).map((one) => h("tr", {}, h("th", { scope: "row" }, one.method), h("td"), h("td"), h("td"),
-        h("td", { class: "withstrip" }, strip(one.output, most, one.method))))])),
+    table(null, ["keys", "o", "m", "× before", "l"], [...steps, ...ends,
+      ...data.methods.filter((one) => one.output).map((one) => h("tr", {}, h("th", { scope: "row" }, one.method),
+        h("td", { class: "withstrip" }, strip(one.output, most, one.method)), h("td"), h("td"), h("td")))])),
     h("p", { class: "small soft" }, "“× before” is exp(m before − m now): the factor for l and o so far when a larger score is found."));
   parts.methods.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The methods" },
     table(null, ["method", "largest error against float64", "scores at a time, bytes", "kept for the backward pass, bytes"], data.methods.map((one) =>
@@ -84,5 +84,3 @@ function draw() {
     h("p", { class: "small soft" }, `handloom chooses blocks by itself from ${count(data.long)} scores per head on; on a sentence the standard method is faster. `,
       "For n words the standard method's scores grow with n², the blocked method's not at all; what it keeps grows with n."));
 }
-
-const cut = (text) => (text.length > 26 ? text.slice(0, 25) + "…" : text);

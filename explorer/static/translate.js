@@ -84,7 +84,7 @@ function choose() {
   parts.chosen.replaceChildren(
     h("h3", { id: "chosen" }, label(layer, head)), element,
     h("p", { class: "tools" },
-      h("button", { type: "button", id: "switch", "aria-pressed": String(off), onclick: () => change({ off: off ? shared.off.filter((one) => one !== key) : [...shared.off, key] }) }, off ? "Switch this head on" : "Switch this head off"), " ",
+      h("button", { type: "button", id: "switch", "aria-pressed": String(off), onclick: () => change({ off: off ? shared.off.filter((one) => one !== key) : [...shared.off, key] }) }, off ? "Switch this head on" : "Switch this head off"),
       h("button", { type: "button", id: "pin", onclick: () => change({ beside: `${key}/${pass.text}` }) }, "Compare with this map")),
     h("div", { id: "beside" }));
   besides();
@@ -94,7 +94,7 @@ const label = (layer, head) => `${layer.title}, layer ${layer.number + 1}, head 
 
 function mapOf(pass, layer, head, kept = "") {
   const { shared, go } = context, rows = pass.tokens[layer.rows], columns = pass.tokens[layer.columns];
-  return largeMap({ ...layer, head, rows, columns, row: Math.min(shared.row, rows.length - 1), column: Math.min(shared.column, columns.length - 1), label: label(layer, head) + kept,
+  return largeMap({ ...layer, head, rows, columns, row: Math.min(shared.row, rows.length - 1), column: Math.min(shared.column, columns.length - 1), label: label(layer, head) + kept, room: parts.chosen.clientWidth,
     picked: (row, column) => go("head", { layer: layer.name, head, row, column, text: pass.text }) });
 }
 

@@ -322,6 +322,20 @@ def test_a_head_switched_off_and_a_map_kept_beside(page: Page, run_folder: Path)
     page.page.wait_for_selector('html[data-off=""]')
 
 
+def test_a_cut_label_shows_the_whole_text(page: Page) -> None:
+    page.type(" ".join([SENTENCE] * 3))
+    shown = page.open("model")
+    label = shown.locator("#view-model text[data-whole]").first
+    cut = label.text_content()
+    assert cut.endswith("…")
+    label.hover(force=True)
+    assert shown.inner_text("#whole").startswith(cut[:-1])
+    assert shown.inner_text("#whole").endswith("<eos>")
+    shown.hover("h1")
+    assert not shown.is_visible("#whole")
+    page.type(SENTENCE)
+
+
 def test_the_tour_visits_the_views(page: Page) -> None:
     page.type(SENTENCE)
     page.page.click("#tour")
