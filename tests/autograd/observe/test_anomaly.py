@@ -77,14 +77,6 @@ def test_infinity_may_pass_and_masks_are_no_alarm() -> None:
             scores - scores
 
 
-def test_attention_with_rows_that_see_nothing() -> None:
-    x = leaf(np.random.default_rng(0).normal(size=(1, 2, 3, 4)))
-    mask = np.array([[True, False, False], [False, False, False], [True, True, True]])
-    with detect_anomaly():
-        ops.attention(x, x, x, mask=mask).sum().backward()
-    assert np.isfinite(x.grad).all()
-
-
 def test_nan_that_was_there_before() -> None:
     x = leaf([np.nan, 1.0])
     with (
@@ -179,15 +171,3 @@ def test_off_again_whatever_happens() -> None:
     assert function.observer is None
     with np.errstate(divide="ignore"):
         assert np.isneginf(ops.log(leaf([0.0])).data)
-
-
-def test_the_usual_checks_still_hold() -> None:
-    x = leaf([1.0, 2.0])
-    with detect_anomaly():
-        y = (x * x).sum()
-        y.backward()
-        with pytest.raises(RuntimeError, match="freed"):
-            y.backward()
-        with pytest.raises(ValueError, match="Add"):
-            x + np.ones(3)
-    np.testing.assert_array_equal(x.grad, [2.0, 4.0])
