@@ -46,6 +46,11 @@ class TranslationData:
         )
 
 
+def sentence_key(text: str) -> str:
+    """Return what sentences that differ only in case, blanks and punctuation have in common."""
+    return re.sub(r"\W+", "", text.casefold()) or text
+
+
 def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pair], list[Pair]]:
     """Split pairs into (train, valid, test) so that no sentence of one side is in two parts.
 
@@ -59,7 +64,7 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
     Raises:
         InputError: there are fewer than three different sentences, or one makes up nearly all of the pairs.
     """
-    keys = [re.sub(r"\W+", "", pair[side].casefold()) or pair[side] for pair in pairs]
+    keys = [sentence_key(pair[side]) for pair in pairs]
     counts: dict[str, int] = {}
     for key in keys:
         counts[key] = counts.get(key, 0) + 1

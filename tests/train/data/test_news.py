@@ -11,6 +11,7 @@ import pytest
 from handloom.errors import InputError
 from handloom.train.data.grammar.headlines import DESKS, articles
 from handloom.train.data.news import load_news
+from handloom.train.data.pairs import sentence_key
 
 
 def test_embedded_articles_are_well_formed() -> None:
@@ -94,3 +95,8 @@ def test_huffpost() -> None:
     assert len(headlines.categories) == 41
     assert len(told.train) > 20_000
     assert all(article.description for article in told.test)
+    both = load_news("news42", descriptions=True, categories=True)
+    assert len(both.categories) == 42
+    assert sum(map(len, (both.train, both.valid, both.test))) == 51_829
+    seen = {sentence_key(article.headline) for article in both.train}
+    assert not any(sentence_key(article.headline) in seen for article in (*both.valid, *both.test, *told.test))
