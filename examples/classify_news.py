@@ -25,7 +25,7 @@ from handloom.train.data.news import NEWS_NAMES, Article, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion
-from handloom.train.tables.attention_findings import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows
+from handloom.train.tables.attention_findings import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows, names_in
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
 from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, EXPONENT_COLUMNS, cost_rows, cross_cost
@@ -96,7 +96,7 @@ def main() -> None:
         rows = [*baselines(parts["train"], parts["valid"], parts["test"]), *rows]
         more: dict[str, Table] = {}
         if arguments.table == "attention":
-            more = looked_at(classifier, texts, run)
+            more = looked_at(classifier, texts, run, names_in(article.description for article in data.train))
         elif arguments.table == "cost":
             counted, grown = cost_rows(preset.d_model, preset.nhead, preset.dim_feedforward)
             lengths = ((32, 64), (64, 64), (64, 512), (512, 64))
@@ -116,10 +116,10 @@ def text_of(article: Article, description: bool) -> str:
     return f"{article.headline} {article.description}" if description else article.headline
 
 
-def looked_at(classifier: Classifier, texts: list[str], run: RunFolder) -> dict[str, Table]:
+def looked_at(classifier: Classifier, texts: list[str], run: RunFolder, names: frozenset[str]) -> dict[str, Table]:
     """The report's section 12: what each head attends to in the test texts, and for the class."""
     found = [classifier.attention_maps(text) for text in texts]
-    heads = head_rows(found)
+    heads = head_rows(found, names=names)
     draw_head_rows(heads, run.picture("head_shares"), f"What the heads look at, {len(texts):,} texts")
     tables: dict[str, Table] = {"heads": (heads, HEAD_COLUMNS)}
     if classifier.model.config.pooling == "first":

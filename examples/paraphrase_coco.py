@@ -14,6 +14,7 @@ from typing import Any
 from handloom.models import Strategy
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import paraphrase_preset
+from handloom.nn import checkpoint_activations
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of
@@ -64,8 +65,8 @@ def parse_arguments() -> Any:
         "--table",
         choices=("memory", "none"),
         default="none",
-        help="memory: also measure the memory of a training step with and without --precision fp16; this takes "
-        "minutes, because CPUs are slow in half precision (default: none)",
+        help="memory: also measure the memory of a training step, with and without --precision fp16 and "
+        "--checkpoint-activations; this takes minutes, because CPUs are slow in half precision (default: none)",
     )
     return parse_example(parser)
 
@@ -130,12 +131,15 @@ def compare(
 
 
 def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> list[dict[str, Any]]:
-    """The bytes of a step on the first batch, in either precision."""
+    """The bytes of a step on the first batch: in either precision, and with activations recomputed."""
     size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
     batch = next(translation_batches(pairs, translator.tokenizer, **size, seed=0).epoch(0))
     loss = translation_loss(preset.label_smoothing, translator.tokenizer.pad_id)
-    rows = memory_rows([step_memory(translator.model, loss, batch, precision) for precision in ("fp32", "fp16")])
-    return [{**row, "tokens": batch.source.size + batch.target_input.size} for row in rows]
+    rows = [step_memory(translator.model, loss, batch, precision) for precision in ("fp32", "fp16")]
+    checkpoint_activations(translator.model)
+    rows.append(step_memory(translator.model, loss, batch, "fp32") | {"precision": "fp32, --checkpoint-activations"})
+    checkpoint_activations(translator.model, False)
+    return [{**row, "tokens": batch.source.size + batch.target_input.size} for row in memory_rows(rows)]
 
 
 if __name__ == "__main__":

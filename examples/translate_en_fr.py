@@ -13,6 +13,7 @@ from typing import Any
 
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import en_fr_preset
+from handloom.models.text_baselines import WordForWord
 from handloom.nn import POSITIONS
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
@@ -24,7 +25,8 @@ from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.cells import markdown_table
+from handloom.train.tables.attention_findings import ALIGNMENT_COLUMNS, alignment_rows
+from handloom.train.tables.cells import Table, write_tables
 from handloom.train.tables.long_sentences import figures, set_long_apart
 from handloom.train.tasks.metrics import best_and_worst, bleu, samples_table
 from handloom.train.tasks.translation import Translation, Translator
@@ -63,9 +65,10 @@ def parse_arguments() -> Any:
         help="position encoding, the same as --set positions=... (default: the preset's)",
     )
     add(
-        "--table", choices=("positions", "none"), uses=("train", "resume"),
-        help="positions: also train one model with each of the other position encodings, and compare them in a table "
-        "(default: positions for embedded data, otherwise none)",
+        "--table", choices=("positions", "attention", "none"), uses=("train", "resume"),
+        help="positions: also train one model with each of the other position encodings, and compare them in a table; "
+        "attention: measure how often the heads attend to the word that is translated (default: positions for embedded "
+        "data, otherwise none)",
     )  # fmt: skip
     return parse_example(parser)
 
@@ -93,19 +96,32 @@ def main() -> None:
         return figures(translator, data.test, long, strategy, translations), translations
 
     def cells(task: Translation) -> dict[str, Translation]:
-        if (arguments.table or ("positions" if data.name == "embedded" else "none")) == "none":
+        if (arguments.table or ("positions" if data.name == "embedded" else "none")) != "positions":
             return {}
         return {kind: task.with_preset(positions=kind) for kind in POSITIONS if kind != preset.positions}
 
     def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
         rows = [{"cell": preset.positions, **rows[0]}, *rows[1:]]
-        table = markdown_table(rows, COLUMNS)
-        run.write_table(table, models=rows)
+        tables: dict[str, Table] = {"models": (rows, COLUMNS)}
+        if arguments.table == "attention":
+            tables["alignment"] = aligned(translator, data, written), ALIGNMENT_COLUMNS
+        table = write_tables(run, tables)
         units = f"losses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
         return f"{show(translator, data, written, run)}\n\n{table}\n\n{units}"
 
     task = Translation(data.train, data.valid, preset=preset, name=f"translation from {source} to {target}")
     train_and_report(arguments, "translate_en_fr", data, task, test=test, report=report, cells=cells)
+
+
+def aligned(translator: Translator, data: TranslationData, translations: list[str]) -> list[dict[str, Any]]:
+    """How often the heads look at the word that is translated, in the model's translations and in the references.
+
+    Which word it is says IBM model 1, from the training pairs.
+    """
+    partners = WordForWord([(target, source) for source, target in data.train]).table
+    sources = [source for source, _ in data.test]
+    texts = {"written": list(zip(sources, translations, strict=True)), "reference": data.test}
+    return alignment_rows(translator, texts, partners)
 
 
 def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> str:

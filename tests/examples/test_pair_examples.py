@@ -49,6 +49,7 @@ def test_positions_are_compared(trained) -> None:
     assert table in (trained[0].folder / "output.txt").read_text(encoding="utf-8")
     kinds = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
     assert kinds == ["rotary", "sinusoidal", "learned", "relative", "alibi", "none"]
+    assert "| layer 1, head 2 " in trained[0].succeeds("--resume", "run", "--table", "attention")
 
 
 def test_ablations_of_the_headline_writer(tmp_path) -> None:
@@ -69,5 +70,6 @@ def test_memory_with_and_without_mixed_precision(tmp_path) -> None:
     rows = [line.split("|") for line in out.splitlines() if line.startswith(("| fp32", "| fp16"))]
     assert float(rows[0][3]) == float(rows[1][3]), "weights, gradients and moments are float32 in both"
     assert float(rows[1][4]) < float(rows[0][4])
+    assert float(rows[2][4]) < float(rows[0][4]), "activations are recomputed"
     assert rows[1][7].strip() == "40%", "the report's"
     assert "A bench sitting on a lush green field." in (tmp_path / "run/table.md").read_text(encoding="utf-8")

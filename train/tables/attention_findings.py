@@ -7,12 +7,13 @@ arXiv 1902.10186). The kinds of heads that are looked for are those of Clark et 
 from __future__ import annotations
 
 import string
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import regex
 
 from ..runs.plots import plot_shares
 from ..tasks.translator import Translator
@@ -26,6 +27,7 @@ SHARES = {
     "next": "next",
     "content": "content words",
     "function": "function words",
+    "names": "names",
     "marks": "punctuation, end",
 }
 HEAD_COLUMNS = {
@@ -39,7 +41,7 @@ FIRST_COLUMNS = {name: title for name, title in HEAD_COLUMNS.items() if name not
 }
 ALIGNMENT_COLUMNS = {
     "cell": "head",
-    "written": "of headlines written:.1%",
+    "written": "of texts written:.1%",
     "written_words": "words:,d",
     "reference": "of the references:.1%",
     "reference_words": "words:,d",
@@ -56,6 +58,7 @@ us ve very was we were what when where which while who whom whose why will with 
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 MIN_OCCURRENCES = 5  # occurrences of a word among those that a head looks at most
+_INSIDE = regex.compile(r"(?<=[\w,;] )\w+")
 
 
 def kind_of(token: str) -> str:
@@ -70,8 +73,22 @@ def kind_of(token: str) -> str:
     return "function" if word in FUNCTION_WORDS else "content"
 
 
+def names_in(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words, in lower case, that are capitalised inside sentences nine times in ten, at least twice."""
+    counts, capitals = Counter[str](), Counter[str]()
+    for text in texts:
+        for word in _INSIDE.findall(text):
+            counts[word.casefold()] += 1
+            capitals[word.casefold()] += word[0].isupper()
+    often = (word for word, count in capitals.items() if count >= max(2, 0.9 * counts[word]))
+    return frozenset(word for word in often if word not in FUNCTION_WORDS)
+
+
 def head_rows(
-    found: Iterable[tuple[Mapping[str, np.ndarray], Sequence[str]]], *, first_only: bool = False
+    found: Iterable[tuple[Mapping[str, np.ndarray], Sequence[str]]],
+    *,
+    first_only: bool = False,
+    names: frozenset[str] = frozenset(),
 ) -> list[dict[str, Any]]:
     """Return a row for each head of self-attention with its mean shares over all queries, and a row for uniform
     attention.
@@ -81,6 +98,7 @@ def head_rows(
             first represents the whole text.
         first_only: of the tokens that look only the first, off which a classifier reads the class. The rows then name
             the words that it looks at most, of those that occur in several texts.
+        names: words whose share is counted a second time, see `names_in`.
 
     Source of "first", "previous", "next" and entropy as measures: Clark et al. 2019, arXiv 1906.04341, section 3.
     """
@@ -90,7 +108,7 @@ def head_rows(
     for maps, tokens in found:
         size = len(tokens)
         queries = 1 if first_only else size
-        masks = _masks(tokens, queries)
+        masks = _masks(tokens, queries, names)
         kinds |= {name for name, mask in masks.items() if mask.any()}
         looks += queries
         for name, layer in [*maps.items(), (EVEN, np.full((1, size, size), 1 / size))]:
@@ -114,13 +132,15 @@ def head_rows(
     return rows
 
 
-def _masks(tokens: Sequence[str], queries: int) -> dict[str, np.ndarray]:
+def _masks(tokens: Sequence[str], queries: int, names: frozenset[str]) -> dict[str, np.ndarray]:
     """Return for each of `SHARES` the pairs (query, key) that belong to it."""
     query, key = np.indices((queries, len(tokens)))
     kinds = np.array([kind_of(token) for token in tokens])
     kinds[0] = "first"
+    named = np.array([token.strip().casefold() in names for token in tokens])
     where = {"first": key == 0, "itself": key == query, "previous": key == query - 1, "next": key == query + 1}
-    return where | {kind: np.broadcast_to(kinds == kind, key.shape) for kind in ("content", "function", "marks")}
+    of_kind = {kind: kinds == kind for kind in ("content", "function", "marks")} | {"names": named}
+    return where | {kind: np.broadcast_to(there, key.shape) for kind, there in of_kind.items()}
 
 
 def _numbered(name: str) -> str:
@@ -135,14 +155,17 @@ def draw_head_rows(rows: Sequence[Mapping[str, Any]], out_png: str | Path, title
     plot_shares(shares, [row["cell"] for row in rows], [SHARES[name] for name in names], out_png, title)
 
 
-def alignment_rows(translator: Translator, pairs: Mapping[str, Sequence[tuple[str, str]]]) -> list[dict[str, Any]]:
-    """Count how often each head of cross-attention attends most to a source word while the same word is generated.
+def alignment_rows(
+    translator: Translator, pairs: Mapping[str, Sequence[tuple[str, str]]], partners: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Count how often each head of cross-attention attends most to the source word that belongs to the word generated.
 
     Args:
         pairs: column of `ALIGNMENT_COLUMNS` -> (source, target).
+        partners: target word in lower case -> the source word that belongs to it; if None, the same word.
 
-    Counted are a target's content words that occur in the source, letters alone compared. The last row says how often
-    even attention would be right.
+    Counted are the target words whose partner is a content word of the source, letters alone compared. The last row
+    says how often even attention would be right.
     """
     rows: dict[str, dict[str, Any]] = {}
     for column, texts in pairs.items():
@@ -154,8 +177,11 @@ def alignment_rows(translator: Translator, pairs: Mapping[str, Sequence[tuple[st
                 if not name.endswith("multihead_attn"):
                     continue
                 heads, sources, targets = word_weights(weights, *tokens)
-                right = np.array([[_letters(a) == _letters(b) for b in sources] for a in targets], bool)
-                counted = [i for i, word in enumerate(targets) if kind_of(_letters(word)) == "content"]
+                wanted = [_letters(word) for word in targets]
+                if partners is not None:
+                    wanted = [_letters(partners.get(word, "")) for word in wanted]
+                right = np.array([[word == _letters(other) for other in sources] for word in wanted], bool)
+                counted = [i for i, word in enumerate(wanted) if kind_of(word) == "content"]
                 counted = [i for i in counted if right[i].any()]
                 if name.endswith(".0.multihead_attn"):
                     copied += len(counted)

@@ -60,5 +60,8 @@ def batch_rows(samples: Sequence[ScoredTranslation]) -> list[dict[str, Any]]:
 def memory_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of `step_memory`: fp32 first, the others with their saving in total memory."""
     whole = [0.75 * row["kept"] + row["peak"] for row in rows]  # gradients are in both
-    saved: list[dict[str, float]] = [{}, *({"saved": 1 - own / whole[0], "report": SAVED_MEMORY} for own in whole[1:])]
-    return [{**row, **more} for row, more in zip(rows, saved, strict=True)]
+    saved = [None, *(1 - own / whole[0] for own in whole[1:])]
+    return [
+        {**row, "saved": share, "report": SAVED_MEMORY if row["precision"] == "fp16" else None}
+        for row, share in zip(rows, saved, strict=True)
+    ]

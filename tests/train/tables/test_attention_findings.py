@@ -8,7 +8,7 @@ import pytest
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.tokenizer import BPETokenizer
-from handloom.train.tables.attention_findings import EVEN, alignment_rows, draw_head_rows, head_rows, kind_of
+from handloom.train.tables.attention_findings import EVEN, alignment_rows, draw_head_rows, head_rows, kind_of, names_in
 from handloom.train.tasks.translation import Translator
 
 TOKENS = ["<bos>", "the", "senate", "passes", "the", "bill", "."]
@@ -100,3 +100,13 @@ def test_alignments_are_of_copied_content_words() -> None:
     assert rows[-1]["reference"] == pytest.approx((3 / 5 + 1 / 2) / 4)
     nothing = alignment_rows(translator, {"written": [("the bill", " of senate")]})
     assert nothing[0]["written"] is None
+    translated = alignment_rows(translator, {"written": [pair]}, {"passes": "senate", "bill": "law"})
+    assert (translated[0]["written"], translated[1]["written"], translated[0]["written_words"]) == (1, 0, 1)
+
+
+def test_names_are_capitalised_inside_sentences_and_counted_a_second_time() -> None:
+    names = names_in(["The senate heard Biden, Biden said.", "Today Senate and senate, the Bill of Biden", "Only Once"])
+    assert names == {"biden"}
+    maps = {"encoder.layers.0.self_attn": np.array([looking(lambda i: 2)])}
+    row = head_rows([(maps, TOKENS)], names=frozenset({"senate"}))[0]
+    assert row["names"] == row["content"] == 1

@@ -23,6 +23,6 @@ def test_saved_memory_counts_gradients_once() -> None:
     rows = memory_rows([
         {"precision": "fp32", "kept": 40.0, "peak": 70.0}, {"precision": "fp16", "kept": 40.0, "peak": 30.0}
     ])  # fmt: skip
-    assert "saved" not in rows[0]
+    assert rows[0]["saved"] is rows[0]["report"] is None
     assert rows[1]["saved"] == pytest.approx(0.4)
     assert rows[1]["report"] == 0.4
