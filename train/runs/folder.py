@@ -111,9 +111,13 @@ class RunFolder:
         """Open the folder of an earlier run to write into it.
 
         Raises:
-            InputError: as `open`; or another process writes there, or the folder is read-only.
+            InputError: as `open`; or another process writes there, the folder is read-only, or one of the run's files
+                is a symbolic link, through which it would be written.
         """
         cls.open(path)  # what is no run is not locked either
+        for file in (Path(path, name) for name in FILES):
+            if is_link(file):
+                raise InputError(f"{file} is a symbolic link, which runs don't write through. Replace it with a file.")
         lock = contextlib.ExitStack()
         lock.enter_context(folder_lock(path))
         run = cls.open(path)
@@ -207,7 +211,11 @@ class RunFolder:
         return self.path / f"{name}.png"
 
     def cell_path(self, name: str) -> Path:
-        """Return the run folder of one cell of this run's table."""
+        """Return the run folder of one cell of this run's table.
+        Raises InputError if the cells lie behind a symbolic link.
+        """
+        if is_link(self.path / CELLS):
+            raise InputError(f"{self.path / CELLS} is a symbolic link. Tables are not written through one: remove it.")
         return self.path / CELLS / name
 
     def cells(self) -> list[dict[str, Any]]:

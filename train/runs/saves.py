@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError
-from ...files import temporary_name
+from ...files import is_link, temporary_name
 from .checkpoints import load_checkpoint, read_checksum, read_config, save_checkpoint
 
 _NAME = re.compile(r"(state|weights)-(\d{8,})\.safetensors")
@@ -55,8 +55,13 @@ class SavedStates:
             snapshots: earlier steps whose weights this state needs; their files stay as long as this save.
 
         Raises:
-            InputError: the disk is full, or the folder read-only; the earlier saves are untouched.
+            InputError: the disk is full, or the folder read-only or a symbolic link; the earlier saves are untouched.
         """
+        if is_link(self.folder):
+            raise InputError(
+                f"{self.folder} is a symbolic link. Saves are not written through one, since old ones are removed: put "
+                "a folder there instead, or link a folder above the run."
+            )
         flat = dict(_flatten(state))
         tensors = {key: value for key, value in flat.items() if isinstance(value, np.ndarray)}
         plain = {key: value for key, value in flat.items() if key not in tensors}
@@ -113,9 +118,17 @@ class SavedStates:
                 total[name] += array
         return {name: array / len(steps) for name, array in total.items()}
 
+    def files(self) -> list[Path]:
+        """Return the files of all saves, states first, and those of interrupted writes.
+        Files behind links are excluded.
+        """
+        if is_link(self.folder):
+            return []
+        return [*self._files("state").values(), *self._files("weights").values(), *self._unfinished()]
+
     def clear(self) -> None:
         """Remove all saves, and the folder if nothing else is in it."""
-        for path in [*self._files("state").values(), *self._files("weights").values(), *self._unfinished()]:
+        for path in self.files():
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it is not empty, or was never made
             self.folder.rmdir()

@@ -14,6 +14,7 @@ from handloom.files import temporary_name
 from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder, read_metrics
 from handloom.train.runs.locks import LOCK_FILE, FolderInUseError, folder_lock
+from handloom.train.runs.saves import SavedStates
 
 CONFIG = {"preset": "smoke", "seed": 1}
 
@@ -165,6 +166,28 @@ class TestOverwrite:
             with pytest.raises(InputError, match="is a link or a relative name"):
                 RunFolder.create(path, {}, overwrite=True)
         assert tree(old) == before
+
+
+class TestLinks:
+    def test_a_linked_file_is_not_written_through(self, tmp_path) -> None:
+        (tmp_path / "precious").write_text("keep me")
+        run = RunFolder.create(tmp_path / "a", CONFIG)
+        run.metrics_path.symlink_to(tmp_path / "precious")
+        with pytest.raises(InputError, match=r"metrics\.jsonl is a symbolic link"):
+            RunFolder.resume(run.path)
+        assert (tmp_path / "precious").read_text() == "keep me"
+
+    @pytest.mark.parametrize("name", ["checkpoints", "cells"])
+    def test_linked_folders_are_not_written_to(self, tmp_path, name) -> None:
+        (tmp_path / "theirs").mkdir()
+        SavedStates(tmp_path / "theirs").save(7, {"w": np.zeros(1)}, {})
+        before = tree(tmp_path / "theirs")
+        run = RunFolder.create(tmp_path / "a", CONFIG)
+        (run.path / name).symlink_to(tmp_path / "theirs")
+        with pytest.raises(InputError, match=f"{name} is a symbolic link"):
+            run.cell_path("one") if name == "cells" else SavedStates(run.saves_path).save(9, {"w": np.zeros(1)}, {})
+        SavedStates(run.saves_path).clear()
+        assert tree(tmp_path / "theirs") == before
 
 
 class TestOpen:
