@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import shlex
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -34,6 +35,8 @@ VIEWS = {
     "tiles": "Three ways",
     "training": "Training",
 }
+#: The views that show what a learner built in a chapter next to handloom's.
+BUILT = {"c06_head": "head", "c11_beam": "beam"}
 WORDS_A_MINUTE = 150  # of a text with formulas and code
 
 
@@ -161,9 +164,10 @@ def source_link(name: str) -> str:
     return f"{file}:{line} ({inside})" if inside else str(file)
 
 
-def explorer_link(view: str) -> str:
-    """The command that opens a view of the explorer."""
-    return f"`python -m handloom.explorer --view {view}`, the view {VIEWS[view]}"
+def explorer_link(view: str, yours: Path | None = None) -> str:
+    """The command that opens a view of the explorer, with what the learner built in the folder `yours`."""
+    own = f" --yours {shlex.quote(str(yours))}" if yours else ""
+    return f"`python -m handloom.explorer --view {view}{own}`, the view {VIEWS[view]}"
 
 
 def with_links(text: str, up: str | None = None) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import printable
-from .chapter import Chapter, explorer_link, source_link
+from .chapter import BUILT, Chapter, explorer_link, source_link
 from .exercise import Verdict, failed
 from .exercise import judged as verdict_on
 from .folder import Folder
@@ -186,7 +186,7 @@ def show(report: Report, folder: Folder) -> None:
         for source in dict.fromkeys(exercise.source for exercise in chapter.exercises):
             print(f"        {source_link(source)}")
         for view in chapter.views:
-            print(f"  See it at work: {explorer_link(view)}")
+            print(f"  See it at work: {explorer_link(view, folder.path if BUILT.get(chapter.stem) == view else None)}")
     else:
         print(f"  Stuck? python -m handloom.course hint {chapter.number}")
 

@@ -37,10 +37,17 @@ def main() -> None:
         help="view to open the page at, for example head; to restore a state of the view, copy the end of the page's "
         "address, for example 'head?head=2&row=4'",
     )
+    parser.add_argument(
+        "--yours",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the course: show your own attention and beam search next to handloom's",
+    )
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the page and the model to FOLDER and exit")
     arguments = parser.parse_args()
-    if arguments.export and (arguments.train or arguments.port or arguments.no_browser or arguments.view):
-        parser.error("--export starts no server: leave out --train, --port, --no-browser and --view")
+    served = (arguments.train, arguments.port, arguments.no_browser, arguments.view, arguments.yours)
+    if arguments.export and any(served):
+        parser.error("--export starts no server: leave out --train, --port, --no-browser, --view and --yours")
     if arguments.view and arguments.view.partition("?")[0] not in ALL_VIEWS:
         parser.error(f"--view: {arguments.view!r} names no view; the views are {', '.join(ALL_VIEWS)}")
     if arguments.train and arguments.run is not None:
@@ -51,7 +58,7 @@ def main() -> None:
         export(run, arguments.export)
         print(f"{arguments.export}: serve it with any web server, such as python -m http.server -d {arguments.export}")
         return
-    explore(run, port=arguments.port, browser=not arguments.no_browser, view=arguments.view)
+    explore(run, port=arguments.port, browser=not arguments.no_browser, view=arguments.view, yours=arguments.yours)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from ..train.tasks.loading import is_foreign
 HOST = "127.0.0.1"
 
 
-def explore(run: Path | None, *, port: int = 0, browser: bool = True, view: str = "") -> None:
+def explore(
+    run: Path | None, *, port: int = 0, browser: bool = True, view: str = "", yours: Path | None = None
+) -> None:
     """Show a run in the browser until the process is interrupted.
 
     Args:
@@ -24,12 +26,13 @@ def explore(run: Path | None, *, port: int = 0, browser: bool = True, view: str 
         port: of the server; 0 for a free one.
         browser: open the page.
         view: the view to begin with, or a state of the page, as its address shows it behind the #.
+        yours: a learner's folder of the course, whose attention and beam search are shown next to handloom's.
 
     Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.
     """
     if run is not None and not is_foreign(run):
         RunFolder.open(run)
-    with serving(run, port) as (address, server):
+    with serving(run, port, yours) as (address, server):
         address += f"#{view}" if view else ""
         print(f"The explorer is at {address}\nDon't share this address. Ctrl-C ends the explorer.", flush=True)
         if run is None:
@@ -40,7 +43,7 @@ def explore(run: Path | None, *, port: int = 0, browser: bool = True, view: str 
 
 
 @contextmanager
-def serving(run: Path | None, port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
+def serving(run: Path | None, port: int = 0, yours: Path | None = None) -> Iterator[tuple[str, threading.Thread]]:
     """Serve in a thread during the `with` block; yields the page's address and the thread.
 
     Raises InputError as `explore`.
@@ -55,9 +58,9 @@ def serving(run: Path | None, port: int = 0) -> Iterator[tuple[str, threading.Th
         raise InputError(
             f"The explorer needs {error.name}, which is not installed: pip install starlette uvicorn."
         ) from None
+    session = Session(run, yours)
     listening = _listen(port)
     number, token = listening.getsockname()[1], new_token()
-    session = Session(run)
     app = make_app(session, token, lambda: number)
     config = uvicorn.Config(
         app,

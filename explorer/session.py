@@ -14,6 +14,7 @@ from .apart import Apart
 from .asking import Ask
 from .subject import Subject, load_subject
 from .training import COMMANDS, PRESETS, Log, Training
+from .yours import BUILT, Yours
 
 #: View -> function that computes it for a model.
 VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
@@ -37,9 +38,11 @@ class Session:
 
     Args:
         run: the run's folder; None to train one.
+        yours: a learner's folder of the course, whose functions are shown next to handloom's.
     """
 
-    def __init__(self, run: Path | None):
+    def __init__(self, run: Path | None, yours: Path | None = None):
+        self._yours = Yours(yours) if yours is not None else None
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._subject: Subject | None = None
         self._saved: tuple[Path, int] | None = None  # folder of the weights in `_subject`, and when they were written
@@ -104,7 +107,10 @@ class Session:
                 return self.train(ask)
             compute = VIEWS[view]
             try:
-                return compute(self.subject(), ask)
+                found = compute(self.subject(), ask)
+                if self._yours is not None and view in BUILT:
+                    found["yours"] = self._yours.answer(view, self.subject(), ask, found)
+                return found
             except ValueError as error:  # the engine's message for a number that it can't use
                 if isinstance(error, InputError):
                     raise

@@ -22,14 +22,14 @@ export function mount(section, given) {
   for (const slider of [width, alpha]) slider.addEventListener("input", () => { say(); again(); });
   step.addEventListener("input", () => { say(); drawCache(); });
   const problem = problemLine(), hypotheses = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "What the search found" }), tree = h("div", {}), cache = h("div", {}), note = h("p", { class: "readout", role: "status" });
-  const behind = h("div", {});
+  const behind = h("div", {}), yours = h("div", { id: "yours" });
   section.append(
     h("div", { class: "ask" },
       h("label", { class: "wide" }, h("span", {}, "Width: ", widthNow), width),
       h("label", { class: "wide" }, h("span", {}, "Length penalty α: ", alphaNow), alpha)),
     problem, hypotheses,
     h("h3", {}, "The search"),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The tree of hypotheses and the cache below it" }, tree,
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The tree of hypotheses and the cache below it" }, tree, yours,
       h("h3", {}, "The cache of keys and values"), cache),
     h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "In step ", stepNow), step)), note, behind,
   );
@@ -39,7 +39,7 @@ export function mount(section, given) {
     stepNow.textContent = step.value;
   }
   say();
-  parts = { section, width, alpha, step, problem, hypotheses, tree, cache, note, behind, say };
+  parts = { section, width, alpha, step, problem, hypotheses, tree, cache, note, behind, yours, say };
 }
 
 const query = latest("beam");
@@ -57,7 +57,7 @@ export function show({ shared }) {
   }, (text) => {
     found = null;
     parts.problem.textContent = text;
-    for (const part of ["hypotheses", "tree", "cache", "note", "behind"]) parts[part].replaceChildren();
+    for (const part of ["hypotheses", "tree", "cache", "note", "behind", "yours"]) parts[part].replaceChildren();
   });
 }
 
@@ -85,13 +85,9 @@ function fit(width, height) {
   return { class: "beam", width: width * scale, height: height * scale, viewBox: `-1 -1 ${width} ${height}`, "aria-hidden": true };
 }
 
-function draw() {
-  const { nodes, width, height, held } = found, best = bestPath(nodes);
-  parts.hypotheses.replaceChildren(h("p", { class: "soft small" }, "Best first: the log-probability of all its tokens, divided by the length penalty."), table(null, ["", "text", "tokens", "log-probability", "÷ penalty", "score"],
-    nodes.filter((node) => node.rank !== null).sort((a, b) => a.rank - b.rank).map((node) => h("tr", { class: node.rank ? null : "on" },
-      h("td", {}, node.rank + 1), h("td", { class: "left" }, found.found[node.rank].text), h("td", {}, node.length),
-      h("td", { "data-value": node.log_probability }, brief(node.log_probability)), h("td", {}, brief(node.log_probability / node.score)),
-      h("td", { class: "score", "data-value": node.score }, brief(node.score))))));
+// The tree of a search.
+function picture({ nodes, width, height }) {
+  const best = bestPath(nodes);
   const edges = nodes.filter((node) => node.parent !== null).map((node) =>
     s("path", { d: path(nodes[node.parent], node), class: `edge ${node.kind} ${best.has(node.id) ? "best" : ""}` }));
   const boxes = nodes.map((node) => s("g", {
@@ -102,7 +98,26 @@ function draw() {
   s("text", { x: 6, y: 11.5 }, cut(node.token, MOST)),
   s("text", { x: 6, y: 23, class: "small" }, node.kind === "root" ? "" : node.kind === "finished" ? `→ ${brief(node.score)}` : brief(node.log_probability)),
   node.rank !== null ? s("text", { x: BOX - 6, y: 11.5, "text-anchor": "end", class: "rank" }, node.rank + 1) : null));
-  parts.tree.replaceChildren(s("svg", fit(width, height), edges, boxes));
+  return s("svg", fit(width, height), edges, boxes);
+}
+
+// The sequences that the learner's search went on with, and where they are not handloom's.
+function yours({ problem, text, score, differs, ...tree }) {
+  if (problem) return [h("p", { class: "problem" }, problem)];
+  const list = (paths) => paths.map((one) => `“${one}”`).join(", ") || "none";
+  return [h("p", {}, differs ? `The first difference is in step ${differs.step}: only yours goes on with ${list(differs.yours)}, only handloom's with ${list(differs.handlooms)}.`
+    : "In every step it goes on with the same sequences as handloom's search.", ` It returns “${text}” with the score ${brief(score)}; handloom's is ${brief(found.found[0].score)}.`), picture(tree)];
+}
+
+function draw() {
+  const { nodes, held } = found;
+  parts.hypotheses.replaceChildren(h("p", { class: "soft small" }, "Best first: the log-probability of all its tokens, divided by the length penalty."), table(null, ["", "text", "tokens", "log-probability", "÷ penalty", "score"],
+    nodes.filter((node) => node.rank !== null).sort((a, b) => a.rank - b.rank).map((node) => h("tr", { class: node.rank ? null : "on" },
+      h("td", {}, node.rank + 1), h("td", { class: "left" }, found.found[node.rank].text), h("td", {}, node.length),
+      h("td", { "data-value": node.log_probability }, brief(node.log_probability)), h("td", {}, brief(node.log_probability / node.score)),
+      h("td", { class: "score", "data-value": node.score }, brief(node.score))))));
+  parts.tree.replaceChildren(picture(found));
+  parts.yours.replaceChildren(...(found.yours ? [h("h3", {}, `Your ${found.yours.name}`), ...yours(found.yours)] : []));
   parts.step.max = held.length;
   parts.step.value = Math.min(Math.max(2, Math.ceil(held.length / 2)), held.length);
   parts.say();

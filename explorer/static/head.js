@@ -2,7 +2,7 @@
 
 import { latest, unpack } from "./api.js";
 import { brief, exact, h, num, problemLine, table } from "./dom.js";
-import { largest, picks, strip } from "./maps.js";
+import { largeMap, largest, picks, strip } from "./maps.js";
 
 export const id = "head";
 export const name = "One head";
@@ -83,6 +83,7 @@ function draw() {
     step("From scores to weights", "For every key: times the scale, plus position bias and mask, minus the largest; the exponential; divided by the sum. Untick a word to leave it out.",
       h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Scale ", scaleNow), slider), back), tableBox),
     step("The weighted sum", `The result for ${word}: the values v of all words, each times its weight.`, outputBox),
+    ...(data.yours ? [step(`Your ${data.yours.name}`, ...yours(data.yours))] : []),
   );
   function refresh() {
     const now = computed(data, changes.scale, changes.dropped);
@@ -100,6 +101,20 @@ function draw() {
     );
   }
   refresh();
+}
+
+// The learner's weights of this head next to handloom's, and where they differ most.
+function yours({ problem, weights }) {
+  if (problem) return [problem];
+  const { shared, change } = context, own = unpack(weights), layer = shared.pass.layers.find((one) => one.name === data.layer.name), [, q, k] = own.shape;
+  const theirs = Float32Array.from(layer.weights.subarray(shared.head * q * k, (shared.head + 1) * q * k));
+  theirs.shape = own.shape;
+  const gap = (i) => Math.abs(own[i] - theirs[i]), far = own.reduce((worst, x, i) => (!Number.isFinite(x) || gap(i) > gap(worst) ? i : worst), 0);
+  const map = (title, weights) => h("div", {}, h("h4", {}, title), largeMap({ weights, head: 0, rows: data.rows, columns: data.columns, row: shared.row, column: shared.column, label: title,
+    room: parts.section.clientWidth / 2 - 24, picked: (row, column) => change({ row, column }) }).element);
+  return [gap(far) <= 1e-5 ? `All ${q * k} weights are handloom's, to rounding: the largest difference is ${brief(gap(far))}.`
+    : `The weights differ from handloom's, most where ${data.rows[Math.floor(far / k)]} looks at ${data.columns[far % k]}: yours is ${brief(own[far])}, handloom's ${brief(theirs[far])}.`,
+  h("div", { class: "halves", id: "yours" }, map("handloom's weights", theirs), map("Your weights", own))];
 }
 
 function weightTable(now, current, refresh) {

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,15 +17,16 @@ import pytest
 
 from handloom.course import __main__ as command
 from handloom.course import checking
-from handloom.course.chapter import ROOT, chapters, definition
+from handloom.course.chapter import BUILT, ROOT, chapters, definition
 from handloom.course.checking import check, judged
 from handloom.course.comparing import difference
-from handloom.course.exercise import Exercise, judge
+from handloom.course.exercise import Exercise, Verdict, judge
 from handloom.course.folder import Folder, start
 from handloom.course.stub import stub
 from handloom.course.trial import run
 from handloom.course.watching import saved
 from handloom.errors import InputError
+from handloom.explorer.yours import BUILT as SHOWN
 
 FIRST = chapters()[0]
 
@@ -235,6 +237,16 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
     assert Folder(folder.path).is_done(FIRST)
     folder.file(FIRST).write_text("changed", encoding="utf-8")
     assert not Folder(folder.path).is_done(FIRST)
+
+
+def test_the_explorer_gets_what_the_learner_built(folder, capsys) -> None:
+    assert {f"{stem}.py": view for stem, view in BUILT.items()} == {file: view for view, (file, _) in SHOWN.items()}
+    sixth = next(chapter for chapter in chapters() if chapter.stem == "c06_head")
+    passed = {exercise.name: Verdict("passed") for exercise in sixth.exercises}
+    checking.show(checking.Report(sixth, passed), folder)
+    out = capsys.readouterr().out
+    assert f"--view head --yours {shlex.quote(str(folder.path))}`, the view One head" in out
+    assert "--view translate`" in out
 
 
 def test_help_and_wrong_words(monkeypatch, capsys, folder) -> None:

@@ -1,0 +1,119 @@
+"""A learner's own attention and beam search, from a folder of the course, on what the explored model computes."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from .asking import Ask
+from .attention import MAX_HEADS_OFF, chosen_layer
+from .beam import COLUMN, ROW
+from .packing import packed
+from .subject import Subject
+
+#: View -> the course's file and the function in it.
+BUILT = {"head": ("c06_head.py", "masked_attend"), "beam": ("c11_beam.py", "beam_search")}
+
+
+class Yours:
+    """The functions of the folder, read again for each answer. Raises InputError if the folder has none of them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        if not any((folder / file).is_file() for file, _ in BUILT.values()):
+            raise InputError(f"There is no course in {folder}. Make one: python -m handloom.course start DIR")
+
+    def answer(self, view: str, subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
+        """What the learner's function gives where handloom's gives `theirs`; or why it gives nothing."""
+        file, name = BUILT[view]
+        found: dict[str, Any] = {"name": name}
+        try:
+            own = runpy.run_path(str(self.folder / file))[name]
+            return found | (attention if view == "head" else search)(own, subject, ask, theirs)
+        except InputError as error:
+            return found | {"problem": str(error)}
+        except (Exception, SystemExit) as error:  # whatever a learner's file may raise
+            return found | {"problem": f"`{name}` of {file} raises {type(error).__name__}: {error}"}
+
+
+def attention(attend: Callable[..., Any], subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
+    """The weights (1, queries, keys) of one head: the outputs for values that are the unit vectors."""
+    layer = chosen_layer(subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF)), ask)
+    number = ask.whole("head", 0, len(layer.weights) - 1)
+    added, keys = layer.added()[number], layer.call.key[0, number]
+    if added[np.isfinite(added)].any():
+        raise InputError("This layer adds position biases to its scores, which `masked_attend` does not take.")
+    weights = np.asarray(attend(layer.call.query[0, number], keys, np.eye(len(keys)), np.isfinite(added)), float)
+    if weights.shape != added.shape:
+        raise InputError(f"`masked_attend` returns the shape {weights.shape}; here it should be {added.shape}.")
+    return {"weights": packed(weights[None])}
+
+
+def search(beam_search: Callable[..., Any], subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
+    """The sequences that the search extended, as nodes like those of `beam`; its result; the first difference.
+
+    It gets as many steps as handloom's search took.
+    """
+    rules = subject.search(ask.text()).rules
+    if rules.bos_id is None:
+        raise InputError("`beam_search` begins with <bos>, which this model does not have.")
+    asked: dict[tuple[int, ...], np.ndarray] = {}
+
+    def next_log_p(ids: Any) -> np.ndarray:
+        logits = subject.search(ask.text()).state.step(np.array([ids]))[0].astype(np.float64)
+        shifted = logits - logits.max()
+        asked[tuple(map(int, ids))] = shifted - np.log(np.exp(shifted).sum())
+        return asked[tuple(map(int, ids))].copy()
+
+    width, alpha, steps = ask.whole("width", 1, 8, 4), ask.number("alpha", 0.0, 2.0, 1.0), len(theirs["held"])
+    ids, score = beam_search(next_log_p, rules.bos_id, rules.eos_id, width, steps, alpha)
+    nodes: dict[tuple[int, ...], dict[str, Any]] = {}
+    for prefix, _ in sorted(asked.items(), key=lambda item: len(item[0])):
+        parent = nodes.get(prefix[:-1])
+        column, total = len(prefix) - 1, parent["log_probability"] + asked[prefix[:-1]][prefix[-1]] if parent else 0.0
+        slot = sum(node["step"] == column for node in nodes.values())
+        nodes[prefix] = {
+            "id": len(nodes),
+            "parent": parent and parent["id"],
+            "step": column,
+            "token": subject.token(prefix[-1]) if column else "<bos>",
+            "log_probability": total,
+            "kind": "open" if column else "root",
+            "rank": 0 if list(prefix[1:]) == list(ids) else None,
+            "x": COLUMN * column,
+            "y": ROW * slot,
+        }
+    mine = list(nodes.values())
+    return {
+        "nodes": mine,
+        "text": subject.tokenizer.decode(ids),
+        "score": float(score),
+        "width": COLUMN * (1 + max(node["step"] for node in mine)),
+        "height": ROW + max(node["y"] for node in mine),
+        "differs": first_difference(paths(mine), paths(theirs["nodes"])),
+    }
+
+
+def paths(nodes: list[dict[str, Any]]) -> dict[int, set[str]]:
+    """Step -> the sequences that are open after it, as text."""
+    whole: dict[int, str] = {}
+    found: dict[int, set[str]] = {}
+    for node in nodes:
+        whole[node["id"]] = f"{whole[node['parent']]} {node['token']}" if node["parent"] is not None else ""
+        if node["kind"] == "open":
+            found.setdefault(node["step"], set()).add(whole[node["id"]].strip())
+    return found
+
+
+def first_difference(mine: dict[int, set[str]], theirs: dict[int, set[str]]) -> dict[str, Any] | None:
+    """The first step after which different sequences are open, and those that only one of the two has."""
+    for step in sorted(mine.keys() | theirs.keys()):
+        ours, others = mine.get(step, set()), theirs.get(step, set())
+        if ours != others:
+            return {"step": step, "yours": sorted(ours - others), "handlooms": sorted(others - ours)}
+    return None
