@@ -1,4 +1,4 @@
-"""The list of experiments, and the commands that make them; what decoding options are compared by."""
+"""The list of experiments, and the commands that make them; what texts and decoding options are compared by."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.data_overlap import overlap, size_row
 from benchmarks.decoding import repetition
 from benchmarks.reports import RESULTS, command_line, experiments
 from handloom.train.runs.saves import SavedStates
@@ -32,3 +33,9 @@ def test_a_stopped_training_goes_on(tmp_path: Path) -> None:
 def test_repetition() -> None:
     assert repetition(["a b c", "a b"]) == 0
     assert repetition(["a b a b a b"]) == pytest.approx(3 / 5)
+
+
+def test_texts_are_compared_by_their_letters() -> None:
+    assert overlap(["Go on!", "Los, Äh 2", "Stop."], ["go ON", "losäh", "Stop it."]) == 2
+    row = size_row(["A b.", "c"], ["a B", "d"], ["e", "f", "C", "g"])
+    assert (row["valid_overlap"], row["test_overlap"], row["words"]) == (0.5, 0.25, 1.5)

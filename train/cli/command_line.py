@@ -27,7 +27,6 @@ from ...models.shipped import MODELS
 from ..distributed import find_process_group
 from ..runs.checkpoints import make_folder
 from ..runs.folder import RunFolder
-from ..runs.locks import FolderInUseError
 from ..runs.results import checksum
 from ..runs.stopping import TrainingStopped
 from .options import OptionParser, Use, plain
@@ -182,17 +181,10 @@ def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Itera
 
 
 def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
-    while True:
-        path = arguments.out or free_run_folder(name)
-        try:
-            run = RunFolder.create(path, config, overwrite=arguments.overwrite)
-        except FolderInUseError:
-            if arguments.out:
-                raise
-            continue  # another process found the same name free
-        if run.replaced:
-            print(f"the old run is now {run.replaced}", flush=True)
-        return run
+    run = RunFolder.create(arguments.out or free_run_folder(name), config, overwrite=arguments.overwrite)
+    if run.replaced:
+        print(f"the old run is now {run.replaced}", flush=True)
+    return run
 
 
 def watch(arguments: Any, run: Path) -> None:
