@@ -43,7 +43,7 @@ COLUMNS = {
 
 
 def parse_arguments() -> Any:
-    names = [name for name in DATA_NAMES if name != "wmt17"]
+    names = [name for name in DATA_NAMES if name not in ("everyday", "wmt17")]
     parser = example_parser(
         __doc__,
         TranslationPreset,

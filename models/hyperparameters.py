@@ -55,7 +55,7 @@ class Preset:
     vocab_size: Count = setting(help="maximum vocabulary size, in tokens")
     d_model: Size = setting(help="model width: number of features per token")
     nhead: Size = setting(help="number of attention heads per layer")
-    layers: Depth = setting(help="number of layers; an encoder-decoder has this many in the encoder and in the decoder")
+    layers: Depth = setting(help="number of layers; of an encoder-decoder, in the encoder and in the decoder")
     dim_feedforward: Size = setting(help="number of hidden features of the feed-forward network")
     dropout: Fraction = setting(help="dropout probability")
     norm_first: bool = setting(False, help="pre-norm: normalise the input of each sublayer instead of its output")
@@ -158,6 +158,10 @@ class TranslationPreset(Preset):
         None, help="maximum number of pairs per batch; with none, only tokens are limited"
     )
     steps: Count = dataclasses.field()
+    decoder_layers: Depth | None = setting(None, help="number of layers of the decoder; with none, as many as layers")
+    bpe_dropout: Fraction = setting(
+        0.0, help="BPE-dropout: probability of leaving out a merge when training texts are encoded, anew in every epoch"
+    )
     tied: bool = setting(True, help="share one weight among source embedding, target embedding and output layer")
     copy: bool = setting(False, help="pointer-generator: the decoder can copy tokens from the source")
     title_case: bool = setting(False, help="convert sources to Title Case, the case of headlines")
@@ -177,7 +181,7 @@ class TranslationPreset(Preset):
             source_vocab_size=vocab_size,
             target_vocab_size=vocab_size,
             encoder_layers=self.layers,
-            decoder_layers=self.layers,
+            decoder_layers=self.decoder_layers or self.layers,
             pad_id=pad_id,
             share_embeddings=self.tied,
             tie_output=self.tied,

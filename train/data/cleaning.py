@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -73,6 +74,18 @@ def _reason(pair: Pair, max_words: int, max_ratio: float, min_letters: float) ->
 def _letters(text: str) -> float:
     """Return the share of letters, marks and blanks in a text."""
     return sum(unicodedata.category(c)[0] in "LMZ" for c in text) / len(text)
+
+
+def detokenized(text: str) -> str:
+    """Return a text without the blanks and escapes of the Moses tokeniser.
+
+    >>> detokenized('He said : &quot; Don &apos;t ( ever ) ! &quot;')
+    'He said: "Don\'t (ever)!"'
+    """
+    text = " ".join(html.unescape(text).split())
+    text = re.sub(r'" ([^"]*?) ?"', r'"\1"', text)
+    text = re.sub(r" (?=[,;:.!?)\]%]|'(?:s|t|re|ve|m|ll|d)\b)|(?<=[(\[]) ", "", text)
+    return text
 
 
 def title_case(text: str) -> str:

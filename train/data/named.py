@@ -1,4 +1,4 @@
-"""Named data sets: the embedded grammar, Multi30k, Tatoeba and WMT17."""
+"""Named data sets: the embedded grammar, Multi30k, Tatoeba, a mixture of these with WMT's text, and WMT17."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from .cleaning import clean_pairs, detokenized
 from .downloads import EMBEDDED_WORKS, fetch, find_local, unverified
 from .files import decode_lines, parse_tsv, read_lines, read_on, read_parallel_files, with_text_on_both_sides
-from .pairs import TranslationData, split_by_sentence
+from .pairs import TranslationData, sentence_key, split_by_sentence
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 MULTI30K_SHA256 = {
@@ -28,6 +29,7 @@ MULTI30K_SHA256 = {
     "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
 }
 TATOEBA_URL = "https://www.manythings.org/anki/"
+OPENNMT_URL = "https://raw.githubusercontent.com/OpenNMT/OpenNMT-py/97111d97551c24857076a4102eabdb468b35cff4/data/"
 TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
 
 
@@ -128,6 +130,41 @@ def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
     )
 
 
+def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
+    """Load a mixture for everyday German and English: Tatoeba, Multi30k and a sample of WMT's text, `augmented`.
+
+    Validation has the sentences of Tatoeba and Multi30k, test those of Tatoeba. No training pair has a sentence of
+    either language whose letters are those of a sentence in their validation and test parts.
+    """
+    from .augmentation import augmented
+
+    _check_languages("everyday", source, target, [{"de", "en"}])
+    parts = [load_tatoeba("de", "en"), load_multi30k("de", "en")]
+    sides = [
+        find_local(f"wmt_en_de_10k/train.{code}.gz") or fetch(OPENNMT_URL, "wmt_en_de_10k", name, None)
+        for code, name in (("de", "tgt-train.txt"), ("en", "src-train.txt"))
+    ]
+    news = read_parallel_files(*sides)
+    clean = clean_pairs(
+        [(detokenized(german), detokenized(english)) for german, english in news.pairs], max_words=50, max_ratio=2.0
+    )
+    held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
+    pairs = [pair for part in parts for pair in part.train] + clean.pairs
+    train = [pair for pair in augmented(pairs, seed) if held_out.isdisjoint(map(sentence_key, pair))]
+    found = TranslationData(
+        train,
+        parts[0].valid + parts[1].valid,
+        parts[0].test,
+        name="everyday",
+        description=f"{parts[0].description} {parts[1].description} WMT's training text, 10,000 pairs, from OpenNMT.",
+        test_name=parts[0].test_name,
+        source="de",
+        target="en",
+        notes=(*parts[0].notes, *parts[1].notes, clean.note(), f"everyday: {len(pairs):,} pairs, augmented."),
+    )
+    return found if source == "de" else found.reversed()
+
+
 def load_wmt17(
     source: str, target: str, *, seed: int, train_size: int | None, valid_size: int | None
 ) -> TranslationData:
@@ -218,5 +255,6 @@ SETS: dict[str, Callable[..., TranslationData]] = {
     "embedded": load_embedded,
     "multi30k": load_multi30k,
     "tatoeba": load_tatoeba,
+    "everyday": load_everyday,
     "wmt17": load_wmt17,
 }

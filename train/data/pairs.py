@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class TranslationData:
 
     Attributes:
         train, valid, test: lists of (source, target).
-        name: "embedded", "multi30k", "tatoeba", "wmt17", or the path.
+        name: "embedded", "multi30k", "tatoeba", "everyday", "wmt17", or the path.
         description: origin, licence and what to cite, a sentence or two.
         test_name: what a score on `test` is a score on, such as "test_2016_flickr".
         source, target: codes of the languages, such as "de" and "en".
@@ -44,6 +44,11 @@ class TranslationData:
             f"{self.name}, {self.source}-{self.target}: {len(self.train):,} training, {len(self.valid):,} validation "
             f"and {len(self.test):,} test pairs ({self.test_name})"
         )
+
+    def reversed(self) -> TranslationData:
+        """Return the same pairs in the other direction."""
+        parts = {name: [pair[::-1] for pair in getattr(self, name)] for name in ("train", "valid", "test")}
+        return replace(self, **parts, source=self.target, target=self.source)
 
 
 def sentence_key(text: str) -> str:

@@ -16,6 +16,7 @@ from ...models.hyperparameters import TranslationPreset
 from ...nn import Module
 from ...tokenizer import BPETokenizer, Tokenizer
 from ..data.batches import Batch, TokenBatches
+from ..data.bpe_dropout import BPEDropoutBatches
 from ..data.cleaning import title_case
 from ..trainer import Loss
 from .objectives import taught
@@ -56,19 +57,14 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
 
 
 def translation_batches(
-    pairs: Sequence[Pair], tokenizer: Tokenizer, *, tokens_per_batch: int, max_length: int, **options: Any
+    pairs: Sequence[Pair], tokenizer: Tokenizer, *, bpe_dropout: float = 0.0, **options: Any
 ) -> TokenBatches:
     """Make batches of the pairs. `options` are those of `TokenBatches`, including seed and order."""
-    return TokenBatches(
-        tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
-        tokenizer.encode_targets([target for _, target in pairs]),
-        tokens_per_batch=tokens_per_batch,
-        max_length=max_length,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
-        **options,
-    )
+    options |= {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+    if bpe_dropout:
+        return BPEDropoutBatches(pairs, tokenizer, bpe_dropout, **options)
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    return TokenBatches(tokenizer.encode_batch(sources, add_eos=True), tokenizer.encode_targets(targets), **options)
 
 
 @dataclass
@@ -101,8 +97,11 @@ class Translation(Task[TranslationPreset, Translator]):
             max_length=preset.max_length,
             seed=seed,
         )
+        if preset.bpe_dropout and not isinstance(tokenizer, BPETokenizer):
+            raise InputError("--set bpe_dropout needs a model with byte-level BPE. Leave it out.")
         train = make(
             self._pairs(self.train),
+            bpe_dropout=preset.bpe_dropout,
             curriculum=preset.curriculum,
             pad_to=preset.pad_to,
             pairs_per_batch=preset.pairs_per_batch,

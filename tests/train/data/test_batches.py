@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
+from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches, TokenSequences, fit_lengths, join_neighbours, source_batches
+from handloom.train.data.bpe_dropout import BPEDropoutBatches
 from tests.support.work import calls_in
 
 PAD, BOS, EOS = 0, 2, 3
@@ -221,3 +223,22 @@ def test_neighbours_are_joined_to_documents() -> None:
     sources, targets = [[1] * 3, [2] * 2, [3] * 4, [4] * 20], [[1], [2] * 2, [3], [4]]
     assert join_neighbours(sources, targets, 8) == ([[1, 1, 1, 2, 2], [3] * 4, [4] * 7], [[1, 2, 2], [3], [4]])
     assert sources[0] == [1] * 3, "the pairs stay as they are"
+
+
+def test_bpe_dropout_splits_the_same_texts_into_other_tokens_in_every_epoch() -> None:
+    texts = [" ".join(["lieber Bahnhof"] * n) for n in range(1, 9)] * 5
+    tokenizer = BPETokenizer.train(texts, 300)
+    longest = len(tokenizer.encode(texts[7])) + 1
+    options = {"tokens_per_batch": 300, "seed": 0, "max_length": longest, **SPECIAL}
+    batches = BPEDropoutBatches([(text, text) for text in texts], tokenizer, 0.3, **options)
+    epochs = [list(batches.epoch(epoch)) for epoch in (0, 0, 1)]
+    sources = [{batch.source.tobytes() for batch in epoch} for epoch in epochs]
+    assert sources[0] == sources[1] != sources[2]
+    assert [batch.source.tobytes() for batch in batches.epoch(0, 1)] == [b.source.tobytes() for b in epochs[0][1:]]
+    assert sum(batch.source.size for batch in epochs[0]) > sum(map(len, tokenizer.encode_batch(texts)))
+    for batch in epochs[2]:
+        assert batch.source.shape[1] <= longest
+        for row, length, i in zip(batch.source, batch.source_lengths, batch.indices, strict=True):
+            assert tokenizer.decode(row[: length - 1]) == texts[i]
+        for row, length, i in zip(batch.target_output, batch.target_lengths, batch.indices, strict=True):
+            assert tokenizer.decode(row[: length - 1]) == texts[i]

@@ -1,0 +1,83 @@
+"""Changed copies of German-English pairs: parallel, seeded, and none of a held-out sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+from random import Random
+
+import pytest
+
+from handloom.train.data import augmentation
+from handloom.train.data.cleaning import detokenized
+from handloom.train.data.pairs import sentence_key
+from handloom.train.data.translation import load_translation_data
+
+PAIRS = [
+    ("Tom und Maria wohnen in Boston.", "Tom and Mary live in Boston."),
+    ("Ich habe drei Kinder.", "I have three children."),
+    ("Das kostet 1.000 Euro.", "That costs 1,000 euros."),
+    ("Er kommt um 8 Uhr.", "He is coming at 8 o'clock."),
+    ("Toms Hund bellt.", "Tom's dog is barking."),
+] * 20
+
+
+def test_copies_are_seeded_and_keep_the_pairs() -> None:
+    found = augmentation.augmented(PAIRS, 1)
+    assert found[: len(PAIRS)] == PAIRS
+    assert found == augmentation.augmented(PAIRS, 1) != augmentation.augmented(PAIRS, 2)
+    assert len(found) > 2 * len(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("pair", "german", "english"),
+    [
+        (PAIRS[0], r"(\w+) und (\w+) wohnen in \w+\.", r"(\w+) and (\w+) live in \w+\."),
+        (PAIRS[4], r"(\w+?)s?'? Hund bellt\.", r"(\w+?)s?'s dog is barking\."),
+    ],
+)
+def test_names_are_the_same_on_both_sides(pair, german: str, english: str) -> None:
+    copies = [augmentation.exchange_names(pair, Random(seed)) for seed in range(50)]
+    assert len(set(copies)) > 30
+    for one, other in copies:
+        assert re.fullmatch(german, one).groups() == re.fullmatch(english, other).groups()
+
+
+@pytest.mark.parametrize("pair", PAIRS[1:4])
+def test_numbers_are_the_same_on_both_sides(pair) -> None:
+    copies = [augmentation.exchange_number(pair, Random(seed)) for seed in range(50)]
+    assert len(set(copies)) > 30
+    for one, other in copies:
+        (in_german,), (in_english,) = (re.findall(r"\d[\d.,:]*\b", side) for side in (one, other))
+        assert in_german in augmentation._in_german(in_english)
+        assert "o'clock" not in other
+
+
+def test_a_number_on_one_side_only_and_an_ordinal_stay() -> None:
+    for pair in [("Am 8. Mai.", "On May 8th."), ("Um 8 Uhr.", "At 9."), ("Um acht.", "At 8."), ("2 oder 3", "2 or 3")]:
+        assert augmentation.exchange_number(pair, Random(0)) == pair
+
+
+def test_two_sentences_are_joined() -> None:
+    found = {augmentation.join(("Ja.", "Yes."), PAIRS[1], Random(seed)) for seed in range(20)}
+    assert ("Ja, und ich habe drei Kinder.", "Yes, and I have three children.") in found
+    assert augmentation.join(PAIRS[0], ("Ja!", "Yes!"), Random(0))[1] == "Tom and Mary live in Boston. Yes!"
+
+
+def test_blanks_of_the_tokeniser_go() -> None:
+    assert detokenized("He &apos;s ( ever ) so &quot; big &quot; .") == 'He\'s (ever) so "big".'
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
+def test_the_mixture_holds_no_sentence_that_is_held_out() -> None:
+    data = load_translation_data("everyday")
+    tatoeba, pictures = load_translation_data("tatoeba"), load_translation_data("multi30k")
+    assert data.test == tatoeba.test
+    assert data.valid == tatoeba.valid + pictures.valid
+    held_out = {sentence_key(side) for part in (data.valid, data.test, pictures.test) for pair in part for side in pair}
+    assert not any(sentence_key(side) in held_out for pair in data.train for side in pair)
+    assert len(data.train) > 300_000
+    assert load_translation_data("everyday", source="en", target="de").train[::999] == [
+        pair[::-1] for pair in data.train[::999]
+    ]

@@ -1,0 +1,177 @@
+"""Makes further German-English training pairs of given ones: other names, other numbers, joined sentences, other case.
+
+A small model learns from such pairs to copy what it has not seen: a name, an amount, a time. Each change is made on
+both sides, so the pairs stay parallel. A seed decides everything.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+Pair = tuple[str, str]  # German, English
+
+MEN = """
+Adam Alexander Ali Anton Ben Bernd Carlos Christian Daniel David Dieter Emil Erik Felix Florian Frank Fritz Georg Hans
+Heinz Ibrahim Ivan Jakob Jan Jens Johannes Jonas Jürgen Karl Klaus Leon Lukas Luis Marco Mark Markus Martin Matteo Max
+Mehmet Michael Mohammed Moritz Niklas Noah Oliver Oskar Otto Paul Peter Philipp Rainer Ralf Robert Samuel Sebastian
+Simon Stefan Sven Theo Thomas Tim Uwe Viktor Werner Wolfgang Yusuf
+"""
+WOMEN = """
+Alina Amira Andrea Angela Anja Anna Anne Barbara Birgit Carla Charlotte Christina Clara Elena Elif Elisabeth Emma
+Emilia Eva Fatima Franziska Greta Hanna Heike Helga Ida Ines Ingrid Irina Jana Johanna Julia Karin Katharina Laura Lea
+Lena Lina Lisa Luisa Magdalena Maja Marie Martina Mia Monika Nadja Natalia Nina Olga Paula Petra Renate Sabine Sandra
+Sara Silke Sofia Sophie Stefanie Susanne Tanja Theresa Ursula Ute Valentina Yasmin Zoe
+"""
+SURNAMES = """
+Albrecht Bauer Becker Berger Braun Fischer Fuchs García Graf Hartmann Hoffmann Horvat Huber Kaya Keller Klein Koch
+Kowalski Kraus Krüger Lang Lehmann Lopez Maier Meyer Müller Nguyen Novak Peters Petrov Richter Rossi Sanchez Schäfer
+Schmidt Schneider Schröder Schulz Schwarz Silva Sommer Stein Vogel Wagner Walter Weber Weiß Wolf Yilmaz Zimmermann
+"""
+CITIES = """
+Augsburg Bamberg Berlin Bern Bielefeld Bochum Bonn Bremen Chemnitz Darmstadt Dortmund Dresden Duisburg Düsseldorf
+Erfurt Essen Frankfurt Freiburg Graz Göttingen Halle Hamburg Heidelberg Innsbruck Jena Karlsruhe Kassel Kiel Leipzig
+Linz Luzern Lübeck Magdeburg Mainz Mannheim Münster Potsdam Regensburg Rostock Salzburg Stuttgart Tübingen Ulm Weimar
+Wuppertal Würzburg Amsterdam Barcelona Budapest Dublin Istanbul London Madrid Oslo Paris Stockholm
+"""
+#: Names that the sentences have, in German and in English, and what may take their place.
+NAMES = {
+    old: others
+    for olds, others in [
+        ([("Tom", "Tom"), ("John", "John")], [(name, name) for name in MEN.split()]),
+        ([("Maria", "Mary"), ("Mary", "Mary")], [(name, name) for name in WOMEN.split()]),
+        ([("Jackson", "Jackson"), ("Smith", "Smith")], [(name, name) for name in SURNAMES.split()]),
+        (
+            [("Tokio", "Tokyo"), *((name, name) for name in ("Boston", "London", "Paris", "Chicago", "Berlin"))],
+            [("München", "Munich"), ("Köln", "Cologne"), ("Wien", "Vienna"), ("Zürich", "Zurich"), ("Genf", "Geneva")]
+            + [("Nürnberg", "Nuremberg"), ("Hannover", "Hanover"), ("Rom", "Rome"), ("Mailand", "Milan")]
+            + [(name, name) for name in CITIES.split()],
+        ),
+    ]
+    for old in olds
+}
+SYLLABLES = """
+ba be bo da den di fa fe ga gi ha hel jo ka ki kle la le lo ma mi mo na ni no pa ra ri ro sa schi se so ta te
+"""
+
+DIGITS = re.compile(r"(?<![\w.,:-])\d+(?:[.,:]\d+)*(?![\w-]|\. \w)")  # without ordinals
+SPELLED = {
+    "zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "sechs": "six", "sieben": "seven", "acht": "eight",
+    "neun": "nine", "zehn": "ten", "elf": "eleven", "zwölf": "twelve", "fünfzehn": "fifteen", "zwanzig": "twenty",
+    "dreißig": "thirty", "fünfzig": "fifty", "hundert": "hundred",
+}  # fmt: skip
+NUMBER = re.compile(rf"\d|\b({'|'.join(SPELLED)})\b")
+#: First words of clauses that can follow a conjunction with a small letter, in German and in English.
+OPENINGS = {
+    ("Ich", "I"), ("Er", "He"), ("Sie", "She"), ("Sie", "They"), ("Wir", "We"), ("Es", "It"), ("Du", "You"),
+    ("Das", "That"), ("Das", "This"), ("Das", "It"), ("Das", "The"), ("Der", "The"), ("Die", "The"), ("Mein", "My"),
+    ("Meine", "My"), ("Dieser", "This"), ("Diese", "This"), ("Dieses", "This"),
+}  # fmt: skip
+CONJUNCTIONS = [("und", "and"), ("aber", "but"), ("denn", "because")]
+
+
+def augmented(pairs: list[Pair], seed: int = 0) -> list[Pair]:
+    """Return the pairs, and after them changed copies of some, in an order of their own.
+
+    Of the pairs of at most 100 letters, half of those with a known name are copied with other names, those with a
+    number five times with other numbers; one in eight is joined with another one. Of all these, one in six is then
+    copied in upper case, in lower case, or without its capital or its full stop.
+    """
+    random = Random(seed)
+    short = [pair for pair in pairs if max(map(len, pair)) <= 100]
+    more = [exchange_names(pair, random) for pair in short if random.random() < 0.5]
+    more += [exchange_number(pair, random) for pair in short if NUMBER.search(pair[0]) for _ in range(5)]
+    more += [join(random.choice(short), random.choice(short), random) for _ in range(len(short) // 8)]
+    known = set(pairs)
+    more = [pair for pair in dict.fromkeys(more) if pair not in known]
+    return pairs + more + [change_case(pair, random) for pair in short + more if random.random() < 1 / 6]
+
+
+def exchange_names(pair: Pair, random: Random) -> Pair:
+    """Return the pair with another name for each of its `NAMES`; every fourth name is one that nobody has."""
+    german, english = pair
+    for (old, in_english), others in NAMES.items():
+        if old not in german:
+            continue
+        inflected = rf"\b{old}(s?)\b"  # the genitive
+        if len(re.findall(inflected, german)) == len(re.findall(rf"\b{in_english}\b", english)) > 0:
+            invented = "".join(random.choices(SYLLABLES.split(), k=random.randint(2, 3))).capitalize()
+            new = random.choice(others) if random.random() < 0.75 else (invented, invented)
+            genitive = new[0] + ("'" if new[0][-1] in "sxzß" else "s")
+            german = re.sub(
+                inflected, lambda found, new=new, genitive=genitive: genitive if found[1] else new[0], german
+            )
+            english = re.sub(rf"\b{in_english}\b", new[1], english)
+    return german, english
+
+
+def exchange_number(pair: Pair, random: Random) -> Pair:
+    """Return the pair with another number if each side has one and it is the same; otherwise return it unchanged."""
+    german, english = pair
+    digits = [DIGITS.findall(side) for side in pair]
+    if [len(found) for found in digits] == [1, 1] and digits[0][0] in _in_german(digits[1][0]):
+        old = digits[0][0], digits[1][0]
+    else:
+        words = [found[0] for found in NUMBER.finditer(german)]
+        old = (words[0], SPELLED[words[0]]) if len(words) == 1 and words[0] in SPELLED else ("", "")
+        if len(re.findall(rf"\b{old[1]}\b", english)) != 1 or not old[0]:
+            return pair
+    clock = re.search(rf"\b{old[0]} Uhr\b", german)
+    if clock:
+        english = re.sub(rf"\b{old[1]} o'clock", old[1], english)
+    new = _time(random) if clock or ":" in old[1] else _number(random, year=len(old[1]) == 4 and old[1].isdigit())
+    return _replaced(german, old[0], new[0]), _replaced(english, old[1], new[1])
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    return re.sub(rf"\b{re.escape(old)}\b", new, text)
+
+
+def _in_german(number: str) -> tuple[str, ...]:
+    """Return the ways in which German writes an English number: 2:30 also as 2.30, 1,000 as 1.000, 1.5 as 1,5."""
+    return number, number.replace(":", "."), number.translate(str.maketrans(",.", ".,")), number.replace(",", "")
+
+
+def _time(random: Random) -> Pair:
+    hour, minute = random.randint(0, 23), random.choice([*range(0, 60, 5), random.randint(0, 59)])
+    english = f"{hour}:{minute:02}"
+    return (english if random.random() < 0.6 else f"{hour}.{minute:02}"), english
+
+
+def _number(random: Random, year: bool = False) -> Pair:
+    """Return a number as German and as English write it: a year, or an amount, a large or a small number."""
+    if year or random.random() < 0.1:
+        return (str(random.randint(1500, 2040)),) * 2
+    kind = random.random()
+    if kind < 0.35:
+        amount = f"{random.randint(0, 999) / random.choice([1, 10]):.0f}.{random.randint(0, 99):02}"
+        amount = amount if random.random() < 0.7 else amount[:-1]
+        return amount.replace(".", ","), amount
+    if kind < 0.5:
+        large = f"{random.randint(1000, 10 ** random.randint(4, 7)):,}"
+        return (large.replace(",", "."), large) if random.random() < 0.7 else (large.replace(",", ""),) * 2
+    return (str(random.randint(2, 10 ** random.randint(1, 4))),) * 2
+
+
+def join(first: Pair, second: Pair, random: Random) -> Pair:
+    """Return two pairs as one: of two sentences, or of two clauses if the second begins with one of `OPENINGS`."""
+    if tuple(re.match(r"\w*", side)[0] for side in second) in OPENINGS and first[0][-1] == first[1][-1] == ".":  # type: ignore[index]
+        conjunctions = random.choice(CONJUNCTIONS)
+        clauses = _small(second[0]), second[1] if second[0].startswith("Ich") else _small(second[1])
+        (a, b), (c, d) = zip(first, clauses, strict=True)
+        return f"{a[:-1]}, {conjunctions[0]} {b}", f"{c[:-1]}, {conjunctions[1]} {d}"
+    return f"{first[0]} {second[0]}", f"{first[1]} {second[1]}"
+
+
+def change_case(pair: Pair, random: Random) -> Pair:
+    """Return the pair in upper or lower case, with a small first letter, or without the punctuation at its end."""
+    change = random.choice([str.upper, str.upper, str.lower, str.lower, _small, _bare])
+    return change(pair[0]), change(pair[1])
+
+
+def _small(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _bare(text: str) -> str:
+    return text.rstrip(".!?") or text

@@ -1,0 +1,51 @@
+"""BPE-dropout: in every epoch each text is split into other tokens, so that a model learns the parts of words.
+
+Source: Provilkov, Emelianenko and Voita 2020, arXiv 1910.13267.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from ...tokenizer import BPETokenizer
+from .batches import Batch, TokenBatches, TokenSequences
+from .files import Pair
+
+
+class BPEDropoutBatches(TokenBatches):
+    """`TokenBatches` of texts that are encoded again for every batch; each merge is left out with probability
+    `dropout`.
+
+    The usual tokens decide which pairs make a batch, so that it can exceed its budget a little. What is drawn depends
+    on the seed, the epoch and the batch alone. A pair that becomes longer than `max_length` keeps its usual tokens.
+    """
+
+    def __init__(self, pairs: list[Pair], tokenizer: BPETokenizer, dropout: float, *, max_length: int, **options: Any):
+        self._pairs, self._tokenizer = pairs, copy.copy(tokenizer)
+        sources, targets = self._encoded(pairs)
+        super().__init__(sources, targets, max_length=max_length, **options)
+        self._tokenizer.dropout = dropout
+
+    def _encoded(self, pairs: list[Pair]) -> tuple[list[list[int]], list[list[int]]]:
+        sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+        return self._tokenizer.encode_batch(sources, add_eos=True), self._tokenizer.encode_batch(targets)
+
+    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Batch]:
+        for indices in self.plan(epoch)[start::every]:
+            self._tokenizer.generator = Random(f"{self.seed} {epoch} {indices[0]}")
+            usual = super().batch(indices)
+            rows = list(zip(*self._encoded([self._pairs[i] for i in indices]), strict=True))
+            for i, (source, target) in enumerate(rows):
+                if max(len(source), len(target) + 1) > self.max_length:
+                    rows[i] = (
+                        usual.source[i, : usual.source_lengths[i]].tolist(),
+                        usual.target_output[i, : usual.target_lengths[i] - 1].tolist(),
+                    )
+            again = copy.copy(self)
+            again.source, again.target = map(TokenSequences.from_lists, zip(*rows, strict=True))
+            again._longest = self.max_length
+            yield dataclasses.replace(TokenBatches.batch(again, range(len(rows))), indices=indices)
