@@ -93,15 +93,12 @@ def exchange_names(pair: Pair, random: Random) -> Pair:
     for (old, in_english), others in NAMES.items():
         if old not in german:
             continue
-        inflected = rf"\b{old}(s?)\b"  # the genitive
-        if len(re.findall(inflected, german)) == len(re.findall(rf"\b{in_english}\b", english)) > 0:
+        if len(re.findall(rf"\b{old}s?\b", german)) == len(re.findall(rf"\b{in_english}\b", english)) > 0:
             invented = "".join(random.choices(SYLLABLES.split(), k=random.randint(2, 3))).capitalize()
             new = random.choice(others) if random.random() < 0.75 else (invented, invented)
             genitive = new[0] + ("'" if new[0][-1] in "sxzß" else "s")
-            german = re.sub(
-                inflected, lambda found, new=new, genitive=genitive: genitive if found[1] else new[0], german
-            )
-            english = re.sub(rf"\b{in_english}\b", new[1], english)
+            german = _replaced(_replaced(german, old + "s", genitive), old, new[0])
+            english = _replaced(english, in_english, new[1])
     return german, english
 
 
@@ -155,9 +152,10 @@ def _number(random: Random, year: bool = False) -> Pair:
 
 def join(first: Pair, second: Pair, random: Random) -> Pair:
     """Return two pairs as one: of two sentences, or of two clauses if the second begins with one of `OPENINGS`."""
-    if tuple(re.match(r"\w*", side)[0] for side in second) in OPENINGS and first[0][-1] == first[1][-1] == ".":  # type: ignore[index]
+    german, english = (re.split(r"\W", side)[0] for side in second)
+    if (german, english) in OPENINGS and first[0][-1] == first[1][-1] == ".":
         conjunctions = random.choice(CONJUNCTIONS)
-        clauses = _small(second[0]), second[1] if second[0].startswith("Ich") else _small(second[1])
+        clauses = _small(second[0]), second[1] if german == "Ich" else _small(second[1])
         (a, b), (c, d) = zip(first, clauses, strict=True)
         return f"{a[:-1]}, {conjunctions[0]} {b}", f"{c[:-1]}, {conjunctions[1]} {d}"
     return f"{first[0]} {second[0]}", f"{first[1]} {second[1]}"

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
+
+import numpy as np
 
 from ...tokenizer import BPETokenizer
 from .batches import Batch, TokenBatches, TokenSequences
@@ -24,13 +26,16 @@ class BPEDropoutBatches(TokenBatches):
     on the seed, the epoch and the batch alone. A pair that becomes longer than `max_length` keeps its usual tokens.
     """
 
-    def __init__(self, pairs: list[Pair], tokenizer: BPETokenizer, dropout: float, *, max_length: int, **options: Any):
+    def __init__(
+        self, pairs: Sequence[Pair], tokenizer: BPETokenizer, dropout: float, *, max_length: int, **options: Any
+    ):
         self._pairs, self._tokenizer = pairs, copy.copy(tokenizer)
+        self._most = max_length
         sources, targets = self._encoded(pairs)
         super().__init__(sources, targets, max_length=max_length, **options)
         self._tokenizer.dropout = dropout
 
-    def _encoded(self, pairs: list[Pair]) -> tuple[list[list[int]], list[list[int]]]:
+    def _encoded(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]]]:
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
         return self._tokenizer.encode_batch(sources, add_eos=True), self._tokenizer.encode_batch(targets)
 
@@ -40,12 +45,12 @@ class BPEDropoutBatches(TokenBatches):
             usual = super().batch(indices)
             rows = list(zip(*self._encoded([self._pairs[i] for i in indices]), strict=True))
             for i, (source, target) in enumerate(rows):
-                if max(len(source), len(target) + 1) > self.max_length:
+                if max(len(source), len(target) + 1) > self._most:
                     rows[i] = (
                         usual.source[i, : usual.source_lengths[i]].tolist(),
                         usual.target_output[i, : usual.target_lengths[i] - 1].tolist(),
                     )
             again = copy.copy(self)
             again.source, again.target = map(TokenSequences.from_lists, zip(*rows, strict=True))
-            again._longest = self.max_length
-            yield dataclasses.replace(TokenBatches.batch(again, range(len(rows))), indices=indices)
+            again._longest = self._most
+            yield dataclasses.replace(TokenBatches.batch(again, np.arange(len(rows))), indices=indices)

@@ -47,8 +47,8 @@ class TranslationData:
 
     def reversed(self) -> TranslationData:
         """Return the same pairs in the other direction."""
-        parts = {name: [pair[::-1] for pair in getattr(self, name)] for name in ("train", "valid", "test")}
-        return replace(self, **parts, source=self.target, target=self.source)
+        train, valid, test = ([pair[::-1] for pair in part] for part in (self.train, self.valid, self.test))
+        return replace(self, train=train, valid=valid, test=test, source=self.target, target=self.source)
 
 
 def sentence_key(text: str) -> str:

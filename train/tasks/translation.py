@@ -62,6 +62,8 @@ def translation_batches(
     """Make batches of the pairs. `options` are those of `TokenBatches`, including seed and order."""
     options |= {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     if bpe_dropout:
+        if not isinstance(tokenizer, BPETokenizer):
+            raise InputError("--set bpe_dropout needs a model with byte-level BPE. Leave it out.")
         return BPEDropoutBatches(pairs, tokenizer, bpe_dropout, **options)
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
     return TokenBatches(tokenizer.encode_batch(sources, add_eos=True), tokenizer.encode_targets(targets), **options)
@@ -97,8 +99,6 @@ class Translation(Task[TranslationPreset, Translator]):
             max_length=preset.max_length,
             seed=seed,
         )
-        if preset.bpe_dropout and not isinstance(tokenizer, BPETokenizer):
-            raise InputError("--set bpe_dropout needs a model with byte-level BPE. Leave it out.")
         train = make(
             self._pairs(self.train),
             bpe_dropout=preset.bpe_dropout,

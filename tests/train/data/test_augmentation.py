@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,6 +14,7 @@ from handloom.train.data.cleaning import detokenized
 from handloom.train.data.pairs import sentence_key
 from handloom.train.data.translation import load_translation_data
 
+ROOT = Path(augmentation.__file__).parents[2]
 PAIRS = [
     ("Tom und Maria wohnen in Boston.", "Tom and Mary live in Boston."),
     ("Ich habe drei Kinder.", "I have three children."),
@@ -75,7 +77,12 @@ def test_the_mixture_holds_no_sentence_that_is_held_out() -> None:
     tatoeba, pictures = load_translation_data("tatoeba"), load_translation_data("multi30k")
     assert data.test == tatoeba.test
     assert data.valid == tatoeba.valid + pictures.valid
-    held_out = {sentence_key(side) for part in (data.valid, data.test, pictures.test) for pair in part for side in pair}
+    everyday = [
+        line.split("\t") for line in (ROOT / "benchmarks/everyday.tsv").read_text(encoding="utf-8").splitlines()
+    ]
+    assert [len(row) for row in everyday] == [3] * 200
+    parts = (data.valid, data.test, pictures.test, everyday)
+    held_out = {sentence_key(side) for part in parts for row in part for side in row}
     assert not any(sentence_key(side) in held_out for pair in data.train for side in pair)
     assert len(data.train) > 300_000
     assert load_translation_data("everyday", source="en", target="de").train[::999] == [
