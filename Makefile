@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ORACLES ?= $(if $(CI),1,)
 STAMPS := $(VENV)/stamps
 
-.PHONY: translate test check mutants kernel-mutants lint docs dist site bench clean
+.PHONY: translate test check mutants kernel-mutants lint docs dist site bench reports clean
 
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
@@ -60,6 +60,11 @@ site: $(STAMPS)/run
 
 bench: $(STAMPS)/test-oracles
 	$(BIN)/python -m benchmarks
+
+# Every experiment of docs/reports anew, in runs/reports, the cheapest first: a day of one core. Started again it goes on.
+# `.venv/bin/python -m benchmarks.reports` lists them with their cost and runs nothing.
+reports: $(STAMPS)/test
+	$(BIN)/python -m benchmarks.reports --run
 
 clean:
 	rm -rf $(VENV) build dist docs/api docs/course *.egg-info .pytest_cache .mypy_cache .ruff_cache

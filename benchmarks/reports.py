@@ -4,7 +4,8 @@
     python -m benchmarks.reports --run            all of them, into runs/reports; started again it goes on
     python -m benchmarks.reports --run news_cost  some of them
 
-The commands are those that the results files name. A blank cost was not recorded.
+The commands are those that the results files name. One that reads another's folder comes after it. A blank cost was
+not recorded.
 """
 
 from __future__ import annotations
@@ -35,17 +36,28 @@ def experiments() -> list[dict[str, Any]]:
         for part, text in (command if isinstance(command, dict) else {"": command}).items():
             cost = minutes[part] if isinstance(minutes, dict) else minutes
             rows.append({"cell": f"{path.stem} {part}".strip(), "minutes": cost, "command": text})
-    return sorted(rows, key=lambda row: (row["minutes"] is None, row["minutes"] or 0, row["cell"]))
+    return sorted(rows, key=lambda row: (row["minutes"] is None, *_cost(row, rows), row["cell"]))
+
+
+def folder_of(row: dict[str, Any]) -> Path:
+    return OUT / row["cell"].replace(" ", "_").replace(",", "")
+
+
+def _cost(row: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[float, int]:
+    """The minutes of an experiment and of all that it needs, and their number."""
+    words = shlex.split(row["command"].replace("=", " "))
+    needed = [_cost(other, rows) for other in rows if other is not row and str(folder_of(other)) in words]
+    return (row["minutes"] or 0) + sum(minutes for minutes, _ in needed), 1 + sum(number for _, number in needed)
 
 
 def command_line(command: str, folder: Path) -> list[str]:
     """The command with its output in `folder`: a training that was stopped goes on."""
     words = [sys.executable, *shlex.split(command)[1:]]
-    if not words[1].startswith("examples/"):
-        return words
+    if words[1] == "-m":  # a sweep names its folder
+        return words if "--out" in words else [*words, "--json", str(folder / "results.json")]
     if SavedStates(folder / SAVES).steps():
         return [*words[:2], "--resume", str(folder)]
-    return [*words, "--out", str(folder), "--overwrite"]
+    return [*words, "--out", str(folder), *(["--overwrite"] if folder.exists() else [])]
 
 
 def main() -> int:
@@ -58,7 +70,7 @@ def main() -> int:
     print(f"\n{len(rows)} experiments; {len(known)} of them take {sum(known) / 60:.1f} hours of one core")
     failed = []
     for row in rows if options.run is not None else []:
-        folder = OUT / row["cell"].replace(" ", "_").replace(",", "")
+        folder = folder_of(row)
         if (options.run and row["cell"] not in options.run) or (folder / "results.json").exists():
             continue
         print(f"\n{row['cell']}: {row['command']}", flush=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from benchmarks.data_overlap import overlap, size_row
 from benchmarks.decoding import repetition
-from benchmarks.reports import RESULTS, command_line, experiments
+from benchmarks.reports import RESULTS, command_line, experiments, folder_of
 from handloom.train.runs.saves import SavedStates
 
 
@@ -18,16 +20,29 @@ def test_every_results_file_is_listed_with_a_command() -> None:
     rows = experiments()
     assert {row["cell"].split()[0] for row in rows} == {path.stem for path in RESULTS.glob("*.json")}
     assert all(row["command"].startswith(("python examples/", "python -m ")) for row in rows)
-    costs = [row["minutes"] for row in rows if row["minutes"] is not None]
-    assert costs == sorted(costs)
+    for number, row in enumerate(rows):
+        for folder in re.findall(r"runs/\S+", row["command"].replace(f"--out {folder_of(row)}", "")):
+            assert Path(folder) in map(folder_of, rows[:number]), f"{row['cell']} needs {folder}, which comes later"
+
+
+EXAMPLES = [row for row in experiments() if row["command"].startswith("python examples/")]
+
+
+@pytest.mark.parametrize("row", EXAMPLES, ids=lambda row: row["cell"])
+def test_no_option_of_a_command_is_refused(row, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", command_line(row["command"], tmp_path / "new")[1:])
+    runpy.run_path(sys.argv[0])["parse_arguments"]()
 
 
 def test_a_stopped_training_goes_on(tmp_path: Path) -> None:
     begun = command_line("python examples/a.py --set x=1", tmp_path)
     assert begun == [sys.executable, "examples/a.py", "--set", "x=1", "--out", str(tmp_path), "--overwrite"]
+    assert command_line("python examples/a.py", tmp_path / "new")[2:] == ["--out", str(tmp_path / "new")]
     SavedStates(tmp_path / "checkpoints").save(3, {"w": np.ones(1)}, {})
     assert command_line("python examples/a.py --set x=1", tmp_path)[2:] == ["--resume", str(tmp_path)]
-    assert command_line("python -m benchmarks.a", tmp_path) == [sys.executable, "-m", "benchmarks.a"]
+    results = ["--json", str(tmp_path / "results.json")]
+    assert command_line("python -m benchmarks.a", tmp_path) == [sys.executable, "-m", "benchmarks.a", *results]
+    assert command_line("python -m handloom.a --out x", tmp_path)[1:] == ["-m", "handloom.a", "--out", "x"]
 
 
 def test_repetition() -> None:
