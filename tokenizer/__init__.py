@@ -44,7 +44,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     """Read a tokenizer of any class from its file.
 
     Raises:
-        InputError: the file is missing or damaged, or needs something that is not done here.
+        InputError: the file is missing or damaged, or needs a feature that handloom does not have.
     """
     kind = read_json(path).get("handloom_tokenizer")
     for tokenizer_class in _CLASSES:

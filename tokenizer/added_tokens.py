@@ -11,10 +11,8 @@ import regex
 class AddedToken(NamedTuple):
     """A token that is found in a text before the text is split into words.
 
-    Attributes:
-        id: its id.
-        content: its text.
-        special: left out of decoded text with `skip_special_tokens`.
+    Attributes: id: the token's id. content: the token's text. special: whether `skip_special_tokens` leaves it out of
+    decoded text.
     """
 
     id: int

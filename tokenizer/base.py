@@ -22,15 +22,15 @@ DAMAGED = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 class Tokenizer(ABC):
     """The base class of tokenizers, which map a text to token ids and back.
 
-    A subclass defines how a text without special tokens becomes ids (`_encode`), how ids become text (`decode`), what
-    each token looks like (`token_strings`), and what its file holds (`_content` and `_from_content`).
+    A subclass defines how a text without special tokens becomes ids (`_encode`), how ids become text (`decode`), how
+    tokens are displayed (`token_strings`), and the content of its file (`_content` and `_from_content`).
 
     Attributes:
         kind: the class's name in its files.
         special_ids: the special tokens' texts and ids. A special token has one of the four roles if its text is the
-            role's name in angle brackets, in any case: `<bos>` and `<BOS>` both give `bos_id`.
-        roles: special tokens whose text is another: role ("pad", "unk", "bos" or "eos") to text. Other projects'
-            tokenizers name their special tokens differently.
+            role's name in angle brackets, in upper or lower case: `<bos>` and `<BOS>` both give `bos_id`. roles: role
+            ("pad", "unk", "bos" or "eos") -> text, for special tokens with other texts, as in other projects'
+            tokenizers.
         begins, ends: whether `encode_whole` puts `bos_id` before and `eos_id` after the text.
     """
 
@@ -109,8 +109,7 @@ class Tokenizer(ABC):
         return ids
 
     def encode_whole(self, text: str) -> list[int]:
-        """Encode `text` with <bos> and <eos> where the tokenizer's model was trained with them; see `begins` and
-        `ends`.
+        """Encode `text` with the <bos> and <eos> that the model expects; see `begins` and `ends`.
         """
         return self.encode(text, add_bos=self.begins, add_eos=self.ends)
 

@@ -25,8 +25,9 @@ from .word_counts import count_words
 
 
 class BPETokenizer(Tokenizer):
-    """Byte-level BPE (Sennrich et al. 2016; on bytes: Radford et al. 2019), equal to Hugging Face's merge for merge and
-    id for id, as far as both know the same version of Unicode: newer letters are letters to one of the two only.
+    """Byte-level BPE (Sennrich et al. 2016; on bytes: Radford et al. 2019).
+
+    Merges and ids equal those of Hugging Face's tokenizers, as far as both use the same version of Unicode.
 
     Any text and any bytes can be encoded and come back unchanged: each of the 256 bytes is a token.
 
@@ -35,14 +36,12 @@ class BPETokenizer(Tokenizer):
         merges: the pairs of tokens that become one, in the order in which they were learned.
         added_tokens: special and other tokens that are found in a text before it is split into words.
         pattern: how a text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
-        add_prefix_space: a blank is put before a text that does not begin with one (with the GPT-2 pattern only).
-        ignore_merges: a word that is in the vocabulary becomes that token, whatever the merges would give.
-        dropout: BPE-dropout (Provilkov et al. 2020): the probability with which a possible merge is left out, a
-            regularisation of training. It can be set at any time; 0 switches it off.
-        seed: of `generator`, which draws the random numbers for the dropout.
-
-    Attributes:
-        vocab, merges, added_tokens, add_prefix_space, ignore_merges, dropout: as given.
+        add_prefix_space: whether a blank is added before a text that does not begin with one (GPT-2 pattern only).
+        ignore_merges: whether a word of the vocabulary becomes that token without applying merges.
+        dropout: the probability of skipping a possible merge, which regularises training (BPE-dropout, Provilkov et al.
+            2020). It can be set at any time; 0 switches it off. seed: random seed of `generator`, which draws the
+            random numbers for the dropout. Attributes: vocab, merges, added_tokens, add_prefix_space, ignore_merges,
+            dropout: the arguments.
         generator: the random generator of the dropout; its state can be saved and restored.
 
     Raises:
@@ -102,7 +101,7 @@ class BPETokenizer(Tokenizer):
         self._quick = (
             self._pre_tokenizer.begins_words_at_blanks
             and not add_prefix_space
-            # An added token without blanks lies within one chunk, where it is found.
+            # An added token without blanks is within one chunk, where it is found.
             and not any(" " in content for content in contents)
         )
 
@@ -148,7 +147,7 @@ class BPETokenizer(Tokenizer):
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
         words = count_words(files_or_texts, PreTokenizer(pattern), processes)
         merges = train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency)
-        del words  # the trainer has its own copy of them, and frees them too
+        del words  # the trainer has its own copy of the words, and frees it too
         pairs = list(tqdm(merges, "merges", vocab_size - len(vocabulary), unit="", disable=not show_progress))
         return cls(
             {token: id for id, token in enumerate(vocabulary)},
@@ -253,8 +252,8 @@ class BPETokenizer(Tokenizer):
     def load(cls, path: str | Path) -> Self:
         """Read a `tokenizer.json` that `save` or Hugging Face's `tokenizers` wrote for byte-level BPE.
 
-        The file's rules for padding, truncation and special tokens around each text are not applied: `encode` adds
-        `bos_id` and `eos_id` where it is asked to.
+        The file's rules for padding, truncation and special tokens around each text are not applied. `encode` adds
+        `bos_id` and `eos_id` if requested.
 
         Raises:
             InputError: the file is missing or damaged, or needs a feature that is not supported (the message names it).
@@ -274,8 +273,7 @@ class BPETokenizer(Tokenizer):
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the cycle collector: a batch makes many lists and no cycles, and it would scan the lists again
-    and again.
+    """Pause the garbage collector, which would repeatedly scan the many lists of a batch; they have no cycles.
     """
     if not gc.isenabled():
         yield

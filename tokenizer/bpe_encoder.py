@@ -1,7 +1,7 @@
 """Applies merges to one word: the pair learned first is merged first, from left to right.
 
-Three algorithms with the same result. A usual word has a dozen bytes, and the fastest way is to search a short list for
-the smallest rank. Its time grows with the square of the length, so a longer word goes through a heap, which also serves
+Three algorithms give the same result. A usual word has a dozen bytes, and searching a short list for the smallest rank
+is fastest. The time of this search grows with the square of the length, so longer words use a heap, and so does
 BPE-dropout. A word of a megabyte (base64, a script without blanks) becomes an array in which each pair is replaced
 everywhere at once.
 """
@@ -37,7 +37,7 @@ class BPEEncoder:
         self._byte_ids = list(byte_ids)
         self._ranks = {
             pair: rank for rank, pair in enumerate(pairs)
-        }  # of a pair that occurs twice, the last one counts
+        }  # if a pair occurs twice, the last one counts
         self._merged = list(merged)
         self._never = len(self._merged)
         self._table: _RankTable | None = None
@@ -91,7 +91,7 @@ class BPEEncoder:
             rank, i = heapq.heappop(heap)
             j = next[i]
             if j == len(ids) or self._ranks.get((ids[i], ids[j])) != rank:
-                continue  # one of the two has become a part of another token
+                continue  # one of the two is now part of another token
             if dropout and generator.random() < dropout:
                 left_out.append((rank, i))
                 continue
@@ -141,10 +141,9 @@ class _RankTable:
     """The merges as arrays, in which the ranks of many pairs are looked up at once.
 
     Attributes:
-        left, right, merged: (n,) the pair of each rank and what it becomes.
-        never: a number above all ranks.
-        in_order: each merge comes after those that make its parts, as in every trained vocabulary. Then a merge never
-            makes a pair of a lower rank, and pairs can be replaced rank by rank.
+        left, right, merged: (n,) the pair of each rank and the token that it becomes. never: a number above all ranks.
+        in_order: whether each merge comes after those that create its parts, as in every trained vocabulary. A merge
+        then never creates a pair of a lower rank, and pairs can be replaced rank by rank.
     """
 
     def __init__(self, ranks: dict[Pair, int], merged: list[int]) -> None:
@@ -176,8 +175,9 @@ class _RankTable:
         return np.where(self._codes[slots] == codes, self._values[slots], self.never)
 
     def next_batch(self, heap: list[int]) -> list[int]:
-        """Take from the heap the ranks whose pairs can be replaced at once: no two pairs overlap, and none forms a pair
-        with a rank between theirs.
+        """Take from the heap the ranks whose pairs can be replaced at once.
+
+        No two of the pairs overlap, and none forms a pair with a rank between theirs.
         """
         batch: list[int] = []
         lefts: set[int] = set()

@@ -16,8 +16,8 @@ Pair = tuple[int, int]
 
 
 def merge_pair(tokens: list[int], pair: Pair, merged: int) -> list[int]:
-    """Replace every occurrence of `pair` in `tokens` by `merged`, from left to right: merging (a, a) in a a a gives aa
-    a.
+    """Replace every occurrence of `pair` in `tokens` by `merged`, from left to right.
+    Merging (a, a) in a a a gives aa a.
     """
     result = []
     i = 0
@@ -36,13 +36,13 @@ def train_reference(
 ) -> Iterator[Pair]:
     """Yield the merges in order, as pairs of ids, and append each new token to `vocabulary`.
 
-    Of two pairs that are equally frequent, the one with the smaller ids is merged first. Pairs are counted once and
-    then kept up to date: a merge changes only the words that contain its pair. The most frequent pair comes from a heap
-    whose counts may be too high, for a count only falls after its pair is formed; an entry whose count is out of date
-    goes back with the correct one.
+    Of two pairs that are equally frequent, the one with the smaller ids is merged first. Pairs are counted once.
+    Afterwards their counts are updated: a merge changes only the words that contain its pair. The most frequent pair
+    comes from a heap. Its counts may be too high, because counts can fall after an entry is made; an entry with an
+    outdated count is put back with the correct one.
 
     Args:
-        words: how often each word occurs; no pair reaches across two words.
+        words: how often each word occurs; no pair spans two words.
         vocabulary: the tokens so far, by id: the special tokens, then the 256 bytes as `byte_alphabet` writes them.
         byte_ids: the id of each byte.
         vocab_size: training ends when `vocabulary` is as long as this.

@@ -1,19 +1,14 @@
 """The fast trainer: the same merges as `bpe_reference`, many at a time, on NumPy arrays.
 
-Three ideas, none of which changes the result.
-
-Batches. Take the pairs from the most frequent down and stop at the first whose left token is the right token of one
-taken before, or the other way round. No occurrence of one of these pairs overlaps an occurrence of another, so they
-can be replaced in one go. Nor would a pair formed by one of them have come before a later one: if (a, b) becomes X, a
-pair (X, y) is at most as frequent as (b, y) was, and if that is more frequent than some pair taken, (b, y) came
-before it and ended the batch. Where they are equally frequent the new pair comes later, for X is the largest id.
-
-Epochs. Only pairs that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so no
-other pair can matter until all of these are used up; then everything is counted again with a lower floor. Most pairs
-are rare and are never looked at.
-
-One array. All words lie in one array of tokens, with a separator between them; links to the next and the previous token
-skip those that were merged away, and each token has the count of its word.
+The trainer uses three ideas, none of which changes the result. Batches. Take pairs in order of falling frequency. Stop
+at the first pair whose left token is the right token of an earlier pair, or the other way round. Occurrences of these
+pairs don't overlap, so all can be replaced at once. The order of merges stays correct: if (a, b) becomes X, a new pair
+(X, y) is at most as frequent as (b, y) was. If (b, y) were more frequent than a pair of the batch, it would have ended
+the batch before. Of equally frequent pairs the new one comes later, because X is the largest id. Epochs. Only pairs
+that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so other pairs don't
+matter until all tracked ones are used up. Then all pairs are counted again with a lower floor. Most pairs are rare and
+are never tracked. One array. All words are in one array of tokens, with a separator between them. Links to the next and
+the previous token skip merged tokens, and each token has the count of its word.
 """
 
 from __future__ import annotations
@@ -35,7 +30,7 @@ def train_fast(
 ) -> Iterator[Pair]:
     """Yield the merges in order and append the new tokens to `vocabulary`, as `bpe_reference.train_reference` does."""
     text = _Text(words, byte_ids)
-    del words  # they take as much memory as the array; the caller may have deleted its own reference
+    del words  # the words take as much memory as the array; the caller may have deleted its own reference
     ids = {token: id for id, token in enumerate(vocabulary)}
     lowest = max(min_frequency, 1)
     while len(ids) < vocab_size:
@@ -49,8 +44,7 @@ def train_fast(
 
 
 def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:
-    """Return the next pairs that can be merged at once, each with the id that it becomes; empty when the epoch
-    is over.
+    """Return the next pairs that can be merged at once, each with its new id; empty when the epoch is over.
     """
     batch: dict[Pair, int] = {}
     lefts: set[int] = set()
@@ -65,7 +59,7 @@ def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int]
         vocabulary.append(token)
         lefts.add(left)
         rights.add(right)
-        if left == right:  # its occurrences can overlap: it must be alone in a batch
+        if left == right:  # the occurrences of (a, a) can overlap: it must be alone in a batch
             break
     return batch
 
@@ -74,7 +68,7 @@ class _Text:
     """All words of the corpus as one array of tokens.
 
     Attributes:
-        array: their tokens.
+        array: the tokens of the words.
         weights: (n,) how often the token's word occurs.
     """
 
@@ -142,7 +136,7 @@ class _TrackedPairs:
         np.subtract.at(self._counts, slots[tracked], weights[tracked])
 
     def add(self, codes: Ints, weights: Ints, positions: Ints) -> None:
-        """Track those new pairs that are frequent enough."""
+        """Track the new pairs that are frequent enough."""
         codes, counts, starts, order = _sum_by_code(codes, weights)
         positions = positions[order]
         ends = np.append(starts[1:], len(positions))
@@ -171,8 +165,8 @@ def _merge(text: _Text, pairs: _TrackedPairs, batch: dict[Pair, int]) -> None:
 
 
 def _sum_by_code(codes: Ints, weights: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return the distinct codes in ascending order, the sums of their weights, the start of each code in the sorted
-    order, and that order.
+    """Return the distinct codes in ascending order, the sums of their weights, and where each is found.
+    The last two results are the start of each code in the sorted order, and this order.
     """
     order = np.argsort(codes)
     ordered = codes[order]

@@ -12,7 +12,7 @@ from typing import Any
 from .base import SPECIAL_TOKENS
 from .vocabulary import VocabularyTokenizer
 
-# What a character language model of English and German books needs.
+# The characters that a language model of English and German books needs.
 DEFAULT_ALPHABET = "\n " + string.ascii_letters + string.digits + "!\"#$%&'()*+,-./:;=?@[]_" + "ÄÖÜäöüß"
 
 # One form for each mark, instead of typographic variants that a small model would have to learn one by one.
@@ -34,8 +34,8 @@ def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
 
     Quotation marks, dashes and white space get one form each (a line ends with a line feed). Then runs of blanks
     become one blank; blanks at the end of a line and all but the first of several empty lines are removed. A character
-    outside the alphabet is replaced by the letters it is made of (`é` by `e`, `ﬁ` by `fi`) if these are in it, and left
-    out otherwise. Characters of the alphabet stay as they are, typographic marks included.
+    outside the alphabet is replaced by its plain letters (`é` by `e`, `ﬁ` by `fi`) if the alphabet has them, and left
+    out otherwise. Characters of the alphabet, including typographic marks, are unchanged.
     """
     text = unicodedata.normalize("NFC", text.replace("\r\n", "\n"))
     text = text.translate({code: mark for code, mark in _SAME.items() if chr(code) not in alphabet})
@@ -77,7 +77,7 @@ class CharacterTokenizer(VocabularyTokenizer):
     Args:
         vocabulary: the characters, without the special tokens.
         special_tokens: the tokens with the first ids.
-        alphabet: texts are reduced to these characters by `clean_text`; None leaves texts as they are.
+        alphabet: `clean_text` reduces texts to these characters; None leaves texts unchanged.
 
     Raises:
         InputError: a character occurs twice.

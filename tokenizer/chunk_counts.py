@@ -20,7 +20,7 @@ class ChunkCounts:
     """The number of times that each chunk occurs in the blocks of bytes that were counted.
 
     Attributes:
-        size: about how many bytes the counts take.
+        size: the approximate number of bytes of the counts.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ChunkCounts:
 
     def add(self, block: bytes) -> None:
         """Count the chunks of a block."""
-        if b"\0" in block:  # as a number it would equal the zeros after a shorter chunk
+        if b"\0" in block:  # as a number, a NUL byte would equal the zeros after a shorter chunk
             self._add_long(block.split(b" "))
             return
         padded = block + b" " + bytes(7)

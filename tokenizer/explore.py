@@ -88,7 +88,7 @@ def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
     """Return the first merges as trees, in order of the merges.
     A token that is a part of another one has no tree of its own.
 
-    Tokens of more than 64 bytes are left out: in a text that repeats itself each is twice as long as the last.
+    Tokens of more than 64 bytes are left out: in a repetitive text each token is twice as long as the one before.
     """
     trees: dict[str, MergeTree] = {}
     used: set[str] = set()
@@ -120,7 +120,7 @@ def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
 def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str:
     """Return the text with a background for each token, or with bars between tokens if `colours` is False.
 
-    A character of several bytes that is split between tokens is shown as escapes.
+    If a character of several bytes is split between tokens, its bytes are shown as escapes.
     """
     tokens = tokenizer.tokens(text)
     if not colours:

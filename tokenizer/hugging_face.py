@@ -54,7 +54,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._peer.decode(self._checked(ids), skip_special_tokens=skip_special_tokens)
 
     def decode_more(self, ids: Iterable[int]) -> str:
-        # A decoder may drop the blank that a text begins with; here the ids do not begin the text.
+        # A decoder may drop a blank at the beginning of a text; here the ids are not the beginning of the text.
         return self.decode([*self._anchor, *ids])[len(self.decode(self._anchor)) :]
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
@@ -86,5 +86,5 @@ def _read(text: str) -> Any:
 
 
 def _valid(text: str) -> str:
-    """Return the text with a replacement for each half of a surrogate pair, which `tokenizers` does not take."""
+    """Return the text with a replacement for each half of a surrogate pair, which `tokenizers` does not accept."""
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text

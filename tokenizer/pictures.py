@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = ("#f4b6b6", "#f7e6a1", "#b9e3b4", "#b5d3f0", "#d5bfe8", "#f8d1a6")
-_LINES = 12  # of the text: more would be neither readable nor drawn in reasonable time
+_LINES = 12  # tokens of the text that are drawn: more would not be readable, and would take too long
 _LINE, _BAR, _GRID = "#4477aa", "#88aacc", "#dddddd"
 
 
@@ -31,9 +31,8 @@ def draw_exploration(
 
     Args:
         tokenizer: encodes `text` for the last panel.
-        compressions: of several vocabulary sizes.
-        lengths: how many tokens have 1, 2, ... bytes.
-        trees: of the first merges.
+        compressions: the compression by several vocabulary sizes. lengths: how many tokens have 1, 2, ... bytes. trees:
+        the trees of the first merges.
         text: a sentence or two.
         out_png: the file to write.
 

@@ -1,4 +1,4 @@
-"""Splitting a text into pieces that BPE never merges across: words, numbers, punctuation, white space."""
+"""Splitting a text into words, numbers, punctuation and white space. BPE never merges across these pieces."""
 
 from __future__ import annotations
 

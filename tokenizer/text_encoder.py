@@ -22,12 +22,10 @@ class TextEncoder:
     """An encoder that splits texts at blanks and looks up the chunks, which is faster than splitting into words.
 
     As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, or with an
-    added token, `encode_quickly` raises `NeedsCareError`; only a chunk that is not in the cache is tested for these, so
-    the usual path has no test.
+    added token, `encode_quickly` raises `NeedsCareError`. Only chunks that are not in the cache are tested for these.
 
     Args:
-        encode_word: bytes of a word to ids.
-        pre_tokenizer: splits a text into words.
+        encode_word: function from the bytes of a word to ids. pre_tokenizer: splits a text into words.
         added: the texts of the added tokens.
     """
 

@@ -17,13 +17,11 @@ class Replaced(NamedTuple):
     """The neighbours of k replaced pairs; each field is an array of length k.
 
     Attributes:
-        position: index of the merged token in the array.
-        left, right, merged: the pair, and the token that replaced it.
-        before: index of the token before it.
-        old_before, new_before: that token, before and after the replacement, which may have merged it as well.
-        behind: the token after it, before the replacement.
-        has_before, has_behind: whether there is a token in the same word and, for the one after it, whether it did
-            not change: of two merged tokens side by side the second one reports the pair they form.
+        position: index of the merged token in the array. left, right, merged: the pair, and the token that replaced it.
+        before: index of the token before it. old_before, new_before: that token, before and after the replacement,
+        which may have merged it as well. behind: the token after it, before the replacement. has_before, has_behind:
+        whether there is such a token in the same word. `has_behind` is false if the token after it was merged too; that
+        token then reports the pair that the two form.
     """
 
     position: Ints
@@ -54,8 +52,8 @@ class TokenArray:
     def replace(self, left: Ints, right: Ints, merged: Ints, positions: list[Ints]) -> Replaced:
         """Replace the pairs (left[i], right[i]) by merged[i] at those of `positions[i]` where they are still found.
 
-        No occurrence of one pair may overlap an occurrence of another. The pair (a, a) must come alone: its own
-        occurrences overlap in a run of a, where every other one is replaced, beginning with the first.
+        No occurrence of one pair may overlap an occurrence of another. The pair (a, a) must be the only pair, because
+        its occurrences overlap in a run of a. Every other occurrence is then replaced, beginning with the first.
         """
         lengths = [len(of_pair) for of_pair in positions]
         alike = len(left) == 1 and left[0] == right[0]

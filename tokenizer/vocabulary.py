@@ -15,8 +15,8 @@ class VocabularyTokenizer(Tokenizer):
     """A tokenizer that splits a text into units and looks each up in a list.
     A unit that is not in the list becomes `unk_id`.
 
-    A class's `usual_special_tokens` are those of `train`; with `in_order` a trained vocabulary is in the order of the
-    alphabet, otherwise the most frequent unit comes first.
+    `usual_special_tokens` are the default of `train`. With `in_order` a trained vocabulary is in alphabetical order;
+    otherwise the most frequent unit comes first.
 
     Args:
         vocabulary: the units by id, the special tokens first.
@@ -53,9 +53,8 @@ class VocabularyTokenizer(Tokenizer):
         """Make a tokenizer from the units of `texts`: all, or the most frequent ones that fit `vocab_size`.
 
         Args:
-            texts: what to learn from.
-            vocab_size: the most tokens, special ones included; None for no limit.
-            special_tokens: the tokens with the first ids; None for those of the class.
+            texts: the training texts. vocab_size: maximum number of tokens, including special ones; None for no limit.
+            special_tokens: the tokens with the first ids; None for the default of the class.
             min_frequency: units that occur less often are left out.
             settings: further arguments of the class.
 

@@ -33,10 +33,10 @@ def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) 
 
 
 class WordTokenizer(VocabularyTokenizer):
-    """A tokenizer with one token for each word: `preprocess`, then nltk's `NLTKWordTokenizer` (after the Penn
-    Treebank's rules).
+    """A tokenizer with one token for each word.
 
-    Decoded words are joined by blanks, which does not restore the original text.
+    It applies `preprocess`, then nltk's `NLTKWordTokenizer` (the rules of the Penn Treebank). Decoded words are joined
+    by blanks, which does not restore the original text.
 
     Args:
         vocabulary: the words, without the special tokens.

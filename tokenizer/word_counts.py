@@ -1,12 +1,11 @@
 """Counts the words of a corpus; BPE training needs nothing else of the text.
 
-A plain loop runs the pre-tokenizer's expression over the whole text, and that takes longer than the rest of training
-together. Here the text is first split at blanks, which is far cheaper, and equal chunks are counted together; the
-expression then sees each *distinct* chunk once. That gives the same words if a word can begin at a blank and can't have
-a blank after its first character, white space aside: the patterns in `PATTERNS` are all so.
-
-White space is the hard part, because a run of it is split depending on what follows. So the text is not split at a
-blank that follows white space; the run stays whole, together with the word after it.
+Running the pre-tokenizer's expression over the whole text would take longer than the rest of training. Here the text is
+first split at blanks, which is far cheaper, and equal chunks are counted together. The expression is then applied to
+each *distinct* chunk once. This gives the same words for all patterns in `PATTERNS`: their words can begin at a blank
+and, apart from white space, have no blank after the first character. White space needs care, because the expression
+splits a run of it depending on the text that follows. So the text is not split at a blank that follows white space; the
+run stays together with the word after it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _PROCESS = 1 << 22  # bytes of text that justify starting another process
 _START = b"\xff"  # this chunk begins a line or text: there is no blank before it
 _KEPT = b"\xfe"  # a blank that follows white space: the text is not split here
 
-# The white space of the expression's \s besides the blank and the line feed, which ends a line.
+# The white space of the expression's \s, except the blank and the line feed, which ends a line.
 _OTHER_WHITE_SPACE = (
     rb"[\t\v\f\r]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
 )
@@ -202,11 +201,10 @@ def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict
 
 
 def _cut(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
-    """Compute the counts of words from the counts of chunks, and empty `chunks`: the two need not fit in memory
-    together.
+    """Compute the counts of words from the counts of chunks, and empty `chunks` to save memory.
 
     Chunks that occur equally often are joined to one text, so that there are few calls. A word begins at the blank
-    before each of them, however the chunk before it ends.
+    before each chunk, whatever the chunk before it ends with.
     """
     words: dict[str, int] = {}
     together: defaultdict[int, list[str]] = defaultdict(list)

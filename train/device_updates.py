@@ -1,4 +1,4 @@
-"""Updates that never wait for the device (flat arrays, device seeds, CUDA graphs), and the choice of updates."""
+"""Updates that never wait for the device (flat arrays, device seeds, CUDA graphs), and their selection."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .updates import TOKEN_UNIT, Compute, MicroBatch, Prepare, Reading, UpdateOp
 class DeviceUpdates:
     """Updates that stay on the device: only `read` waits for it.
 
-    `optimizer`, `scaler` and `ema` hold what a save needs: `read` updates them from the device, `write` the device from
-    them. Several ranks sum their gradients in one piece, after the backward pass.
+    `optimizer`, `scaler` and `ema` hold the state that a save needs: `read` copies it from the device, and `write`
+    copies it to the device. Several ranks sum their gradients in one piece, after the backward pass.
 
     Args:
         flat: all parameters in flat arrays, a FlatAdam (`optim/fast/flat_adam.py`).
-        model, optimizer, options, group: as of `Updates`. `name_overflows` costs three launches for each parameter.
+        model, optimizer, options, group: see `Updates`. `name_overflows` costs three launches for each parameter.
         generators: the generators from which the passes draw.
     """
 
@@ -52,7 +52,7 @@ class DeviceUpdates:
         self.graphs = cuda_graphs() if options.graphs else None
         self.steps: list[list[dict[str, Any]]] = []  # since the last reading, batch by batch: `count`, means by name
         self.names: list[str | None] = [name for name, _ in reversed(list(model.named_parameters()))]
-        # For each of the flat form's parameters, how early its gradient comes: they come from the model's end.
+        # For each parameter in the flat arrays, how early its gradient is computed: the model's last layer comes first.
         order = {id(p): number for number, (_, p) in enumerate(reversed(list(model.named_parameters())))}
         self.order = flat.xp.asarray(np.array([order[id(p)] for p in flat.parameters]))
         self.culprit = flat.xp.asarray(len(self.names))
@@ -163,7 +163,8 @@ class DeviceUpdates:
         return Reading(state["norm"], steps, self.names[int(host[size])], self.failed)
 
     def write(self) -> None:
-        """Copy the state of `optimizer` and `scaler`, which a save may have set, to the device; cast the weights."""
+        """Copy the state of `optimizer` and `scaler`, which loading a save may have set, to the device; cast the
+        weights."""
         values: dict[str, float] = {"steps": self.optimizer.steps}
         if self.scaler is not None:
             own = self.scaler.state_dict()

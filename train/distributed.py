@@ -129,7 +129,7 @@ class MpiProcessGroup(ProcessGroup):
     def abort(self, code: int) -> None:
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
-        time.sleep(0.5)  # the launcher throws away what it has not read when the abort reaches it
+        time.sleep(0.5)  # the launcher discards unread output when the abort reaches it
         self.communicator.Abort(code)
 
     def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -142,7 +142,7 @@ class NcclSums:
     """Sums of GPU arrays by NCCL, on a separate stream during the backward pass; one GPU for each process.
 
     Args:
-        communicator: of MPI, over which the processes find each other.
+        communicator: an MPI communicator, over which the processes find each other.
 
     Raises DeviceError where NCCL is not installed.
     """
@@ -163,7 +163,7 @@ class NcclSums:
     def start(self, array: Any) -> Any:
         """Begin a sum and return the event that signals its completion."""
         kinds = {"f": self._nccl.NCCL_FLOAT32, "d": self._nccl.NCCL_FLOAT64, "e": self._nccl.NCCL_FLOAT16}
-        # Once what the current stream still has to compute of the array is done.
+        # Begins when the current stream has finished computing the array.
         self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
         pointer, kind = array.data.ptr, kinds[array.dtype.char]
         self._links.allReduce(pointer, pointer, array.size, kind, self._nccl.NCCL_SUM, self._stream.ptr)
@@ -209,25 +209,23 @@ def find_process_group() -> ProcessGroup:
 
 
 def local_device(device: str) -> str:
-    """Return the device of this process: "cuda" selects the GPU with the process's local number; "cuda:N" is
-    unchanged.
+    """Return the device of this process: "cuda" becomes the GPU with the process's local number.
+    "cuda:N" is unchanged.
     """
     number = next((os.environ[name] for name in _LOCAL if name in os.environ), "0")
     return f"cuda:{number}" if device == "cuda" and find_process_group().size > 1 else device
 
 
 class GradientSum:
-    """The sum of the gradients of a backward pass over the ranks, in flat buckets, which begins while the pass is still
-    running.
+    """The sum over the ranks of the gradients of a backward pass, in flat buckets.
 
-    `ready` is for `engine.backward(..., ready=...)`: as soon as all gradients of a bucket are there, its sum begins.
-    Buckets follow the reverse order of the parameters, in which gradients become ready, and begin in that order on
-    every rank.
+    Sums begin while the pass is still running: `engine.backward(..., ready=...)` calls `ready`, and the sum of a bucket
+    begins as soon as all of its gradients are complete. Buckets follow the reverse order of the parameters, in which
+    gradients become ready, and begin in that order on every rank.
 
     Args:
-        parameters: in the order of the model.
-        group: the processes.
-        bucket_bytes: a bucket is closed when it holds this much.
+        parameters: the parameters in the order of the model. group: the processes. bucket_bytes: size at which a bucket
+        is closed.
     """
 
     def __init__(self, parameters: Sequence[Any], group: ProcessGroup, bucket_bytes: int = 1 << 22):
@@ -273,7 +271,7 @@ class GradientSum:
                 start = stop
 
     def _start(self) -> None:
-        """Copy the next bucket's gradients, and whether each exists, into its flat array, and begin its sum."""
+        """Copy the next bucket's gradients, with flags that say which exist, into its flat array, and begin its sum."""
         now = len(self._requests)
         bucket = self.buckets[now]
         if self._flat[now] is None:

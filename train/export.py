@@ -11,7 +11,7 @@ from ..tokenizer import CharacterTokenizer, WordTokenizer
 from .cli.options import OptionParser
 from .tasks.by_name import load
 
-#: The beam search of the examples as far as `transformers` has it: there a score is divided by length^alpha.
+#: The examples' beam search in `transformers`, which divides a score by length^alpha.
 SEARCH = Strategy(beam=5, alpha=1.0, length_norm="power", early_stopping=False)
 
 
@@ -19,8 +19,8 @@ def export(source: str | Path, folder: str | Path) -> str:
     """Write a trained model as a folder of `transformers`, see `models.pretrained.save`.
 
     Args:
-        source: what `handloom.load` takes: a run's folder, or the name of a model that comes with handloom.
-        folder: where to write; it must be new or empty.
+        source: a run's folder, or the name of a model that comes with handloom, as in `handloom.load`. folder: the
+        folder to write to; it must be new or empty.
 
     Returns a line that says what was written. Raises InputError, before anything is written, for a source that is no
     trained model, a model without an equivalent in `transformers`, and a folder that holds files.

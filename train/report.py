@@ -24,13 +24,14 @@ _COLUMNS = {
     "valid_accuracy": "accuracy there:.4f",
     "speed": "tokens/s:,.0f",
 }
-#: Options of a run that say nothing of how it was trained.
+#: Options of a run that don't affect its training.
 _NOT_OF_TRAINING = ("texts", "what", "checkpoint", "out", "overwrite", "resume", "stop_at", "explore")
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
-    """Summarise a run that has logged something: steps, last training loss, best validation loss and its step, median
-    tokens/s.
+    """Summarise the log of a run.
+
+    The summary has steps, last training loss, best validation loss and its step, and median tokens/s.
     """
     rows = run.metrics()
     valid = [row for row in rows if row.get("valid_loss") is not None]

@@ -44,7 +44,7 @@ from .tables.cells import FINISHED, finish_cells, markdown_table
 def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, dict[str, str]]:
     """Return all combinations of NAME=VALUE,VALUE,... as cell name -> option -> value.
 
-    With changes, of the same form, each combination is there as it is, and with each single change.
+    With changes, which have the same form, the cells are each combination without a change and with each single change.
 
     Raises InputError for a grid that is not of this form, or names an option twice.
     """
@@ -90,8 +90,8 @@ def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, 
 def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str]) -> tuple[list[dict], list[str]]:
     """Run the cells that are not yet finished in `out`; see `finish_cells`.
 
-    Returns the rows of all finished cells, best first, and the names of those that failed; in all but the first of
-    several processes, empty lists.
+    Returns the rows of all finished cells, best first, and the names of failed cells. Of several processes, all except
+    the first return empty lists.
     """
     with _executor() as executor:
         if executor is None:
@@ -110,7 +110,7 @@ def _note(name: str, row: Mapping[str, Any] | None) -> None:
 
 @contextmanager
 def _executor() -> Iterator[Any]:
-    """A function like `map`, over the other processes if mpirun started several; None in those others."""
+    """Yield a function like `map`, which uses the other processes if mpirun started several; None in those others."""
     if find_process_group().size == 1:
         yield map
         return

@@ -33,7 +33,7 @@ from .validation import Validation
 class Batches(Protocol):
     """Training data: `epoch(k)` yields the batches of epoch k, in an order that depends only on k and a seed.
 
-    All epochs have the same number of batches. With `start` and `every` it gives batches start, start + every, ....
+    All epochs have the same number of batches. With `start` and `every` it yields batches start, start + every, ....
     A method `fingerprint() -> str` is optional: a resumed run compares it to check that the data are the same.
     """
 
@@ -71,24 +71,22 @@ class Trainer:
     """A training loop.
     It trains a model and writes metrics, a picture of the losses, and the weights with the best validation.
 
-    A run that stops, for any reason, can be resumed exactly from its last save (`load`), made at every validation and
-    at SIGINT or SIGTERM: weights and logged numbers are bit-equal to those of a run that did not stop.
-    Dropout draws from the default generator and from those that are attributes of the model's layers. They are seeded
-    for each batch from the run's seed and the batch's position in the data.
+    A run that stops, for any reason, can be resumed exactly from its last save (`load`): weights and logged numbers are
+    bit-equal to those of a run that did not stop. Saves are made at every validation and at SIGINT or SIGTERM. Dropout
+    draws from the default generator and from those that are attributes of the model's layers. They are seeded for each
+    batch from the run's seed and the batch's position in the data.
 
     Args:
         model: the model to train.
         loss: see `Loss`.
         optimizer, schedule: the schedule sets the optimiser's learning rate at each step.
         train_batches: see `Batches`.
-        validation: on what and when to validate; an exponential average replaces its mean of the last weights.
+        validation: the validation data and interval; an exponential average replaces its mean of the last weights.
         run: folder that receives metrics.jsonl, loss.png, model.safetensors and the saves.
-        config: saved with the weights; what is needed to build the model again.
-        steps: number of updates.
-        updates: how each is made.
-        record: how often to log, and what.
-        observe: called with the trainer after each update; it may wait, and an exception that it raises ends training.
-        group: the processes that train together; None for those that mpirun started.
+        config: configuration saved with the weights, from which the model can be built again. steps: number of updates.
+        updates: options of the updates. record: what to log, and how often.
+        observe: function called with the trainer after each update; it may wait, and an exception in it ends training.
+        group: the processes that train together; None means those that mpirun started.
     """
 
     def __init__(
@@ -128,7 +126,7 @@ class Trainer:
     def fit(self, stop_at: int | None = None) -> float:
         """Train up to update `steps`; the model ends with its best weights. Returns the best monitored value.
 
-        From then on the process keeps the memory that it frees (`keep_freed_memory`).
+        Afterwards the process keeps freed memory (`keep_freed_memory`).
 
         Args:
             stop_at: save and raise TrainingStopped after this many updates, as if interrupted there.
@@ -222,8 +220,8 @@ class Trainer:
             yield [next(source) for _ in range(self.options.accumulate)]
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
-        """Yield this rank's batches, every nth for n ranks, from the run's position in the data on, epoch
-        after epoch.
+        """Yield this rank's batches from the run's position in the data, epoch after epoch.
+        Of n ranks each gets every nth batch.
         """
         every = self.group.size
         epoch, position = self.progress.epoch, self.progress.batch + self.group.rank
@@ -249,7 +247,7 @@ class Trainer:
 
     def _validate(self, display: Display, epoch: int, averaged: int = 0) -> None:
         now, monitor, higher = self.progress, self.validation.monitor, self.validation.higher_is_better
-        self._read()  # on a device, the updates may have failed long ago
+        self._read()  # on a device, earlier updates may have failed
         with self.ema.applied() if self.ema is not None else nullcontext():
             values = self.validate()
             if not math.isfinite(values["valid_loss"]):
@@ -299,8 +297,8 @@ class Trainer:
     def load(self) -> list[str]:
         """Continue from the newest undamaged save; later rows of the log are removed.
 
-        Returns a sentence about each newer save that is damaged. Raises InputError if no save can be used, or it is of
-        another model, optimiser or other data.
+        Returns a sentence about each newer save that is damaged. Raises InputError if no save can be used, or if it
+        belongs to another model, optimiser or data set.
         """
         saved = self.group.from_first(self.saves.load)
         own = {name: parameter.shape for name, parameter in self.model.named_parameters()}

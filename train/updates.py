@@ -22,7 +22,7 @@ from .optim.optimizers import Optimizer, clip_grad_norm
 #: at the end makes the sum the gradient of the mean. It is a power of two, so that the division rounds nothing.
 TOKEN_UNIT = 1024
 
-#: A batch -> its loss, its tokens and, optionally, further means over them by name: see `trainer.Loss`.
+#: A batch -> its loss, its number of tokens and, optionally, further means over them by name: see `trainer.Loss`.
 Compute = Callable[[Any], tuple[Any, ...]]
 #: Called before each batch: seeds the generators for its position in the data.
 Prepare = Callable[["MicroBatch"], None]
@@ -40,10 +40,9 @@ class MicroBatch(NamedTuple):
 class UpdateOptions:
     """The options of an update.
 
-    Attributes:
-        clip_norm: bound on the gradient's norm; None for none.
+    Attributes: clip_norm: bound on the gradient's norm; None for no bound.
         accumulate: batches per update; all tokens have the same weight, as if they were one batch.
-        ema: decay of an exponential average of the weights, which is then validated and kept; None for none.
+        ema: decay of an exponential average of the weights, which is then validated and saved; None for no average.
         precision: "fp32"; or "fp16", which computes in float16 and keeps float32 weights, with a dynamic loss scale.
         name_overflows: log the name of the parameter whose gradient overflowed first.
         graphs: on a device, launch each pass and update as one CUDA graph (`autograd.kernels.graphs`); the loss then
@@ -71,7 +70,7 @@ class Reading(NamedTuple):
         norm: norm of the last gradient, before clipping.
         steps: for each step the number of tokens and the means over them.
         overflowed: the parameter whose gradient overflowed first at the last overflow, if it is known.
-        failed: a gradient overflowed at the least loss scale, or in float32: training can't go on.
+        failed: whether a gradient overflowed at the minimum loss scale, or in float32, so that training can't go on.
     """
 
     norm: float
@@ -92,7 +91,7 @@ class Updates:
     Attributes:
         scaler: the loss scale of fp16; None in fp32.
         ema: the exponential average of the weights, or None.
-        failed: as of `Reading`.
+        failed: see `Reading`.
     """
 
     def __init__(self, model: Module, optimizer: Optimizer, options: UpdateOptions, group: ProcessGroup):
@@ -109,7 +108,8 @@ class Updates:
         """Make one update from `batches`, unless a gradient overflows.
 
         Args:
-            prepare, compute: called before each batch; computes its loss.
+            prepare: function called before each batch.
+            compute: function that computes a batch's loss.
             lr: the learning rate.
         """
         self.optimizer.zero_grad()
@@ -165,4 +165,4 @@ class Updates:
         return Reading(self.norm, steps, self.overflowed, self.failed)
 
     def write(self) -> None:
-        """Do nothing. This is called when weights, `optimizer` and `scaler` were set from a save."""
+        """Do nothing. It is called after a save was loaded into weights, `optimizer` and `scaler`."""

@@ -18,11 +18,10 @@ class Validation:
     """The settings that say how a run is validated.
 
     Attributes:
-        batches: to validate on.
-        every: steps between two validations; one more comes at the end.
+        batches: the validation data. every: steps between two validations; there is another one at the end.
         metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
         monitor, higher_is_better: the metric of a validation's row that decides which weights are best.
-        patience: end after this many validations in a row without a better value; None for never.
+        patience: stop after this many validations in a row without a better value; None means never.
         average: at the end also try the mean of the weights at the last `average` validations; 0 or 1 for none.
     """
 
@@ -35,8 +34,10 @@ class Validation:
     average: int = 5
 
     def measure(self, model: Module, loss: Callable[..., tuple[Any, ...]], group: ProcessGroup) -> dict[str, float]:
-        """Return the means over the tokens of all batches, without dropout: `valid_loss` in nats, the further means of
-        the loss as `valid_NAME`, and `metrics`. Each rank takes a share of the batches and gets the means over all.
+        """Return the means over the tokens of all batches, without dropout.
+
+        They are `valid_loss` in nats, the further means of the loss as `valid_NAME`, and `metrics`. Each rank computes
+        a share of the batches and gets the means over all.
         """
         model.eval()
         sums = {"tokens": 0.0, "loss": 0.0}

@@ -40,7 +40,7 @@ def add_training_options(
 ) -> None:
     """Add the options of every example that trains.
 
-    `data` describes --data, `preset` is the default of --preset; `draws` says whether using a model takes a --seed.
+    `data` describes --data, and `preset` is the default of --preset. `draws` says whether using a model needs --seed.
     """
     add = parser.group("training", "train")
     add("--data", default="embedded", help=data)
@@ -71,9 +71,9 @@ def add_training_options(
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
     """Parse the command line; with --resume the run's options are used, and `out` is its folder.
 
-    The result also has `given`, the names of the options on the command line, `options`, what a new run keeps of them,
-    and `typed`, a command line that gives these. Raises InputError if the run can't be resumed, OptionError
-    for options that have no use here.
+    The result also has `given`, the names of the options on the command line, `options`, those that a new run saves,
+    and `typed`, a command line that gives these. Raises InputError if the run can't be resumed, and OptionError for
+    options that have no effect here.
     """
     typed = parser.given(arguments)
     trains = any("checkpoint" not in parser.uses[name] for name in typed)
@@ -105,7 +105,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
 def _text_waits() -> bool:
     """Return whether standard input is a file or a non-empty pipe, which then contains texts to process.
 
-    Of a pipe the first line is waited for.
+    If it is a pipe, this waits for its first line.
     """
     stream = getattr(sys.stdin, "buffer", None)  # a program may be started with standard input closed
     if not isinstance(stream, io.BufferedReader):
@@ -133,12 +133,13 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
-    """Return the folder of the run: that of --resume, or a new one with the options and a description of `data` in its
-    config.json.
+    """Return the folder of the run: that of --resume, or a new one.
 
-    `data` has a method `summary` and an attribute `notes`, as all data sets do.
+    The config.json of a new one contains the options and a description of `data`, which has a method `summary` and an
+    attribute `notes` like all data sets.
 
-    Raises InputError if it can't be used. A KeyboardInterrupt within says how to go on, where the run can.
+    Raises InputError if it can't be used. After a KeyboardInterrupt the message says how to resume the run, if
+    possible.
     """
     with _run_folder(arguments, name, data) as run:
         try:
@@ -162,12 +163,12 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
         made.append(RunFolder.resume(arguments.resume) if arguments.resume else _new_run(arguments, name, full))
         return made[0].path
 
-    path = find_process_group().from_first(make)  # which alone locks the folder
+    path = find_process_group().from_first(make)  # only this process locks the folder
     for said in other_libraries(made[0].config, now) if arguments.resume and made else []:
         print(said)
     watch(arguments, path)
     run = made[0] if made else RunFolder.open(path)
-    run.config = {**full, **run.config}  # of a run from before some of it was recorded
+    run.config = {**full, **run.config}  # an older run may lack some of these records
     return run
 
 
@@ -175,7 +176,7 @@ def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Itera
     """Yield a message if a resumed run started with other library versions."""
     names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
     for key, (with_it, without) in names.items():
-        if key in config and config[key] != now[key]:  # a run from before this was recorded has no such key
+        if key in config and config[key] != now[key]:  # an older run has no such key
             began, goes_on = (with_it.format(name) if name else without for name in (config[key], now[key]))
             yield f"This run began with {began} and goes on with {goes_on}: the last bits of its numbers may change."
 
@@ -188,7 +189,7 @@ def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
 
 
 def watch(arguments: Any, run: Path) -> None:
-    """With --explore, show the run in the browser from a separate process. This process waits for it at its end."""
+    """With --explore, show the run in the browser from a separate process, and wait for that process at the end."""
     if getattr(arguments, "explore", False) and find_process_group().first:
         explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
 
@@ -206,8 +207,8 @@ class Terminated(KeyboardInterrupt):
 def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:
     """Call `main`. An InputError ends the program with one line on standard error and exit code 2.
 
-    Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several
-    processes only the first prints, and an error in one ends them all.
+    Unless `main` supports `several_processes`, it refuses to run under mpirun. Of several processes only the first
+    prints, and an error in one ends them all.
     """
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files: a backend for windows is not wanted, and may be misspelt
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
@@ -241,22 +242,22 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         find_process_group().abort(code)  # the others may be waiting for this one
         sys.exit(code)
     except BrokenPipeError:
-        # Whoever read the output has gone, as `head` does. Python would complain once more while it flushes at exit.
+        # The reader of the output has ended, as `head` does. Python would report another error when it flushes at exit.
         sys.stdout = None
         sys.exit(141)
-    except OSError as error:  # a path that is too long or may not be looked at: nothing that a traceback would explain
+    except OSError as error:  # a path that is too long or not readable: a traceback would explain nothing
         where = "" if error.filename is None else f"{error.filename}: "
         try:
             sys.stdout.flush()
         except OSError:
-            sys.stdout = None  # Python would try once more at exit
+            sys.stdout = None  # Python would try again at exit
         _fail(f"{where}{error.strerror or error}. {remedy(error)}")
     finally:
         sys.unraisablehook = hook
 
 
 def _check_streams() -> None:
-    """End the program if standard output or error is closed, since opened files would get the streams' numbers."""
+    """End the program if standard output or error is closed, because opened files would get the streams' numbers."""
     if sys.stdin is None:
         empty = os.open(os.devnull, os.O_RDONLY)
         sys.stdin = open(empty, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends
@@ -285,7 +286,7 @@ def _fail(error: object) -> NoReturn:
     if group.first:
         print_error(error)
     else:
-        time.sleep(1)  # where all ranks meet the same error the first one reports it, and ends this one
+        time.sleep(1)  # if all ranks have the same error, the first one reports it and ends this one
         print(f"error on rank {group.rank} of {group.size}: {printable(str(error))}", file=sys.stderr)
     group.abort(2)
     sys.exit(2)
@@ -302,13 +303,15 @@ def free_run_folder(name: str, parent: str = "runs") -> Path:
 
 def check_text(text: str, name: str) -> None:
     """Raise InputError unless the text is valid UTF-8. The message names the text `name`."""
-    if any("\ud800" <= letter <= "\udfff" for letter in text):  # what Python makes of bytes in other encodings
+    if any("\ud800" <= letter <= "\udfff" for letter in text):  # bytes of other encodings
         raise InputError(f"{name} is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
 
 
 @contextmanager
 def results_folder(path: Path | None, name: str) -> Iterator[Path]:
-    """A folder for results of a command that trains nothing: `path`, or a new one in runs/; removed if it stays empty.
+    """Yield a folder for the results of a command that trains nothing: `path`, or a new one in runs/.
+
+    It is removed if it stays empty.
 
     Raises InputError if it has files in it, or can't be made.
     """
@@ -329,8 +332,8 @@ def results_folder(path: Path | None, name: str) -> Iterator[Path]:
 def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     """Yield the texts given as arguments, or else the lines of standard input. In a terminal, print a prompt.
 
-    A blank line of a file or a pipe is "", so that what is written has as many lines. Raises InputError for a blank
-    argument, or if standard input is not UTF-8 text.
+    A blank line of a file or a pipe gives "", so that the output has as many lines as the input. Raises InputError for
+    a blank argument, or if standard input is not UTF-8 text.
     """
     for number, sentence in enumerate(arguments, 1):
         if not sentence.strip():

@@ -39,9 +39,9 @@ def example_parser(
         doc: the script's docstring, shown by --help.
         preset: the kind of preset whose values can be chosen.
         data: describes --data.
-        texts: what a trained model takes, such as "German sentences".
-        generates: texts from texts, by beam search; continuations, by sampling; or nothing.
-        shipped: the model of `models.shipped` that takes texts without --checkpoint; "" if there is none.
+        texts: the input of a trained model, such as "German sentences". generates: whether the model generates texts
+        from texts, by beam search; continuations, by sampling; or nothing. shipped: the model of `models.shipped` that
+        is used without --checkpoint; "" if there is none.
         choose: (--preset, name of the data) -> the preset, whose values --help shows.
     """
     parser = OptionParser(description=doc)
@@ -113,20 +113,20 @@ def train_and_report(
 ) -> None:
     """Train in a new or resumed run folder, then train each cell of a requested table, and report.
 
-    Of several processes all train the run's model together. Of the cells each process trains some, by itself; the
-    first one alone writes and reports.
+    Several processes train the run's model together. Each cell is trained by a single process, and only the first
+    process writes and reports.
 
     Args:
-        name: of the folder under runs/, where --out names none.
+        name: name of the folder under runs/ if there is no --out.
         data: what was loaded, for config.json.
-        task: what to train, or a function that makes it of the run and the model of --init or --teacher.
+        task: the task to train, or a function that creates it from the run and the model of --init or --teacher.
         trained, task_name: what --init and --teacher must be: a model of this class that has learnt this. They are
             needed where `task` is a function.
         test: (trained, task) -> its figures, a row of the table; and its outputs, for the report.
         report: (trained, task, run, rows, outputs) -> what is printed at the end. The rows are the model's and the
             cells', each with parameters and the seconds that it took to train and test, unless it was resumed.
         cells: task -> name of a cell -> what to train for it, or a model that needs no training.
-        init_options: of `trained.load` for --init.
+        init_options: options of `trained.load` for --init.
     """
     start = time.perf_counter()
     check_device(arguments.device)

@@ -37,11 +37,11 @@ TOGETHER = 2000  # lines of a file that are translated at a time
 
 
 def add_generation_options(parser: OptionParser, *, translates: bool = True) -> None:
-    """Add the options of every example that generates. If it turns one text into another, beam search is the default
-    and --sample samples; if it writes, sampling is the default and --beam searches.
+    """Add the options of every example that generates.
 
-    What a model writes at the end of its training obeys them too, except for the number of texts and, where it writes,
-    the search.
+    If the model turns one text into another, beam search is the default and --sample selects sampling. If it continues
+    texts, sampling is the default and --beam selects a search. The options also apply to the samples at the end of
+    training, except the number of texts and, for continuations, the search.
     """
     add = parser.group("generating", "train", "checkpoint")
     beam, temperature = (5, 1.0) if translates else (1, 0.7)
@@ -115,7 +115,7 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
     if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
     strategy, translates = strategy_of(arguments), hasattr(arguments, "sample")
-    if translates and 0 < arguments.consensus < 3:  # two texts are each as much like the other
+    if translates and 0 < arguments.consensus < 3:  # each of two texts is as similar to the other
         parser.error(f"--consensus {arguments.consensus} is too few to compare texts: use 3 or more")
     if translates and arguments.consensus and (arguments.temperature == 0 or arguments.top_k == 1):
         alike = "--temperature 0" if arguments.temperature == 0 else "--top-k 1"
@@ -168,9 +168,10 @@ def strategy_of(arguments: argparse.Namespace) -> Strategy:
 
 
 def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: Callable[[str], None]) -> None:
-    """Call `show` for each of `texts`, or else for the lines of standard input, or with --interactive for each text
-    typed after a prompt. `what` names the texts in the terminal. An interactive text that can't be used is refused, and
-    the next one is asked for.
+    """Call `show` for each of `texts`, for the lines of standard input, or with --interactive for each typed text.
+
+    `what` names the texts in the terminal. If an interactive text can't be used, it is refused and another one is
+    requested.
     """
     if not arguments.interactive:
         for text in sentences_from(texts, f"Type {what}, one a line; Ctrl-D ends."):
@@ -206,7 +207,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
     given = [text for text in texts if text]
     found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores or least > -math.inf)
     judged, alpha = found, strategy.alpha if strategy.beam > 1 else 0.0
-    if least > -math.inf and (strategy.sampling or strategy.coverage):  # whose scores are of something else
+    if least > -math.inf and (strategy.sampling or strategy.coverage):  # whose scores have another meaning
         judged, alpha = translator.hypotheses(given, strategy=Strategy(beam=1), progress=progress), 0.0
     results = zip(found, judged, strict=True)
     for text in texts:
@@ -252,8 +253,7 @@ def ask(prompt: str) -> Iterator[str]:
 
 
 def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
-    """Print the continuation of a prompt while the model generates it, or the best continuations that a
-    search found.
+    """Print the continuation of a prompt while the model generates it, or the best ones of a search.
     """
     strategy = strategy_of(arguments)
     if strategy.sampling:
@@ -269,8 +269,8 @@ def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespac
 
 
 def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> str:
-    """Draw attention weights (target, source) as shaded lines for a terminal, each with the token of the largest
-    weight.
+    """Draw attention weights (target, source) as shaded lines for a terminal.
+    Each line ends with the token of the largest weight.
     """
     width = max(map(len, target))
     shades = np.minimum((weights * len(SHADES)).astype(int), len(SHADES) - 1)

@@ -11,7 +11,7 @@ from ...arguments import OptionError, Parser
 from ...errors import InputError
 from ...models.fields import Bounds, parse_value, short, without_none
 
-#: What a command line does: start a run, go on with one (--resume), or use its model (--checkpoint).
+#: The uses of a command line: start a run, resume one (--resume), or use its model (--checkpoint).
 Use = Literal["train", "resume", "checkpoint"]
 
 _RESUME = "resume a stopped or killed run exactly where it stopped; its saved options apply"
@@ -21,10 +21,10 @@ class OptionParser(Parser):
     """A parser that distinguishes typed values from defaults.
 
     Attributes:
-        uses: the option's name in the parsed arguments -> where it has an effect; elsewhere it is refused.
-            Filled by `group`; empty for a program that does one thing only.
-        texts: what a trained model takes, such as "German sentences".
-        shipped: the model of `models.shipped` that is used where texts are given without --checkpoint; "" for none.
+        uses: the option's name in the parsed arguments -> the uses in which it has an effect; in others it is refused.
+            Filled by `group`; empty for a program with a single use. texts: the input of a trained model, such as
+            "German sentences". shipped: the model of `models.shipped` that is used for texts without --checkpoint; ""
+            for none.
     """
 
     texts = ""
@@ -36,8 +36,8 @@ class OptionParser(Parser):
         self._options: dict[str, argparse.Action] = {}
 
     def group(self, title: str, *uses: Use) -> Callable[..., None]:
-        """Return a function like `add_argument` for a group of options with these uses; `uses=` changes the uses of one
-        option.
+        """Return a function like `add_argument` for a group of options with these uses.
+        Its argument `uses=` changes the uses of one option.
         """
         add = self.add_argument_group(title).add_argument
 
@@ -57,7 +57,7 @@ class OptionParser(Parser):
         return super().format_help()
 
     def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return by name the options of `group` that were typed on the command line; no defaults."""
+        """Return by name the options of `group` that were typed on the command line, without defaults."""
         defaults = {option: option.default for option in self._options.values()}
         for option in defaults:
             option.default = argparse.SUPPRESS
@@ -68,7 +68,7 @@ class OptionParser(Parser):
                 option.default = default
 
     def refuse_useless(self, given: Iterable[str], use: Use) -> None:
-        """Raise OptionError if an option is given that has no use here."""
+        """Raise OptionError if an option is given that has no effect here."""
         useless = [self.spelled(name) for name in given if use not in self.uses[name]]
         if not useless:
             return

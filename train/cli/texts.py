@@ -22,7 +22,7 @@ from .generation import (
 )
 from .options import OptionParser
 
-#: A task -> what it does, and what its texts are.
+#: A task -> its description, and a description of its texts.
 WORDS: dict[Task, tuple[str, str]] = {
     "translate": ("Translate sentences.", "sentences"),
     "generate": ("Continue texts.", "prompts to continue"),

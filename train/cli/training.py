@@ -18,7 +18,7 @@ from .options import OfKind, OptionParser, Use
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 
-#: Fields that the model of --init determines, so the preset can't.
+#: Fields that the model of --init determines instead of the preset.
 MODEL_FIELDS = {
     field.name
     for config in (Seq2SeqConfig, LanguageModelConfig, ClassifierConfig)
@@ -31,7 +31,7 @@ def add_preset_options(
 ) -> None:
     """Add --set for the fields of this kind of preset, the fields' own flags, --teacher and --init.
 
-    --help shows the values of the preset that `choose` returns for --preset and --data, as they are typed with it.
+    --help shows the values of the preset that `choose` returns for the --preset and --data on the command line.
     """
     add = parser.group("training settings", "train")
     add(

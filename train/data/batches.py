@@ -26,10 +26,10 @@ class Batch:
     Attributes:
         source: (B, S) int64, the source tokens as given.
         target_input: (B, T) int64, what the decoder reads: `<bos>` and the target tokens.
-        target_output: (B, T) int64, what it should say at each position: the target tokens and `<eos>`.
+        target_output: (B, T) int64, what it should predict at each position: the target tokens and `<eos>`.
         source_lengths: (B,) int64, tokens of each source row that are not padding.
         target_lengths: (B,) int64, tokens of each target row that are not padding, the `<bos>` or `<eos>` included.
-        indices: (B,) int64, which pairs these are, as positions in the lists given to `TokenBatches`.
+        indices: (B,) int64, the positions of these pairs in the lists given to `TokenBatches`.
     """
 
     source: np.ndarray
@@ -51,8 +51,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SourceBatch:
-    """A batch of B source sentences for translation: `source` (B, S), `source_lengths` (B,) and `indices` (B,), all
-    int64.
+    """A batch of B source sentences: `source` (B, S), `source_lengths` (B,) and `indices` (B,), all int64.
     """
 
     source: np.ndarray
@@ -117,18 +116,18 @@ class TokenBatches:
     epoch)` alone, and the number of batches is the same in every epoch.
 
     Args:
-        source_ids: token ids of the source sentences. They go in unchanged: add the special tokens that the encoder
-            should see (`Tokenizer.encode_batch(texts, add_eos=True)`).
+        source_ids: token ids of the source sentences. They are not changed: add the special tokens that the encoder
+            needs (`Tokenizer.encode_batch(texts, add_eos=True)`).
         target_ids: token ids of the target sentences without special tokens; `bos_id` and `eos_id` are added here.
         tokens_per_batch: the budget for each side, padding included.
-        pairs_per_batch: the most pairs of a batch; None for as many as the budget allows.
-        seed: with the epoch's number, decides the order.
+        pairs_per_batch: maximum number of pairs per batch; None for as many as the budget allows. seed: determines the
+        order, together with the epoch's number.
         pad_id, bos_id, eos_id: the special tokens.
         max_length: drop pairs whose source, or target with its one special token, is longer than this; None keeps all.
-            `dropped` (int64) lists their positions, and `note()` says it in a sentence.
-        shuffle: False gives the same order, short to long, in every epoch.
-        curriculum: in this many first epochs batches come short to long, with new members in each; shuffled afterwards
-            (Bengio et al. 2009, ICML, "Curriculum learning").
+            `dropped` (int64) lists their positions, and `note()` describes them in a sentence. shuffle: whether to
+            shuffle; otherwise every epoch has the same order, from short to long. curriculum: number of first epochs in
+            which batches come in the order of length, each epoch with other batches (Bengio et al. 2009, ICML,
+            "Curriculum learning"). Later epochs are shuffled.
         pad_to: pad each side to a multiple of this: more padding, but batches of few shapes, for CUDA graphs.
 
     Raises:
@@ -183,9 +182,10 @@ class TokenBatches:
                 f"One sentence pair has {longest.max():,} tokens, more than the budget of {tokens_per_batch:,} tokens "
                 "per batch. Raise the tokens per batch, or lower the limit on length so that such pairs are left out."
             )
-        # Sorted by the longer side, neighbours need the same width. Within one width the two sides' difference runs up,
-        # in the next width down: where a batch spans two widths its shorter sides still match. On Multi30k this leaves
-        # 3 % of padding in batches of 4,096 tokens; sorting by target length, then source length, leaves 5 %.
+        # Pairs are sorted by the longer side, so neighbours have equal widths. Within one width they are sorted by the
+        # difference of the sides, in the next width in reverse: if a batch spans two widths, its shorter sides still
+        # match. On Multi30k this leaves 3 % of padding in batches of 4,096 tokens; sorting by target length, then
+        # source length, leaves 5 %.
         difference = (self.source.lengths - target_lengths)[self.kept]
         self._longest = int(longest.max())
         width = self._width(longest)
@@ -279,8 +279,8 @@ def join_neighbours(
 
     Args:
         source_ids, target_ids: token ids without special tokens.
-        length: the most tokens of either side of a document, one special token included. What a pair has beyond is cut
-            off.
+        length: maximum number of tokens of either side of a document, including one special token. Longer pairs are
+            truncated.
     """
     documents: tuple[list[list[int]], list[list[int]]] = ([], [])
     room = 0
@@ -306,9 +306,8 @@ def fit_lengths(
 
     Args:
         source_ids: token ids of the sentences, special tokens included.
-        max_length: the most tokens that the model takes.
-        too_long: "error" refuses a longer sentence; "truncate" cuts it off with a warning.
-        eos_id: if given, a sentence that is cut keeps this as its last token.
+        max_length: the maximum number of tokens that the model supports. too_long: "error" refuses a longer sentence;
+        "truncate" truncates it with a warning. eos_id: if given, the last token of a truncated sentence.
         texts: the sentences, for the message; without them it gives the sentence's number.
 
     Raises:
@@ -339,10 +338,9 @@ def _as_sequences(sequences: Sequence[Sequence[int]] | TokenSequences) -> TokenS
 
 
 def _cut(lengths: np.ndarray, budget: int, most: int | None = None) -> list[int]:
-    """Find where to divide ascending lengths so that each part's count times its longest length stays within the
-    budget.
+    """Find where to divide ascending lengths into parts that fit into the budget.
 
-    `most` limits the count of a part.
+    The budget limits a part's count times its longest length. `most` limits the count.
     """
     cuts = [0]
     while cuts[-1] < len(lengths):

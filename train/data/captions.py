@@ -41,9 +41,8 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
     """Load one of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
 
     A hash of the picture's first caption decides its part: 90 % train, 5 % validate, 5 % test. Held-out pictures with a
-    caption that training has too are left out. `seed` is that of the embedded grammar.
-
-    Raises InputError if the set can't be had or the file can't be used.
+    caption that training has too are left out. `seed` is the seed of the embedded grammar. Raises InputError if the set
+can't be had or the file can't be used.
     """
     if name_or_path == "embedded":
         groups = list(itertools.islice(scenes(seed), EMBEDDED_SCENES))
@@ -80,7 +79,7 @@ def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
 
 
 def caption_pairs(groups: list[list[str]], every: bool = False) -> list[Pair]:
-    """Pair each caption with the next one of its picture, cyclically, so that each is a source once and a target once.
+    """Pair each caption with the next one of its picture. The last one is paired with the first.
 
     With `every`, all ordered pairs of a picture's captions, 20 for five captions.
     """
@@ -96,7 +95,7 @@ def _split(groups: list[list[str]], lonely: int, name: str, description: str) ->
         parts["valid" if part_number == 0 else "test" if part_number == 1 else "train"].append(group)
     seen = {caption for group in parts["train"] for caption in group}
     held_out = {part: [group for group in parts[part] if seen.isdisjoint(group)] for part in ("valid", "test")}
-    if name == "embedded":  # so few words make many captions twice: the scene is new, not each caption
+    if name == "embedded":  # with so few words many captions occur twice: the scene is new, not each caption
         held_out = {part: [[c for c in group if c not in seen] for group in parts[part]] for part in held_out}
         held_out = {part: [group for group in held_out[part] if len(group) > 1] for part in held_out}
     if not parts["train"] or not all(held_out.values()):

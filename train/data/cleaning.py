@@ -38,7 +38,7 @@ def clean_pairs(
         max_words: a side with more words is too long.
         max_ratio: sides whose lengths in characters differ by more than this factor are no translations of each other
             (and by more than 20 characters: "Ja." and "Yes, I do.").
-        min_letters: the least share of letters and blanks in a side; below it is a table or mark-up.
+        min_letters: the minimum share of letters and blanks in a side; with less it is a table or mark-up.
     """
     cleaned, seen = Cleaned([]), set()
     for pair in pairs:

@@ -45,15 +45,13 @@ def unverified(name: str, content: bytes) -> str:
 
 
 def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_names: Sequence[str] = ()) -> Path:
-    """Return the path of a data set's file: `$HANDLOOM_DATA/folder/name` if it exists, else the cached file, else a
-    download.
+    """Return the path of a data set's file: `$HANDLOOM_DATA/folder/name`, the cached file, or a download.
 
-    A download shows its progress, is tried three times, and enters the cache whole and checked or not at all.
+    A download shows its progress and is tried three times. It enters the cache only when it is complete and verified.
 
     Args:
         base_url: where the official files are, up to the last slash.
-        folder: of the set, in HANDLOOM_DATA and in the cache.
-        name: of the file.
+        folder: the set's folder in HANDLOOM_DATA and in the cache. name: name of the file.
         sha256: its checksum in hexadecimal; None for a file that its publishers renew from time to time.
         all_names: all files that the set needs, for the message.
 
@@ -68,7 +66,7 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
                 f"{base_url}{name}, or remove it to have it downloaded."
             )
         return local
-    import pooch  # only a run that downloads pays for the import
+    import pooch  # imported only if something is downloaded
 
     registry = {name: f"sha256:{sha256}" if sha256 else None}
     store = pooch.create(pooch.os_cache("handloom") / folder, base_url, registry=registry, retry_if_failed=2)

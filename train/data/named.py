@@ -38,7 +38,7 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
     _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
     if "fr" in (source, target):
         return _embedded_french(source, target, seed)
-    from .grammar import build_corpus  # other sets don't pay for the import
+    from .grammar import build_corpus  # imported only for this set
 
     corpus = build_corpus(seed)
     german_first = source == "de"

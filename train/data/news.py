@@ -60,7 +60,7 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
         descriptions: keep only articles that have one.
         categories: keep only held-out articles whose category is also trained on, to classify them; None for: unless
             `descriptions` are asked for.
-        seed: of the embedded grammar.
+        seed: seed of the embedded grammar.
 
     Raises InputError if the set can't be had or the file can't be used.
     """

@@ -23,9 +23,9 @@ class TranslationData:
         train, valid, test: lists of (source, target).
         name: "embedded", "multi30k", "tatoeba", "everyday", "wmt17", or the path.
         description: origin, licence and what to cite, a sentence or two.
-        test_name: what a score on `test` is a score on, such as "test_2016_flickr".
+        test_name: name of the test set, such as "test_2016_flickr".
         source, target: codes of the languages, such as "de" and "en".
-        notes: what was left out and why, a sentence each.
+        notes: sentences that say what was left out and why.
     """
 
     train: list[Pair]
@@ -60,7 +60,8 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
     """Split pairs into (train, valid, test) so that no sentence of one side is in two parts.
 
     Validation and test get 5 % of the pairs each, at most 2,000, rounded up to all translations of a sentence. A hash
-    of the sentence decides, not a generator: it stays in its part when the file grows or changes order.
+    of the sentence decides, not a random generator. So a sentence stays in its part when the file grows or is
+    reordered.
 
     Args:
         pairs: (source, target); each part keeps their order.

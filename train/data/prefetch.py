@@ -14,8 +14,8 @@ _END = object()
 def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
     """Yield the same items in the same order; a thread computes up to `depth` of them ahead.
 
-    An exception in making an item is raised here, when it is the item's turn. When the consumer stops early (closes the
-    generator, or drops it) the thread ends. Raises ValueError for a depth below 1.
+    If making an item raises an exception, it is raised here when this item is due. If the consumer stops early (closes
+    or drops the generator), the thread ends. Raises ValueError for a depth below 1.
     """
     if depth < 1:
         raise ValueError(f"prefetch: depth = {depth} must be at least 1")

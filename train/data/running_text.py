@@ -61,10 +61,10 @@ class TextData:
 def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
     """Load one of `TEXT_NAMES`, several joined by +, or your own UTF-8 text file, gzipped or not.
 
-    A text without official parts gives its first 90 % for training, the next 5 % for validation and the last 5 % for
-    test; of Gutenberg, each book does. `seed` is that of the embedded grammar.
-
-    Raises InputError if the set can't be had or the file can't be used.
+    If a text has no official parts, its first 90 % are for training, the next 5 % for validation and the last 5 % for
+    test. With Gutenberg this applies to each book. `seed` is the seed of the embedded grammar. Raises InputError if the
+    set can't
+be had or the file can't be used.
     """
     names = name_or_path.split("+")
     if len(names) > 1 and set(names) <= set(TEXT_NAMES) and not Path(name_or_path).exists():
@@ -84,7 +84,7 @@ def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
 
 def load_embedded_text(seed: int) -> TextData:
     """Load English sentences of the bilingual grammar, in paragraphs of three to eight. Nothing is downloaded."""
-    from .grammar import generate  # other texts don't pay for the import
+    from .grammar import generate  # imported only for this text
 
     sentences = (sentence.english for sentence in itertools.islice(generate(seed), EMBEDDED_SENTENCES))
     rng, paragraphs = random.Random(seed), []

@@ -27,18 +27,18 @@ def load_translation_data(
 ) -> TranslationData:
     """Load a data set for translation from `source` to `target`.
 
-    Own files are split by `split_by_sentence` on the target side, unless there are held-out files next to them:
+    Your own files are split by `split_by_sentence` on the target side, unless there are held-out files next to them:
     PATH.valid.de and PATH.valid.en (or corpus.valid.tsv next to corpus.tsv), and the same with `test`. The named sets
-    have their official parts or, tatoeba, the same kind of split. No split depends on `seed`, so scores of runs with
-    different seeds can be compared; only the embedded grammar makes other sentences of another seed.
+    have their official parts, except tatoeba, which is split like your own files. No split depends on `seed`, so scores
+    of runs with different seeds can be compared. Only the embedded grammar makes other sentences with another seed.
 
     Args:
         name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `read_tsv`); or a .jsonl file (see
             `read_jsonl`); or a prefix of two parallel files,
             PATH for PATH.de and PATH.en. Files may be gzipped. Write ./NAME for a path that equals a name.
-        seed: of the embedded grammar, and of the choice where a size asks for a part.
+        seed: seed of the embedded grammar, and of the choice of pairs if a size is given.
         source, target: language codes. embedded and tatoeba have en with de or fr; wmt17 de and en; multi30k de, en and
-            fr. Of own files they are the endings, or the columns.
+            fr. For your own files they are the endings or the columns.
         train_size, valid_size: at most this many pairs, chosen at random, in the order of the set. For wmt17 see
             `load_wmt17`.
 

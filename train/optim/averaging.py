@@ -12,15 +12,14 @@ from ...autograd.quick import replaceable
 
 
 class ExponentialAverage:
-    """An exponential average of weights: average = d average + (1 - d) weights, with d = min(decay, (1 + n) / (10 + n))
-    at update n.
+    """An exponential average of weights: average = d average + (1 - d) weights.
 
-    The smaller d of the first updates lets the average forget the initial weights. Source: Polyak and Juditsky 1992
-    (SIAM J. Control Optim. 30); the ramp is TensorFlow's ExponentialMovingAverage's.
+    At update n, d = min(decay, (1 + n) / (10 + n)). The smaller d of the first updates lets the average forget the
+    initial weights. Source: Polyak and Juditsky 1992 (SIAM J. Control Optim. 30); the ramp is TensorFlow's
+    ExponentialMovingAverage's.
 
     Args:
-        parameters: whose weights to average; the average starts as a copy.
-        decay: in [0, 1).
+        parameters: the parameters whose weights are averaged; the average starts as a copy. decay: a number in [0, 1).
 
     Raises ValueError for a decay out of range.
     """

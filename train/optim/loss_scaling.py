@@ -24,8 +24,8 @@ class LossScaler:
     """A loss scale that halves when a gradient overflows and doubles after `interval` good steps in a row.
 
     Args:
-        initial: the first scale. The backward pass starts in float32, so the losses allow any scale; the gradients
-            within the model, which are float16, are the limit.
+        initial: the initial scale. The backward pass starts in float32, so only the float16 gradients within the model
+            limit the scale, not the losses.
         interval: good steps before the scale grows.
         least: the scale does not fall below this.
 
@@ -58,8 +58,8 @@ class FullPrecision:
 
     Attributes:
         scaler: the loss scale of fp16 training, or None.
-        immediate: whether a parameter's gradient is final, and in the parameter's dtype, as soon as the engine calls it
-            ready (`engine.backward(..., ready=...)`).
+        immediate: whether a parameter's gradient is final, and in the parameter's dtype, when the engine calls `ready`
+            (`engine.backward(..., ready=...)`).
     """
 
     scaler: LossScaler | None = None
@@ -82,7 +82,7 @@ class FullPrecision:
         backward(loss, self.scale * share, ready=ready)
 
     def note(self, finite: bool) -> bool:
-        """Count an update. `finite` says whether its gradient was. Return False if training can't go on."""
+        """Count an update. `finite` says whether its gradient was finite. Return False if training can't go on."""
         return finite
 
 
@@ -159,8 +159,8 @@ def float_constants(model: Module) -> list[Tensor]:
 
 
 def first_overflow(named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:
-    """Return the parameter whose gradient overflowed first: the last one of the model, since the backward pass starts
-    at its end.
+    """Return the parameter whose gradient overflowed first.
+    It is the last one of the model, since the backward pass starts at its end.
     """
     for name, parameter in reversed(list(named_parameters)):
         if parameter.grad is not None and not bool(array_module(parameter.grad).isfinite(parameter.grad).all()):

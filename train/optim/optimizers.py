@@ -17,11 +17,13 @@ class Optimizer:
     """Base class of optimisers: parameter groups, learning rates, weight decay, the state.
 
     Args:
-        parameters: what to update; one without a gradient is left alone. Or groups, each a dict with "parameters" and
-            any of "lr_scale" (a factor on the learning rate) and "weight_decay" (for all parameters of the group).
+        parameters: the parameters to update; those without a gradient are not changed. Or groups, each a dict with
+            "parameters" and optionally "lr_scale" (a factor on the learning rate) and "weight_decay" (for all
+            parameters of the group).
         lr: learning rate; a schedule may set the attribute before each step.
-        weight_decay: w -= lr weight_decay w before each update (Loshchilov and Hutter 2019, arXiv 1711.05101). Applies
-            to matrices, not to biases and norms, which are vectors; a group's own value applies as it is.
+        weight_decay: w -= lr weight_decay w before each update (Loshchilov and Hutter 2019, arXiv 1711.05101). It
+            applies to matrices, not to biases and norms, which are vectors. A group's own value applies to all its
+            parameters.
 
     Raises ValueError for no parameters, the same parameter twice, an unknown key or values out of range.
     """
@@ -82,8 +84,8 @@ class Optimizer:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that the next step depends on, except the parameters: the step count and the moments, by
-        index.
+        """Return everything that the next step depends on, except the parameters.
+        This is the step count, and the moments by index.
         """
         moments = {
             f"{name}.{i}": to_device(moment, "cpu")
@@ -148,8 +150,7 @@ class Adam(Optimizer):
     m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
 
     Args:
-        parameters, lr, weight_decay: as of `Optimizer`.
-        betas, eps: as above.
+        parameters, lr, weight_decay: see `Optimizer`. betas, eps: b1, b2 and eps in the formula.
 
     Source: Kingma and Ba 2015, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter 2019, arXiv 1711.05101.
     Raises ValueError for no parameters or values out of range.
@@ -172,7 +173,7 @@ class Adam(Optimizer):
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
         b1, b2 = self.betas
-        # Both bias corrections fold into the step size and eps: two divisions less for each element.
+        # Both bias corrections are merged into the step size and eps, which saves two divisions for each element.
         correction = (1 - b2**self.steps) ** 0.5
         rate = lr * correction / (1 - b1**self.steps)
         m, v = moments
@@ -203,7 +204,7 @@ def update_all(optimizer: Optimizer, work: Sequence[tuple[Parameter, list[Any], 
 
 @replaceable
 def flat_form(optimizer: Optimizer, **options: Any) -> Any:
-    """Return None: this optimiser has no form with all parameters in flat arrays on a device.
+    """Return None: this optimiser has no version with all parameters in flat arrays on a device.
     See `fast/flat_adam.py`.
     """
     return None

@@ -15,10 +15,10 @@ def constant(lr: float, warmup: int = 0) -> Schedule:
 
 
 def noam(d_model: int, warmup: int, factor: float = 1.0) -> Schedule:
-    """Return a schedule: factor d_model^-0.5 min(step^-0.5, step warmup^-1.5), a linear warm-up, then inverse square
-    root.
+    """Return a schedule with a linear warm-up, then proportional to the inverse square root of the step.
 
-    The peak, at step `warmup`, is factor / sqrt(d_model warmup). Source: arXiv 1706.03762, equation 3.
+    The rate is factor d_model^-0.5 min(step^-0.5, step warmup^-1.5). Its peak, at step `warmup`, is factor /
+    sqrt(d_model warmup). Source: arXiv 1706.03762, equation 3.
     Raises ValueError unless warmup >= 1.
     """
     if warmup < 1:
@@ -27,21 +27,20 @@ def noam(d_model: int, warmup: int, factor: float = 1.0) -> Schedule:
 
 
 def linear(lr: float, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
-    """Return a schedule with a linear warm-up to `lr` over `warmup` steps, then a straight line down to `floor` lr at
-    step `steps`.
+    """Return a schedule with a linear warm-up to `lr`, then a linear decay.
 
-    Source: Devlin et al. 2019, arXiv 1810.04805, appendix A.2. Raises ValueError unless 0 <= warmup < steps.
+    The warm-up takes `warmup` steps, and the rate reaches `floor` lr at step `steps`. Source: Devlin et al. 2019, arXiv
+    1810.04805, appendix A.2. Raises ValueError unless 0 <= warmup < steps.
     """
     fraction = _descent("linear", warmup, steps)
     return lambda step: lr * _warm(step, warmup) * (floor + (1 - floor) * (1 - fraction(step)))
 
 
 def cosine(lr: float, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
-    """Return a schedule with a linear warm-up to `lr` over `warmup` steps, then half a cosine down to `floor` lr at
-    step `steps`.
+    """Return a schedule with a linear warm-up to `lr`, then half a cosine.
 
-    Source: Loshchilov and Hutter 2017, arXiv 1608.03983, equation 5, without restarts. Raises ValueError unless
-    0 <= warmup < steps.
+    The warm-up takes `warmup` steps, and the rate reaches `floor` lr at step `steps`. Source: Loshchilov and Hutter
+    2017, arXiv 1608.03983, equation 5, without restarts. Raises ValueError unless 0 <= warmup < steps.
     """
     fraction = _descent("cosine", warmup, steps)
     return lambda step: (
@@ -57,8 +56,8 @@ class Plateau:
     Args:
         lr: the first rate, reached by a linear warm-up over `warmup` steps.
         factor: each fall multiplies the rate by this, in (0, 1).
-        patience: validations in a row without a better value before the rate falls.
-        threshold: by how much, relative to the best, a value has to be better to count.
+        patience: number of validations in a row without a better value before the rate falls.
+        threshold: minimum relative improvement over the best value that counts.
         floor: the rate never falls below `floor` lr.
 
     Raises ValueError for values out of range.

@@ -1,8 +1,8 @@
 """Named arrays and their configuration in one safetensors file, saved so that a crash loses nothing.
 
-The configuration travels inside the safetensors file, in its header, as JSON: weights and configuration can't come
-from two different saves, however a run ends. So does a checksum of both, which loading verifies: a changed byte is
-noticed. Nothing here reads or writes pickle.
+The configuration is JSON in the header of the safetensors file. Weights and configuration therefore can't come from two
+different saves, however a run ends. The header also has a checksum of both, which loading verifies, so a changed byte
+is noticed. Nothing here reads or writes pickle.
 """
 
 from __future__ import annotations
@@ -45,15 +45,12 @@ def save_checkpoint(
     Args:
         folder: made if it doesn't exist.
         tensors: NumPy arrays of any shape with a real or boolean dtype; device arrays must be copied to the host first.
-        config: anything JSON can hold, such as the model's sizes and the step.
-        file_name: another name keeps several saves in one folder.
-
-    Returns:
-        the path written.
+        config: JSON values, such as the model's sizes and the step. file_name: name of the file; several names keep
+        several saves in one folder. Returns: the path of the written file.
 
     Raises:
         InputError: the folder can't be made or written to, or the disk is full; an older save is untouched.
-        TypeError, ValueError: a tensor is not such an array, or `config` holds something JSON can't (NaN, an array).
+        TypeError, ValueError: a tensor is not such an array, or `config` is not a JSON value (NaN, an array).
     """
     own: dict[str, np.ndarray] = {}
     names: dict[int, str] = {}  # of an array, its first name
@@ -186,12 +183,11 @@ def check_shapes(
     """Compare the shapes that a model needs with those in a checkpoint, before anything is loaded.
 
     Args:
-        expected: name -> shape, of the model.
-        found: name -> shape, of the checkpoint.
-        where: the checkpoint, for the message.
+        expected: name -> shape in the model. found: name -> shape in the checkpoint. where: description of the
+        checkpoint for the message.
 
     Raises:
-        InputError: names the first tensors that differ in shape, are missing or are too many.
+        InputError: tensors differ in shape, are missing or are superfluous; the message names the first ones.
     """
     shapes = [
         f"{name} is {found[name]}, the model needs {shape}"

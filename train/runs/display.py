@@ -29,15 +29,13 @@ def _terminal_width() -> int:
 class Display:
     """The display of a run's progress, a context manager.
 
-    In a terminal a bar says loss, best validation, learning rate, tokens/s and the time left; elsewhere (a log file,
-    a pipe, a terminal that has no width) there is one line for each validation. loss.png is redrawn from the log.
+    In a terminal a bar shows loss, best validation, learning rate, tokens/s and the time left. In a log file, a pipe or
+    a terminal without a width, each validation prints one line. loss.png is redrawn from the log.
 
     Args:
-        run: whose log and picture it is.
-        steps, done: updates in all, and made so far.
-        training_label, unit: what the picture calls the training loss, and what a loss is a mean over.
-        shows: whether this process prints, and shows a bar.
-        draws: whether it draws the picture.
+        run: the run whose log and picture are shown. steps, done: total number of updates, and updates made so far.
+        training_label, unit: name of the training loss in the picture, and the unit over which a loss is a mean. shows:
+        whether this process prints and shows a bar. draws: whether it draws the picture.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class Display:
         self.bar.close()
 
     def step(self) -> None:
-        """Show an update; called after each."""
+        """Show an update; called after each update."""
         self.bar.update()
 
     def row(self, row: Mapping[str, Any], speed: float, best: float | None) -> None:

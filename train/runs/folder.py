@@ -22,16 +22,16 @@ from .stopping import TrainingStopped
 
 FORMAT, VERSION = "handloom-run", 1
 CONFIG, SAVES, CELLS = "config.json", "checkpoints", "cells"
-#: The files that a run writes, its saves and cells apart.
+#: The files that a run writes, except its saves and cells.
 FILES = (
     CONFIG, MODEL_FILE, "tokenizer.json", "metrics.jsonl", "timings.jsonl", "cells.jsonl", "table.md", "results.json",
     "samples.txt", "loss.png", "attention.png", "copied.png", "encoder_heads.png", "decoder_heads.png",
     "cross_heads.png", "head_shares.png", "accuracy.png", "confusion.png", "comparison.png", "processor_time.png",
 )  # fmt: skip
-# What a process leaves that is killed at its very start.
+# The files that remain if a process is killed at its very start.
 _EARLY = {LOCK_FILE, *map(temporary_name, FILES)}
 _TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
-# What is a number, or nothing, in every log.
+# The entries that are numbers, or missing, in every log.
 _NUMBERS = {
     "step", "epoch", "loss", "accuracy", "valid_loss", "valid_accuracy", "learning_rate", "gradient_norm", "averaged",
     "tokens_per_second", "processor_seconds", "seconds", "best_step", "parameters",
@@ -44,12 +44,12 @@ class RunFolder:
     `metrics.jsonl` holds only numbers that the same seed gives again, so two runs can be compared byte for byte;
     tokens per second and processor seconds go to `timings.jsonl`.
 
-    Only one process at a time writes into a folder: `create` and `resume` lock it (`folder_lock`), until the end of the
-    `with` block that the run is used in, or of the process. Reading needs no lock.
+    Only one process at a time writes into a folder: `create` and `resume` lock it (`folder_lock`) until the run's
+    `with` block or the process ends. Reading needs no lock.
 
     Attributes:
-        path: the folder; `metrics_path`, `model_path` and so on are the files in it.
-        config: what `config.json` holds.
+        path: the folder; `metrics_path`, `model_path` and so on are the files in it. config: the content of
+        `config.json`.
         replaced: the new name of the older run's folder, which `create` renamed; None if there was none.
     """
 
@@ -62,7 +62,7 @@ class RunFolder:
         )
         self.loss_picture, self.attention_picture = path / "loss.png", path / "attention.png"
         self.replaced: Path | None = None
-        self._created = self._made_folder = False  # by this object, which may then take them back
+        self._created = self._made_folder = False  # by this object, which may then undo them
         self._lock = contextlib.ExitStack()
         self._streams: dict[Path, TextIO] = {}
 
@@ -72,7 +72,7 @@ class RunFolder:
 
         Args:
             path: a folder that doesn't exist or is empty.
-            config: options of the run; anything JSON can hold.
+            config: options of the run, as JSON values.
             overwrite: rename the folder of an older run to RUN.old-1, or the next number that is free. It gets its
                 name back if an error ends this run's `with` block before there is anything to keep.
 
@@ -114,7 +114,7 @@ class RunFolder:
             InputError: as `open`; or another process writes there, the folder is read-only, or one of the run's files
                 is a symbolic link, through which it would be written.
         """
-        cls.open(path)  # what is no run is not locked either
+        cls.open(path)  # a folder that is not a run is not locked either
         for file in (Path(path, name) for name in FILES):
             if is_link(file):
                 raise InputError(f"{file} is a symbolic link, which runs don't write through. Replace it with a file.")
@@ -151,7 +151,7 @@ class RunFolder:
     def log(self, row: Mapping[str, Any], times: Mapping[str, Any] | None = None) -> None:
         """Append one row to `metrics.jsonl`, and `times` (with the row's step) to `timings.jsonl`; both are flushed.
 
-        NumPy scalars are welcome; a NaN or infinity is written as null, since JSON has no word for it.
+        NumPy scalars are converted. NaN and infinities are written as null, since JSON has no other value for them.
 
         Raises:
             InputError: the disk is full or the file can't be written.
@@ -188,10 +188,10 @@ class RunFolder:
     def rewind(self, sizes: Mapping[str, int], step: int) -> None:
         """Cut metrics.jsonl back to an earlier size, and timings.jsonl to its rows up to `step`.
 
-        A resumed run writes what came later once more. Timings go by the step, because a save that held their size
-        would not be the same from run to run.
+        A resumed run writes the later rows again. Timings are cut by the step, because their size differs between runs
+        and saves must not.
 
-        Warns of a log that is shorter than it was. Raises:
+        Issues a warning if a log is shorter than it was. Raises:
             InputError: a file can't be written to, or the rows of one can't be read; then neither is changed.
         """
         self.close()
@@ -270,7 +270,7 @@ class RunFolder:
             warnings.warn(f"The files of the failed run {self.path} could not be removed: {error}.{old}", stacklevel=3)
         self._lock.close()
         if failed and self._made_folder:
-            with contextlib.suppress(OSError):  # something else is in it
+            with contextlib.suppress(OSError):  # the folder contains something else
                 self.path.rmdir()
                 if self.replaced:
                     self.replaced.rename(self.path)
@@ -293,7 +293,7 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
     """Read the rows of a `metrics.jsonl` or another log. A last line that a crash cut short is left out.
 
     Args:
-        needs: what every row must have: a "step", a whole number; or the name of a "cell".
+        needs: the key that every row must have: "step", a whole number, or "cell", a name.
 
     Raises:
         InputError: the file is missing or unreadable, or another line is not a JSON object with numbers where a log
@@ -301,7 +301,7 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
     """
     rows = []
     text = read_bytes(path).decode("utf-8", "replace")
-    whole_lines = text.split("\n")[:-1]  # what follows the last line feed was never finished
+    whole_lines = text.split("\n")[:-1]  # text after the last line feed is incomplete
     for number, line in enumerate(whole_lines, start=1):
         row = parse_json(line, f"{path}, line {number}", "Remove or repair the line.")
         if not isinstance(row, dict):

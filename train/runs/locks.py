@@ -25,11 +25,11 @@ class FolderInUseError(InputError):
 def folder_lock(folder: str | Path) -> Iterator[None]:
     """Lock the folder, so that this process is its only writer within the block.
 
-    The lock is the operating system's, on the file `.handloom.lock`: a process that ends, however it does,
-    holds no lock. On a file system without locks there is a warning, and no protection.
+    The operating system locks the file `.handloom.lock`, and releases the lock when the process ends, in whatever way.
+    On a file system without locks there is a warning and no protection.
 
     Raises:
-        FolderInUseError: another one holds the lock.
+        FolderInUseError: another process holds the lock.
         InputError: the folder can't be written to.
     """
     lock = FileLock(Path(folder) / LOCK_FILE, timeout=0, thread_local=False)
@@ -50,7 +50,7 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if os.name != "nt":  # while it is locked: a FileLock that has opened the file notices
+        if os.name != "nt":  # removed while it is locked: a FileLock that has opened the file notices this
             with contextlib.suppress(OSError):
                 os.unlink(lock.lock_file)
         lock.release()

@@ -68,6 +68,6 @@ def revision() -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         top = ""
-    if top and Path(top) == PACKAGE:  # not another project's, in whose folder this one is installed
+    if top and Path(top) == PACKAGE:  # not the revision of another project in whose folder handloom is installed
         return commit
     return f"version {versions('handloom').get('handloom', 'unknown')}"

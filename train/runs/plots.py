@@ -1,7 +1,7 @@
 """Pictures of a run: losses over the steps, and attention weights.
 
-matplotlib is used through its object-oriented interface on the Agg canvas: no display is needed, and the global state
-of pyplot, which a user's own script may hold, is left alone.
+matplotlib is used through its object-oriented interface on the Agg canvas. No display is needed, and the global state
+of pyplot, which a user's own script may use, is not changed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def plot_losses(
     Args:
         metrics: rows with "step" and any of "loss", "valid_loss" (nats per token), "accuracy", "valid_accuracy" and
             "learning_rate"; or the path of their metrics.jsonl. A row without one of the numbers, or with null, is left
-            out of that line. A row with "averaged" is of averaged weights: a point apart from the line.
+            out of that line. A row with "averaged" has averaged weights and is drawn as a separate point.
         out_png: written atomically.
-        training_label: legend of the training loss; a regularised loss should say so, it stays above the other.
-        unit: what the loss is a mean over.
+        training_label: legend of the training loss; it should say if the loss is regularised and therefore higher.
+        unit: the unit over which the loss is a mean.
 
     Raises:
         InputError: metrics.jsonl can't be read, or the picture can't be written.
@@ -67,7 +67,7 @@ def plot_losses(
         label = f"validation (best {valid[1][best]:.3f} at step {valid[0][best]:,})"
         losses.plot(*valid, color=VALID_COLOUR, linewidth=1.6, marker="o", markersize=3.5, label=label)
         losses.plot(valid[0][best], valid[1][best], color=VALID_COLOUR, marker="o", markersize=8, fillstyle="none")
-    if averaged[0]:  # a point of its own: other weights, so no part of the line
+    if averaged[0]:  # a separate point: other weights, so not part of the line
         label = f"averaged weights ({averaged[1][-1]:.3f})"
         losses.plot(*averaged, color=RATE_COLOUR, linestyle="none", marker="D", markersize=6, label=label)
     losses.set_ylabel(f"loss (nats per {unit})")
@@ -150,7 +150,7 @@ def plot_attention(
 def plot_shares(
     shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], out_png: str | Path, title: str = ""
 ) -> None:
-    """Draw a table of shares, each in per cent on a shade of blue: white is 0, the darkest 1.
+    """Draw a table of shares in per cent on shades of blue: white is 0, the darkest is 1.
 
     Args:
         shares: (rows, columns), 0 to 1.
@@ -218,7 +218,7 @@ def plot_lines(
 
 
 def _few_ticks(panel: Axes) -> None:
-    """Set ticks of a logarithmic x axis with labels that don't overlap: decades, or more if there are few decades."""
+    """Set ticks of a logarithmic x axis whose labels don't overlap: decades, or more ticks if there are few decades."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     low, high = panel.get_xlim()
@@ -274,7 +274,7 @@ def _dots(line: tuple[list[float], list[float]]) -> str:
 
 
 def _new_figure(width: float, height: float) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes half a second; translating does without
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes half a second, and translating does not need it
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=130, layout="constrained")

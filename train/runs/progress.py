@@ -1,4 +1,4 @@
-"""The progress of a run: the state of the training loop from one step to the next, and the time that training takes."""
+"""The progress of a run: the counters of the training loop, and the time that training takes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def means_of(sums: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass
 class Progress:
-    """The counters of a run. A resumed run restores them, so they hold everything on which the loop's decisions depend.
+    """The counters of a run, on which the loop's decisions depend. A resumed run restores them.
 
     Attributes:
-        seed: every batch's random numbers (dropout) follow from it and the batch's position in the data.
-        step: updates made.
+        seed: determines each batch's random numbers (dropout), together with the batch's position in the data. step:
+        number of updates made.
         epoch, batch: the next batch to train on is batch `batch` of epoch `epoch`, both from 0.
         best, best_step: best value of the monitored metric and the step it was found at; None before a validation.
-        stale: validations since then.
+        stale: number of validations since `best_step`.
         snapshots: steps of the last validations, whose weights may be averaged at the end.
         log_sums: sums over tokens since the last row of the log, by name ("loss": nats), and "tokens", their number.
     """

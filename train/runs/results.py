@@ -29,7 +29,7 @@ def write_results(path: str | Path, config: Mapping[str, Any], tables: Mapping[s
         config: of the run, as `command_line.start_run` writes it.
         tables: name -> rows.
 
-    The revision and the machine are those that write the file.
+    The revision and the machine are those of the process that writes the file.
     """
     data = {"summary": config.get("data"), "notes": config.get("notes"), "sha256": config.get("data_sha256")}
     seed = config.get("options", {}).get("seed")

@@ -1,8 +1,9 @@
 """Saves from which a run can be resumed exactly: the last few are kept, and the newest undamaged one is found.
 
 A save is two files in the run's folder `checkpoints`: `weights-STEP.safetensors` holds the parameters,
-`state-STEP.safetensors` all else. The state is written last and counts only with its weights, whose checksum it holds,
-so a crash between the two leaves the save before. Weights that a state wants to average later stay as long as it does.
+`state-STEP.safetensors` all else. The state is written last. It contains the checksum of its weights and is valid only
+with them, so after a crash between the two files the previous save is used. Weights that a state needs for averaging
+are kept as long as the state.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ class SavedStates:
     """The saves of one run.
 
     Args:
-        folder: where they lie; made with the first save.
-        keep: how many saves to keep, the newest ones.
+        folder: the folder of the saves; created with the first save. keep: number of newest saves to keep.
     """
 
     def __init__(self, folder: str | Path, keep: int = 2):
@@ -142,14 +142,14 @@ class SavedStates:
 
     def _prune(self, newest: int) -> None:
         states, weights = self._files("state"), self._files("weights")
-        # After a resume from an older save, later saves are of steps that will be made again.
+        # After a resume from an older save, later saves belong to steps that will be made again.
         kept = [step for step in sorted(states) if step <= newest][-self.keep :]
         wanted = set(kept)
         for step in kept:
             try:
                 wanted.update(read_config(states[step])["snapshots"])
             except (InputError, KeyError, TypeError):
-                continue  # damaged: it wants nothing any more
+                continue  # damaged: it needs no weights any more
         removed = [path for step, path in states.items() if step not in kept]
         removed += [path for step, path in weights.items() if step not in wanted]
         for path in [*removed, *self._unfinished()]:  # states first: none is left without its weights
@@ -158,7 +158,7 @@ class SavedStates:
 
 def _flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
-        if isinstance(value, Mapping) and value:  # an empty one is a value like others
+        if isinstance(value, Mapping) and value:  # an empty dict is a value too
             yield from _flatten(value, f"{path}{key}/")
         else:
             yield f"{path}{key}", value

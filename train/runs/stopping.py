@@ -29,10 +29,10 @@ class TrainingStopped(Exception):  # noqa: N818 - it is no error
 
 
 class StopSignals:
-    """A context manager in which SIGINT (Ctrl-C) and SIGTERM only set `received`. The loop looks at it after each step.
+    """A context manager in which SIGINT (Ctrl-C) and SIGTERM only set `received`. The loop checks it after each step.
 
-    A second signal ends the process as it would outside the block; so does, at the end of the block, one that the loop
-    has not looked at. Only the main thread can receive signals: in another one this does nothing.
+    A second signal ends the process as outside the block. At the end of the block, a signal that the loop has not
+    handled does the same. Only the main thread can receive signals; in other threads this does nothing.
     """
 
     def __init__(self) -> None:

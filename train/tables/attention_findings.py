@@ -1,7 +1,7 @@
 """Measures what attention heads attend to over many texts, as in section 12 of the news report.
 
-Shares of attention are hints at what a head does, no explanation of what the model decides (Jain and Wallace 2019,
-arXiv 1902.10186). The kinds of heads that are looked for are those of Clark et al. 2019, arXiv 1906.04341.
+Shares of attention are hints at what a head does, but don't explain the model's decisions (Jain and Wallace 2019, arXiv
+1902.10186). The kinds of heads are those of Clark et al. 2019, arXiv 1906.04341.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..runs.plots import plot_shares
 from ..tasks.translator import Translator
 from .attention_pictures import word_weights
 
-#: Where a head looks, seen from the token that looks; then, what it looks at.
+#: Kinds of attended tokens: first by their position relative to the query, then by their content.
 SHARES = {
     "first": "first token",
     "itself": "itself",
@@ -35,7 +35,7 @@ HEAD_COLUMNS = {
     **{name: f"{words}:.1%" for name, words in SHARES.items()},
     "entropy": "entropy (nats):.2f",
 }
-#: Of the first token's looks.
+#: The kinds that are reported for the first token.
 FIRST_COLUMNS = {name: title for name, title in HEAD_COLUMNS.items() if name not in ("itself", "previous", "next")} | {
     "words": "words looked at most"
 }
@@ -57,7 +57,7 @@ some still such t than that the their them then there these they this those thro
 us ve very was we were what when where which while who whom whose why will with without would you your
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-MIN_OCCURRENCES = 5  # occurrences of a word among those that a head looks at most
+MIN_OCCURRENCES = 5  # minimum number of occurrences of a listed word
 _INSIDE = regex.compile(r"(?<=[\w,;] )\w+")
 
 
@@ -90,15 +90,14 @@ def head_rows(
     first_only: bool = False,
     names: frozenset[str] = frozenset(),
 ) -> list[dict[str, Any]]:
-    """Return a row for each head of self-attention with its mean shares over all queries, and a row for uniform
-    attention.
+    """Return a row for each head of self-attention with its mean shares, and a row for uniform attention.
 
     Args:
         found: for each text the weights (heads, tokens, tokens) of each layer by its name, and its tokens, of which the
             first represents the whole text.
-        first_only: of the tokens that look only the first, off which a classifier reads the class. The rows then name
-            the words that it looks at most, of those that occur in several texts.
-        names: words whose share is counted a second time, see `names_in`.
+        first_only: count only the first token's attention, from which a classifier computes the class. The rows then
+            name the words with the largest shares among those that occur in several texts.
+        names: words whose share is also counted separately, see `names_in`.
 
     Source of "first", "previous", "next" and entropy as measures: Clark et al. 2019, arXiv 1906.04341, section 3.
     """
@@ -164,8 +163,8 @@ def alignment_rows(
         pairs: column of `ALIGNMENT_COLUMNS` -> (source, target).
         partners: target word in lower case -> the source word that belongs to it; if None, the same word.
 
-    Counted are the target words whose partner is a content word of the source, letters alone compared. The last row
-    says how often even attention would be right.
+    The counted words are the target words whose partner is a content word of the source; only letters are compared. The
+    last row says how often uniform attention would be right.
     """
     rows: dict[str, dict[str, Any]] = {}
     for column, texts in pairs.items():

@@ -18,9 +18,8 @@ def draw_attention(
     """Draw the weights of every layer and head for a sentence and its translation, one picture for each layer.
 
     Args:
-        folder: where a new folder, named by the next free number, is made for the pictures, which are named after
-            the layers.
-        target: ids of the translation; the best one that the translator finds if None.
+        folder: the parent of a new folder for the pictures, whose name is the next free number. Pictures are named
+            after layers. target: ids of the translation; with None the translator's best one.
 
     Returns the pictures in the order of the layers. Raises InputError for a sentence that can't be translated, or a
     picture that can't be written.
@@ -54,10 +53,10 @@ def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str])
     Args:
         weights: cross-attention (target tokens, source tokens), as `Translator.attention` gives it.
         source, target: the tokens' texts; a word begins with a token that begins with a blank, and special tokens such
-            as <eos> belong to none.
+            as <eos> belong to no word.
 
-    The weight between two words is the mean over the target's tokens of the sum over the source's. Reading alignments
-    from attention is as old as attention (Bahdanau et al. 2015, arXiv 1409.0473, section 5.2.1); they are hints.
+    The weight between two words is the mean over the target's tokens of the sum over the source's tokens. Alignments
+    from attention are only hints (Bahdanau et al. 2015, arXiv 1409.0473, section 5.2.1).
     """
     words, sources, targets = word_weights(weights, source, target)
     if not words.size:
@@ -68,10 +67,9 @@ def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str])
 def word_weights(
     weights: np.ndarray, source: Sequence[str], target: Sequence[str]
 ) -> tuple[np.ndarray, list[str], list[str]]:
-    """Return the weights between words, (..., target words, source words), and the texts of these words; see
-    `alignment`.
+    """Return the weights between words, (..., target words, source words), and the texts of these words.
 
-    `weights` are (..., target tokens, source tokens).
+    See `alignment`. `weights` are (..., target tokens, source tokens).
     """
     rows, columns = _words(target), _words(source)
     each, total = _members(rows, len(target)), _members(columns, len(source))

@@ -36,15 +36,12 @@ def finish_cells(
     """Make the cells that `folder` does not have yet, and return the rows of all finished ones, in their order.
 
     Args:
-        folder: its `cells.jsonl` receives a row for each cell as soon as it is finished: when started again, only the
-            missing cells are made.
-        cells: name -> options.
-        make: (name, options) -> the cell's row, anything JSON can hold; None if it failed.
-        over: a function like `map`, which may call `make` in other processes.
-        note: called in this one with each cell's name and row as it comes.
-        group: the processes that call this function together, of which the first writes; None for this one alone.
-
-    Each row holds "cell", its name, too.
+        folder: its `cells.jsonl` receives a row for each cell as soon as it is finished, so a second call makes only
+            the missing cells. cells: name -> options. make: (name, options) -> the cell's row, as JSON values; None if
+            it failed. over: a function like `map`, which may call `make` in other processes. note: called in this
+            process with each cell's name and row when it is finished. group: the processes that call this function
+            together, of which the first writes; None for this one alone. Each row also contains the cell's name as
+            "cell".
     """
     file, group = folder / FINISHED, group or ProcessGroup()
     known = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
@@ -71,18 +68,15 @@ def run_cells(
     say: Callable[[str], None] = print,
 ) -> list[Row]:
     """Finish the cells of a table that belongs to `run`; see `finish_cells`.
-    The processes that mpirun started share the cells.
-
-    Each makes one cell at a time; when all have finished theirs, the first one writes the rows.
+    The processes that mpirun started divide the cells among themselves. Each makes one cell at a time; when all have
+finished theirs, the first process writes the rows.
 
     Args:
-        run: its folder `cells` receives a run folder for each cell. A table that was interrupted goes on with the cells
-            that it was at, from their last saves.
-        cells: name -> options; a name must serve as that of a folder.
-        make: (run folder, options, whether to resume what is in the folder) -> the cell's figures; "seconds" are added
-            to those of a cell that was made in one go.
-
-    Raises TrainingStopped as `make`, with a message that says how to go on with the table.
+        run: its folder `cells` receives a run folder for each cell. An interrupted table resumes its unfinished cells
+            from their last saves. cells: name -> options; a name must be valid as the name of a folder. make: (run
+            folder, options, whether to resume the run in the folder) -> the cell's figures; "seconds" are added for a
+            cell that was not interrupted. Raises TrainingStopped as `make`, with a message that says how to resume the
+            table.
     """
     group = find_process_group()
     known = {row["cell"] for row in group.from_first(run.cells)}
@@ -108,10 +102,10 @@ def run_cells(
 def _share_out(
     group: ProcessGroup, make: Callable[[str, Any], Row], names: Sequence[str], options: Sequence[Any]
 ) -> Iterator[Row | None]:
-    """Compute `map(make, names, options)` on all ranks: each rank makes one of `group.size` successive cells, and all
-    get all.
+    """Compute `map(make, names, options)` on all ranks.
 
-    Raises TrainingStopped when a rank was stopped in its cell, once the rows of the other ranks are given.
+    Each rank makes one of `group.size` successive cells, and all ranks get all rows. If a rank was stopped in its cell,
+    TrainingStopped is raised after the rows of the other ranks were returned.
     """
     for start in range(0, len(names), group.size):
         own, row, stopped = start + group.rank, None, None
@@ -130,9 +124,8 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
     """Format rows as a Markdown table with aligned columns.
 
     Args:
-        rows: what to show; a missing value leaves its cell empty.
-        columns: key -> title, with a format after a colon: {"loss": "validation loss:.3f"}; a column that no row has a
-            value for is left out.
+        rows: the rows; a missing value leaves its cell empty. columns: key -> title, with a format after a colon:
+        {"loss": "validation loss:.3f"}; a column without any value is left out.
 
     Raises InputError for a value that its format does not fit.
     """
@@ -172,7 +165,7 @@ def write_tables(run: RunFolder, tables: Mapping[str, Table]) -> str:
 def ablation_cells(name: str | None, preset: Preset) -> tuple[str, dict[str, dict[str, Any]]]:
     """Return the name of the preset's own cell, and the name of each other cell with its change to the preset.
 
-    Heads must divide d_model. Without such a table ("attention", None) the name is "" and there are no cells.
+    Numbers of heads must divide d_model. For other tables ("attention", None) the name is "" and there are no cells.
     """
     if name not in ABLATIONS:
         return "", {}

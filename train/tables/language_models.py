@@ -88,15 +88,13 @@ def figures(writer: Writer, text: TokenizedText) -> dict[str, Any]:
 def table_cells(
     name: str, task: LanguageModelling, baseline: LanguageModelPreset
 ) -> dict[str, LanguageModelling | Writer]:
-    """Return what each cell trains in addition to the task's model, by the name of the cell; a cell may be a model that
-    needs no training.
+    """Return what each cell trains, by the name of the cell; a cell may be a model that needs no training.
 
     Args:
-        name: one of `TABLES`; "sizes" has no cells, but that of the text before it was augmented.
-        baseline: how the recurrent models are trained.
-
-    Heads and learning rates are the KTH report's, with heads and batches a quarter as large for a preset with fewer
-    than 128 features. Cells with other batches make as many updates as show them the same text.
+        name: one of `TABLES`; "sizes" has no cells, except one for the text before augmentation. baseline: how the
+        recurrent models are trained. Heads and learning rates are the KTH report's; for a preset with fewer than 128
+        features, heads and batches are a quarter as large. Cells with other batch sizes make the number of updates that
+        reads the same amount of text.
     """
     preset, text = task.preset, task.text
     part = _part(preset)
@@ -136,7 +134,7 @@ def _cell(first: float, second: int) -> str:
 def beside_the_report(name: str, rows: Sequence[Row], task: LanguageModelling) -> list[Row]:
     """Add the report's figures to the rows of a table: to the report's own cells, or as separate rows.
 
-    Its character models are listed with their numbers of parameters; ours may be smaller.
+    The report's character models are listed with their numbers of parameters; ours may be smaller.
     """
     stated: Mapping[str, Sequence[float]] = {}
     keys: tuple[str, ...] = ("report_loss", "report_accuracy")
@@ -163,8 +161,8 @@ def with_budgets(rows: Sequence[Row], runs: Mapping[str, RunFolder]) -> list[Row
 def draw_comparison(run: RunFolder, runs: Mapping[str, RunFolder]) -> None:
     """Draw the validation loss of several runs over the steps and over processor time, and their accuracy.
 
-    Of one run alone, loss and accuracy in training and validation (the report's Figures 2 and 3); processor time, which
-    differs from run to run, is left out.
+    For a single run, draw loss and accuracy in training and validation (the report's Figures 2 and 3), without
+    processor time, which differs from run to run.
     """
     alone = next(iter(runs.values())) if len(runs) == 1 else None
     for key, label, picture in (("loss", "loss (nats per token)", "comparison"), ("accuracy", "accuracy", "accuracy")):

@@ -14,7 +14,7 @@ import numpy as np
 from ...autograd import Function, Observer, Tensor, no_grad, plain, start_observing, stop_observing
 from ...nn import Module, MultiHeadAttention, TransformerEncoder, TransformerEncoderLayer
 
-#: Of a row: what was counted, and by which formula, with w for the features within the feed-forward network.
+#: The columns of a row: counted values and formulas, where w is the width within the feed-forward network.
 QUANTITIES = {
     "products": "multiply-adds",
     "weights": "attention weights",
@@ -81,8 +81,8 @@ def multiply_adds(module: Module, *inputs: Tensor) -> int:
 
 
 def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
-    """Count with tracemalloc the bytes that the forward pass keeps for the backward pass, its output included."""
-    encoder(x)  # so that what is made once is there
+    """Count with tracemalloc the bytes that the forward pass keeps for the backward pass, including its output."""
+    encoder(x)  # so that everything that is created only once exists
     tracemalloc.start()
     try:
         out = encoder(x)
@@ -96,8 +96,8 @@ def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
 def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -> dict[str, Any]:
     """Return the cost of this number of layers with one text, without dropout, as a row for `COST_COLUMNS`.
 
-    `wide` is the width within the feed-forward network. Attention weights are what standard attention keeps for the
-    backward pass and blocked attention, which never has them at once, does not.
+    `wide` is the width within the feed-forward network. Attention weights are those that standard attention keeps for
+    the backward pass; blocked attention never stores all of them.
     """
     x = Tensor(np.random.default_rng(0).standard_normal((1, tokens, features), dtype=np.float32), requires_grad=True)
     standard, blocked = (
@@ -122,8 +122,8 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
 
 
 def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, Any]:
-    """Return the cost of cross-attention from `queries` tokens to `keys` others, projections included, as a row for
-    `CROSS_COLUMNS`.
+    """Return the cost of cross-attention from `queries` tokens to `keys` others, as a row for `CROSS_COLUMNS`.
+    Projections are included.
     """
     rng = np.random.default_rng(0)
     x, y = (Tensor(rng.standard_normal((1, length, features), dtype=np.float32)) for length in (queries, keys))
@@ -138,11 +138,11 @@ def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, 
 
 
 def cost_rows(features: int, heads: int, wide: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows for `COST_COLUMNS`, for layers of these sizes and with one size changed, and those for
-    `EXPONENT_COLUMNS`: the power of each size with which a cost grows, counted and by the formula, fitted to four
-    sizes.
+    """Return the rows for `COST_COLUMNS` and for `EXPONENT_COLUMNS`.
 
-    The feed-forward network grows with the features.
+    The first are for layers of these sizes, and with one size changed. The second are the powers of each size with
+    which a cost grows, fitted to four sizes, counted and by the formula. The feed-forward network grows with the
+    features.
     """
     base = {"tokens": 256, "features": features, "heads": heads, "layers": 1}
     ways = {

@@ -22,8 +22,8 @@ LONG_SHARE, LONG_MOST = 0.05, 400
 def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
     """Return the data without its longest sentences, and up to 400 of those sentences.
 
-    A sentence is long if its source has more words than those of 95 % of the training pairs. Those in the list come
-    from the test part first, then from what training gives up.
+    A sentence is long if its source has more words than those of 95 % of the training pairs. The list first has
+    sentences of the test part, then those that are removed from the training part.
     """
     limit = int(np.quantile([len(source.split()) for source, _ in data.train], 1 - LONG_SHARE))
     parts: dict[str, Any] = {}

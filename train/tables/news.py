@@ -28,9 +28,9 @@ HEADLINES = {
         "invest artificial", "tech giants boost ai investment",
     ),
 }  # fmt: skip
-#: Table 9. Its BLEU and ROUGE-L are of 1, here of 100; how they were measured it does not say.
+#: Table 9. The report's BLEU and ROUGE-L range from 0 to 1, here from 0 to 100; it does not say how they were measured.
 HEADLINE_WRITER = {"train_loss": 2.134, "valid_loss": 1.987, "bleu": 24.5, "rougeL": 31.2}
-#: Tables 10 and 11: what is changed -> accuracy of the classifier, and BLEU, of 100, of the headlines.
+#: Tables 10 and 11: what is changed -> accuracy of the classifier, and BLEU of the headlines (0 to 100).
 ABLATED = {
     "head": {1: (0.542, 18.7), 4: (0.623, 22.1), 8: (0.678, 24.5), 16: (0.671, 23.8)},
     "layer": {1: (0.598, 20.1), 2: (0.678, 24.5), 4: (0.689, 25.1), 6: (0.681, 24.7)},
@@ -47,7 +47,7 @@ EPOCH_COLUMNS = {
     "valid_accuracy": "validation accuracy:.1%",
     "report_valid": "the report's:.1%",
 }
-#: Of Tables 7 and 8.
+#: The columns of Tables 7 and 8.
 SAMPLE_COLUMNS = {"text": "text", "reference": "reference", "report": "the report", "own": "Transformer"}
 
 
@@ -55,8 +55,8 @@ def epoch_rows(metrics: Sequence[dict[str, Any]], report: bool = True) -> list[d
     """Return a row for each validation of a run, with the mean training loss and accuracy since the one before.
 
     Args:
-        metrics: the run's rows. The training values are means over some updates each, and count here by how many of
-            these were made between the two validations.
+        metrics: the run's rows. Each training value is a mean over some updates; its weight is the number of these
+            updates between the two validations.
         report: the report's figures, shown with the last validation of an epoch or in a separate row.
     """
     logged, rows, logged_to, validated_to = [], [], 0, 0

@@ -26,7 +26,7 @@ PARAPHRASES = {
     "A gir and a man playing on the filed": "A man in a suit and tie playing a game of frisbee.",
     "A woman interacting with an apple": "A woman holding a banana in her hand.",
 }
-#: What it states of mixed precision, on a card of 6 GB: how much less memory.
+#: The memory that mixed precision saves according to the report, on a GPU with 6 GB.
 SAVED_MEMORY = 0.40
 MEMORY_COLUMNS = {
     "precision": "precision",

@@ -15,10 +15,10 @@ def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32"
     """Measure the megabytes (10^6 bytes) of the arrays in one step of a model on the CPU.
     Gradients and weights are unchanged.
 
-    Returns `kept`: weights, gradients and Adam's two moments, float32 in either precision; `forward`: what the forward
-    pass keeps for the backward pass, with fp16 including the half-precision copies of the weights; `peak`: the maximum
-    during both passes, including gradients. The last two are counted by tracemalloc, to which NumPy reports its arrays.
-    Source of the scheme: Micikevicius et al. 2018, arXiv 1710.03740, section 3.1.
+    Returns three numbers. `kept` counts weights, gradients and Adam's two moments, float32 in either precision.
+    `forward` counts what the forward pass keeps for the backward pass, in fp16 with the half-precision copies of the
+    weights. `peak` is the maximum during both passes, including gradients. tracemalloc, to which NumPy reports its
+    arrays, counts the last two. Source of the scheme: Micikevicius et al. 2018, arXiv 1710.03740, section 3.1.
     """
     before = [parameter.grad for parameter in model.parameters()]
 
@@ -35,7 +35,7 @@ def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32"
 
     model.train()
     try:
-        step()  # what is made once, such as compiled loops, is no part of a step
+        step()  # things that are created once, such as compiled loops, are not part of a step
         model.zero_grad()
         tracemalloc.start()
         forward, peak = step()

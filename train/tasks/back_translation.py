@@ -1,7 +1,7 @@
 """Back-translation: a model of the other direction turns text in the target language into training pairs.
 
-The synthetic side is the source, so that the model still learns to write real sentences. Source: Sennrich et al. 2016,
-arXiv 1511.06709.
+Only the source is synthetic, so the model still learns to write real sentences. Source: Sennrich et al. 2016, arXiv
+1511.06709.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def back_translate(translator: Translator, sentences: Sequence[str], *, beam: in
     Sentences with an empty translation are left out.
 
     Args:
-        translator: from the language of `sentences` into the other one.
-        sentences: of the target language of the model that is to be trained; blank ones are passed over.
-        beam: 1 is greedy search, which is quick and no worse here.
+        translator: translates from the language of `sentences` into the other one. sentences: sentences in the target
+        language of the model to be trained; blank ones are skipped. beam: beam width; 1 is greedy search, which is fast
+        and not worse here.
     """
     real = [sentence for sentence in sentences if sentence.strip()]
     synthetic = translator.translate(real, beam=beam, too_long="truncate", progress=True)
@@ -36,13 +36,12 @@ def round_trips(
     """Augment the training text of a language model: sentences translated into another language and back.
 
     Args:
-        forth, back: into the other language, and from there.
-        share: of the sentences, chosen at random by `seed`; they keep their order.
-
-    Returns the new text, five sentences a paragraph, and a line that says how much there is and how much it resembles
-    its origin. Sentences of more than 40 words are not taken; what comes back unchanged, or with characters that the
-    text doesn't have, is left out. Source: Sennrich et al. 2016, arXiv 1511.06709, of back-translation; the round trip:
-    Yu et al. 2018, arXiv 1804.09541, section 3.
+        forth, back: translators into the other language, and back. share: share of the sentences to translate, chosen
+        at random by `seed`; they keep their order. Returns the new text, with five sentences per paragraph, and a line
+        that describes its amount and its similarity to the original. Sentences of more than 40 words are not
+        translated. Results that are unchanged, or have characters that the text doesn't have, are left out. Source of
+        back-translation: Sennrich et al. 2016, arXiv 1511.06709; of the round trip: Yu et al. 2018, arXiv 1804.09541,
+        section 3.
 
     Raises InputError if nothing is left.
     """

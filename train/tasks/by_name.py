@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Task = Literal["translate", "generate", "classify", "summarize", "paraphrase"]
 
-#: A task -> the module in this folder and its class that does it.
+#: A task -> the module in this folder, and its class for trained models.
 CLASSES = {
     "translate": ("translator", "Translator"),
     "generate": ("language_modelling", "Writer"),
@@ -28,7 +28,7 @@ CLASSES = {
     "summarize": ("translator", "Summarizer"),
     "paraphrase": ("translator", "Paraphraser"),
 }
-#: What the programs of the reports call their tasks.
+#: The names of the tasks in the programs of the reports.
 _TASKS_OF_RUNS = {"headlines of articles": "summarize", "paraphrases": "paraphrase"}
 _PAIRS = ("translate", "summarize", "paraphrase")
 
@@ -53,12 +53,12 @@ def load(name: str | Path, task: Task | None = None) -> Any:
     Args:
         name: a model that comes with handloom ("tatoeba-de-en"), the folder of a run, or a model of `transformers`: its
             folder, or its name on the Hub such as "OWNER/MODEL".
-        task: what the model must do. None takes what it was trained for; a `transformers` model that turns texts into
-            texts does not say that, and is taken for a translator.
+        task: the required task. None means the task for which the model was trained; a `transformers` model that turns
+            texts into texts does not state its task, and is treated as a translator.
 
     Returns a `Translator` (method `translate`), `Writer` (`generate`), `Classifier` (`classify`), `Summarizer`
     (`summarize`) or `Paraphraser` (`paraphrase`), in evaluation mode. Raises InputError for a model that can't be found
-    or read, or that does something else.
+    or read, or that has another task.
     """
     path = model_path(str(name))
     foreign = is_foreign(path)
@@ -78,7 +78,7 @@ def load(name: str | Path, task: Task | None = None) -> Any:
 
 
 def _of_run(path: Path) -> tuple[str, bool]:
-    """Return the task of a run's model, and whether it supports no other task."""
+    """Return the task of a run's model, and whether it is the only task that the model supports."""
     config = read_config(RunFolder.open(path).model_path)
     if "labels" in config:
         return "classify", True

@@ -30,8 +30,7 @@ MAX_WEIGHT = 10.0
 
 
 class LabelledBatch(NamedTuple):
-    """A batch of B texts: ids (B, length) padded at the end, lengths (B,), labels (B,), and which texts they
-    are (B,).
+    """A batch of B texts: ids (B, length) padded at the end, lengths (B,), labels (B,), and indices (B,) of the texts.
     """
 
     ids: np.ndarray
@@ -46,9 +45,8 @@ class LabelledBatches:
     Args:
         ids: token ids of each text.
         labels: (n,) integers.
-        shuffle: False keeps the order of the texts.
-        curriculum: epochs in which batches come short to long.
-        pad_to: pad to a multiple of this many tokens, or to the longest text.
+        shuffle: whether to shuffle; otherwise the texts keep their order. curriculum: number of first epochs in which
+        batches come in the order of length. pad_to: pad to a multiple of this many tokens, or to the longest text.
 
     Raises ValueError if there is no text.
     """
@@ -131,7 +129,7 @@ def classification_loss(
 class Classifier(TrainedModel):
     """A trained model, its tokenizer and the names of its classes.
 
-    `load` takes `labels`: with others than its own a BERT gets an output layer that knows nothing yet.
+    `load` takes `labels`. If they differ from those of a BERT, it gets a new, untrained output layer.
     """
 
     what = "classifier"
@@ -160,7 +158,7 @@ class Classifier(TrainedModel):
         self.model.eval()
         ids = self.ids(texts)
         out = np.empty((len(texts), len(self.labels)), np.float32)
-        order = np.argsort([len(one) for one in ids], kind="stable")  # like lengths together: less padding
+        order = np.argsort([len(one) for one in ids], kind="stable")  # texts of similar length together: less padding
         with no_grad():
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
@@ -184,10 +182,9 @@ class Classifier(TrainedModel):
         return ", ".join(f"{self.labels[i]} {shares[i]:.0%}" for i in shares.argsort()[::-1][:most])
 
     def attention_maps(self, text: str) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Return all attention weights of a text, (heads, tokens, tokens) by the name of the layer, and the text's
-        tokens.
+        """Return all attention weights of a text, (heads, tokens, tokens) by the name of the layer, and its tokens.
 
-        With `pooling` "first" the class is read off the first token.
+        With `pooling` "first" the class is computed from the first token.
         """
         ids = self.ids([text])
         self.model.eval()

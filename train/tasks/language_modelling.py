@@ -53,15 +53,13 @@ class Windows(NamedTuple):
 
 
 class WindowBatches:
-    """Training data: windows of `length` tokens that tile the text, with a different offset and order in each epoch.
+    """Training data: consecutive windows of `length` tokens, with a different offset and order in each epoch.
 
     Args:
-        ids: (n,) the text.
-        length: tokens of a window.
-        batch_size: windows in a batch; an epoch's last, incomplete batch is left out.
-        seed: with the epoch's number, decides offset and order.
-        curriculum: epochs in which windows of frequent tokens come first (Platanios et al. 2019, arXiv 1903.09848,
-            section 2: rarity as difficulty).
+        ids: (n,) the text. length: number of tokens per window. batch_size: number of windows per batch; an epoch's
+        last, incomplete batch is left out. seed: determines offset and order, together with the epoch's number.
+        curriculum: number of first epochs in which windows of frequent tokens come first (Platanios et al. 2019, arXiv
+            1903.09848, section 2: rarity as difficulty).
 
     Raises InputError if the text is shorter than one batch.
     """
@@ -104,7 +102,7 @@ class WindowBatches:
 
 
 def all_windows(ids: np.ndarray, length: int, batch_size: int) -> Iterator[Windows]:
-    """Yield windows that tile the text from its start, so that each token except the first is predicted once."""
+    """Yield consecutive windows from the start of the text, so that each token except the first is predicted once."""
     full = (len(ids) - 1) // length
     tiles = ids[: full * length].reshape(full, length), ids[1 : full * length + 1].reshape(full, length)
     for start in range(0, full, batch_size):
@@ -133,7 +131,8 @@ def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
 def tokenize(data: TextData, tokenizer: Tokenizer, *, say: Callable[[str], None] = print) -> TokenizedText:
     """Clean the texts (see `clean_text`) and split them into tokens.
 
-    `say` receives how many characters were left out. Raises InputError for a part with fewer than two tokens.
+    `say` receives a message with the number of characters that were left out. Raises InputError for a part with fewer
+    than two tokens.
     """
     parts = {name: clean_text(getattr(data, name)) for name in ("train", "valid", "test")}
     if lost := lost_characters(data.train):
@@ -167,9 +166,8 @@ def language_model_loss(label_smoothing: float = 0.0, teacher: Module | None = N
 def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch_size: int = 32) -> dict[str, float]:
     """Evaluate the model on a text.
 
-    Returns `loss` (nats per token), `perplexity` (its exponential), `bits_per_character`, by which models with
-    different tokens can be compared, and `accuracy`. Each token is predicted from those before it in its window of
-    `length`.
+    Returns `loss` (nats per token), `perplexity` (its exponential), `accuracy`, and `bits_per_character`, which
+    compares models with different tokens. Each token is predicted from the tokens before it in its window of `length`.
     """
     model.eval()
     measure = language_model_loss()
@@ -247,7 +245,7 @@ class Writer(TrainedModel):
                 ids.append(token)
                 pending.append(token)
                 piece = self.tokenizer.decode_more(pending)
-                # A character of several bytes may come in several tokens.
+                # A character of several bytes may consist of several tokens.
                 if not piece.endswith("\N{REPLACEMENT CHARACTER}") or len(pending) > 3:
                     yield piece
                     pending = []
@@ -259,7 +257,7 @@ class Writer(TrainedModel):
         """Return the `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
 
         Raises InputError for a prompt without a token that the model knows, and if prompt and continuation don't fit
-        into the context: a search can't continue from half of it.
+        into the context, since a search can't continue from half of the context.
         """
         ids = self._known_ids(prompt)
         if len(ids) + tokens > self.length + 1:
@@ -301,9 +299,8 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
     """The task of learning to continue texts, from a text.
 
     Attributes:
-        text: the text as tokens.
-        model: the configuration of a model instead of the preset's, such as a recurrent one's.
-        plain: the text before it was augmented, if it was.
+        text: the text as tokens. model: a configuration that replaces the preset's, such as that of a recurrent model.
+        plain: the text before augmentation, if it was augmented.
     """
 
     text: TokenizedText

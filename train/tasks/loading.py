@@ -38,10 +38,9 @@ class TrainedModel(ABC):
     """A trained model and its tokenizer.
 
     Attributes:
-        what: a description of the model, for messages.
-        kinds: the "kind" in a run's configuration -> the classes of the model and of its configuration; the first is
-            what `models.pretrained` must load.
-        searches: whether a folder of transformers says how to generate; otherwise the caller does.
+        what: a description of the model for messages. kinds: the "kind" in a run's configuration -> the classes of the
+        model and of its configuration; `models.pretrained` must load the first model class. searches: whether a
+        transformers folder's generation options are used; otherwise the caller sets them.
     """
 
     what: ClassVar[str]
@@ -95,7 +94,7 @@ class TrainedModel(ABC):
 def is_foreign(folder_or_name: str | Path) -> bool:
     """Return whether `models.pretrained` must load this: a folder with its config.json, or a name such as OWNER/MODEL.
 
-    What looks like a path (absolute, under `runs` or a folder that is there) is none of the Hub's names.
+    Absolute paths, paths under `runs` and existing folders are not names on the Hub.
     """
     path = Path(folder_or_name)
     if os.path.isdir(path):
@@ -114,10 +113,9 @@ def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) ->
     """Return what a run saves in addition to its weights, for `load_trained`.
 
     Args:
-        task: what the model is trained for, such as "translation from de to en"; empty if that needs no check.
-        tokenizer: its file; the checksum is kept.
-        model: the model's configuration.
-        more: what else loading needs.
+        task: the model's task, such as "translation from de to en"; empty if loading need not check it. tokenizer: the
+        tokenizer's file, whose checksum is saved. model: the model's configuration. more: further values that loading
+        needs.
     """
     return {"task": task, "tokenizer": file_digest(tokenizer), "model": model.to_dict(), **more}
 
@@ -128,9 +126,8 @@ def load_trained(
     """Load the model that a run left in `folder`.
 
     Args:
-        what: the kind of model in words, for messages.
-        kinds: the configuration's "kind" -> the classes of model and configuration; without one, that of "".
-        tasks: what the model may have been trained for; None for anything.
+        what: the kind of model in words, for messages. kinds: the configuration's "kind" -> the classes of model and
+        configuration; "" if the configuration has none. tasks: the allowed tasks of the model; None for any task.
 
     Raises InputError if the folder is no run of such a model, or a file in it is missing, changed or damaged.
     """
@@ -170,10 +167,10 @@ def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> 
 
 
 def _check_sizes(sizes: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse sizes that the tensors can't have, before a model of them is built.
+    """Raise ValueError for sizes that the tensors can't have, before a model is built.
 
-    As many layers as tensors at most; no width above the longest side; and each size times the width no larger than
-    all tensors together, since every pair of them is a matrix. Raises ValueError.
+    There can't be more layers than tensors, and no width above the longest side of a tensor. Each size times the width
+    is the size of a matrix, so it can't be larger than all tensors together.
     """
     longest = max((side for shape in shapes.values() for side in shape), default=0)
     numbers = sum(int(np.prod(shape, dtype=object)) for shape in shapes.values())

@@ -1,7 +1,7 @@
 """Scores of generated texts with their signature, scores of classifiers, and tables of samples.
 
 BLEU (Papineni et al. 2002) and chrF (Popovic 2015) are computed by sacrebleu (Post 2018) on untokenised, cased text.
-The signature of each score says how; two scores can be compared only if their signatures agree.
+The signature of a score describes its computation; two scores can be compared only if their signatures are equal.
 """
 
 from __future__ import annotations
@@ -80,15 +80,16 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def sentence_bleu(hypothesis: str, reference: str) -> float:
-    """Compute the BLEU of one sentence, 0 to 100, smoothed (Chen and Cherry 2014, method 3) so that sentences can be
-    ranked.
+    """Compute the BLEU of one sentence, 0 to 100, for ranking sentences.
+    It is smoothed (Chen and Cherry 2014, method 3).
     """
     return float(BLEU(tokenize="13a", effective_order=True).sentence_score(hypothesis, [reference]).score)
 
 
 def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L") -> Score:
-    """Compute the mean ROUGE F-measure over the texts, 0 to 100, on words of lower-case letters and digits, without
-    stemming.
+    """Compute the mean ROUGE F-measure over the texts, 0 to 100.
+
+    Words consist of lower-case letters and digits and are not stemmed.
 
     Args:
         kind: "L" for the longest common subsequence, "1" or "2" for common words or pairs of words.
@@ -98,7 +99,7 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L")
     Raises:
         ValueError: the lists differ in length or are empty, or the kind is unknown.
     """
-    from rouge_score import rouge_scorer  # half a second, which translation does without
+    from rouge_score import rouge_scorer  # the import takes half a second and is not needed to translate
 
     _check_lengths(hypotheses=hypotheses, references=references)
     scorer = rouge_scorer.RougeScorer([f"rouge{kind}"], use_stemmer=False)
@@ -115,7 +116,7 @@ def accuracy(predicted: Sequence[Any], actual: Sequence[Any]) -> float:
 
 
 def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Sequence[Any]) -> np.ndarray:
-    """Count how often the label of the row was predicted as the label of the column: (labels, labels) int64.
+    """Return the confusion matrix (labels, labels), int64: counts by actual label (row) and predicted label (column).
 
     Raises:
         ValueError: the lists differ in length or are empty.
@@ -131,9 +132,8 @@ def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Se
 
 def macro_f1(matrix: np.ndarray) -> float:
     """Compute the mean F1 over the classes of a confusion matrix, 0 to 1.
-    A class neither predicted nor actual is left out.
-
-    F1 of a class is 2 hits / (predictions + occurrences). Raises ValueError if the matrix is all zeros.
+    A class that is neither predicted nor actual is left out. F1 of a class is 2 hits / (predictions + occurrences).
+Raises ValueError if the matrix is all zeros.
     """
     hits, total = np.diag(matrix), matrix.sum(axis=0) + matrix.sum(axis=1)
     if not total.any():
@@ -146,7 +146,7 @@ def best_and_worst(
 ) -> tuple[list[ScoredTranslation], list[ScoredTranslation]]:
     """Return the k best translations, best first, and the k worst, worst first, by sentence BLEU.
 
-    Among equal scores the longer reference comes first: ten words right say more than two. No sample is in both
+    Of equal scores the longer reference comes first, since ten correct words say more than two. No sample is in both
     lists; with fewer than 2k sentences the lists are shorter.
 
     Raises:
@@ -175,9 +175,8 @@ def samples_table(
     Long texts are wrapped inside their columns.
 
     Args:
-        samples: what to show, in this order.
-        headers: titles of the three text columns.
-        width: characters a line may have; None takes the terminal's width, at most 160.
+        samples: the samples, in this order. headers: titles of the three text columns. width: maximum number of
+        characters per line; None means the terminal's width, at most 160.
     """
     rows = [(f"{each.score:5.1f}", each.source, each.reference, each.hypothesis) for each in samples]
     return wrapped_table((" BLEU", *headers), rows, width=width)
@@ -187,9 +186,9 @@ def wrapped_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, widt
     """Format a table in plain text for a terminal. Long texts are wrapped inside their columns, which are equally wide.
 
     Args:
-        headers: titles of the columns; a column of which nothing is longer than its title keeps the title's width.
-        rows: the cells' texts.
-        width: characters a line may have; None takes the terminal's width, at most 160.
+        headers: titles of the columns; a column whose texts are not longer than its title keeps the title's width.
+        rows: the cells' texts. width: maximum number of characters per line; None means the terminal's width, at most
+        160.
     """
     if width is None:
         width = min(shutil.get_terminal_size((100, 24)).columns or 100, 160)
@@ -213,7 +212,7 @@ def wrapped_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, widt
 
 
 def _visible(text: str) -> str:
-    # A model that has learned little may say any characters: shown as escapes they can't disturb the terminal.
+    # A model that has learned little may generate any characters; escapes prevent them from disturbing the terminal.
     shown = (c if c.isprintable() else " " if c.isspace() else c.encode("unicode_escape").decode() for c in text)
     return "".join(shown).rstrip() or "(nothing)"
 

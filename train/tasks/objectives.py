@@ -15,13 +15,12 @@ from ...nn import Module
 def class_weights(
     labels: Sequence[int] | np.ndarray, classes: int, power: float = 1.0, most: float = np.inf
 ) -> np.ndarray:
-    """Return weights (classes,) float32 that make rare classes count as much as frequent ones: (n / (classes
-    n_c))^power.
+    """Return weights (classes,) float32 that make rare classes count as much as frequent ones.
 
-    For the `weight` of `ops.cross_entropy`. With power 1 every class has the same total weight, with 0 all weights are
-    one. No weight is above `most`: else a class of two texts out of ten thousands would decide where the model goes. A
-    class that does not occur gets zero. Source: King and Zeng 2001 (Political Analysis 9), as scikit-learn's
-    "balanced".
+    They are the `weight` of `ops.cross_entropy`: (n / (classes n_c))^power. With power 1 every class has the same total
+    weight; with 0 all weights are one. No weight is above `most`, because otherwise a class of two texts out of tens of
+    thousands would dominate the training. A class that does not occur gets zero. Source: King and Zeng 2001 (Political
+    Analysis 9), as scikit-learn's "balanced".
 
     Raises ValueError for labels outside 0 .. classes - 1, or none.
     """
@@ -35,14 +34,14 @@ def class_weights(
 
 
 def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, temperature: float = 2.0) -> Tensor:
-    """Compute T^2 KL(teacher_T || student_T), in nats per token: how far the student's distribution is from the
-    teacher's.
+    """Compute T^2 KL(teacher_T || student_T), in nats per token.
 
-    Both are softened by the temperature T; the factor keeps the gradient's size independent of it. Source: Hinton et
-    al. 2015, arXiv 1503.02531, section 2; per target token as in Kim and Rush 2016, arXiv 1606.07947, section 3.1.
+    It measures how far the student's distribution is from the teacher's. Both are softened by the temperature T; the
+    factor keeps the gradient's size independent of it. Source: Hinton et al. 2015, arXiv 1503.02531, section 2; per
+    target token as in Kim and Rush 2016, arXiv 1606.07947, section 3.1.
 
     Args:
-        logits, teacher_logits: (..., classes); the teacher's is an array, through which no gradient flows.
+        logits, teacher_logits: (..., classes); `teacher_logits` is an array, through which no gradient flows.
         counted: (...) booleans, True where a token counts and is not padding.
         temperature: T, above 0.
 
@@ -65,7 +64,7 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
 def taught(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
     """Return the mean of `loss` and the `distillation_loss` between the logits and those of `teacher(*inputs)`.
 
-    `counted` is as there; None counts everything.
+    `counted` is that of `distillation_loss`; None counts everything.
     """
     with no_grad():
         soft = teacher(*inputs).data

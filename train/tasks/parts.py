@@ -76,7 +76,7 @@ def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: i
 
 
 def make_record(preset: Preset, dropout: float, unit: str) -> Record:
-    """Make the description of what to log. The picture explains why training and validation loss differ."""
+    """Make the logging options. The picture explains why training and validation loss differ."""
     smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
     return Record(
         every=preset.log_every,

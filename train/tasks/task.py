@@ -1,7 +1,7 @@
 """Shared code of all tasks: training a model, and the interface of a task.
 
-A `Task` says what to train on: it trains a tokenizer, makes batches, names the model, its loss and its configuration.
-`train_model` does the rest, the same for every task, and returns a `TrainedModel`, whose `load` reads one from a run's
+A `Task` trains a tokenizer, makes batches, and defines the model, its configuration and its loss. `train_model` does
+everything else, in the same way for every task, and returns a `TrainedModel`, whose `load` reads one from a run's
 folder.
 """
 
@@ -42,11 +42,9 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
     """A task: its data, tokenizer, model and loss.
 
     Attributes:
-        preset: sizes, and how to train.
-        name: what the model learns, in words, such as "translation from de to en": a run's model is
-            loaded only for the same name. Empty if that needs no check.
-        trained: the object that uses the trained model.
-        unit: what a loss is a mean over.
+        preset: sizes and training options. name: description of the task, such as "translation from de to en". A run's
+        model is loaded only if the names are equal; an empty name is not checked. trained: the class of objects that
+        use the trained model. unit: the unit over which a loss is a mean.
     """
 
     preset: AnyPreset
@@ -113,17 +111,16 @@ def train_model(
     group: ProcessGroup | None = None,
     say: Callable[[str], None] = print,
 ) -> AnyTrained:
-    """Train a tokenizer and a model and leave both in the run's folder.
+    """Train a tokenizer and a model, and save both in the run's folder.
 
     Args:
-        seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
-        device: "cuda" is each process's own GPU.
-        resume: go on from the last save in `run`, which was started with the same arguments.
+        seed: determines the order of the batches. (`manual_seed` determines initial weights and dropout.) device: the
+        device; "cuda" is each process's own GPU. resume: continue from the last save in `run`, which was started with
+        the same arguments.
         stop_at: see `Trainer.fit`.
         teacher: a model to learn from as well; its tokenizer becomes this one's.
-        init: a model to begin with, which is changed; its sizes and its tokenizer count, not the preset's.
-        observe: of `Trainer`.
-        group: the processes that train together; None finds those that mpirun started.
+        init: the initial model, which is changed; its sizes and tokenizer replace the preset's. observe: see `Trainer`.
+        group: the processes that train together; None means those that mpirun started.
         say: receives a line of text about each stage.
 
     Raises InputError for data, a preset, a teacher or an init that can't be used, DeviceError for a device that isn't
@@ -175,7 +172,7 @@ def choose_tokenizer(
 ) -> Tokenizer:
     """Return the tokenizer of a resumed run or of an initial model, or else a new one. It is saved in the run's folder.
 
-    Of several processes the first alone may call it (`ProcessGroup.from_first`).
+    Of several processes only the first may call it (`ProcessGroup.from_first`).
     """
     if resume:
         return load_tokenizer(run.tokenizer_path)

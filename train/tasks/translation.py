@@ -27,12 +27,11 @@ Pair = tuple[str, str]
 
 
 def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0) -> Loss:
-    """Return the loss for the Trainer: cross-entropy in nats per target token, without padding, smoothed only in
-    training.
+    """Return the loss for the Trainer: cross-entropy in nats per target token, without padding.
 
-    In validation the accuracy is measured as well, the share of tokens that are the most probable. With a `teacher`,
-    training minimises the mean of this loss and of `distillation_loss` against the teacher; without one, `coverage`
-    times the `coverage_loss` of a model that copies may be added to it.
+    It is smoothed only in training. Validation also measures the accuracy, the share of correctly predicted tokens.
+    With a `teacher`, training minimises the mean of this loss and of `distillation_loss` against the teacher. Without a
+    teacher, `coverage` times the `coverage_loss` of a model that copies may be added.
     """
 
     def loss(model: Any, batch: Batch) -> tuple[Tensor, int, dict[str, float]]:

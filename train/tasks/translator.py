@@ -34,7 +34,7 @@ class Translator(TrainedModel):
     searches = True
 
     def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, own: Strategy | None = None):
-        """Store the parts. `own` says how to generate, if the model's folder does."""
+        """Store the parts. `own` holds the generation options of the model's folder, if there are any."""
         self.model, self.tokenizer, self.own = model, tokenizer, own or Strategy()
 
     @classmethod
@@ -84,7 +84,7 @@ class Translator(TrainedModel):
         tokenizer = self.tokenizer
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         self.model.eval()
-        decoder = self.model.raw_decoder(packed=len(sentences) > 100)  # a few sentences are translated before it pays
+        decoder = self.model.raw_decoder(packed=len(sentences) > 100)  # packing is worthwhile only after a few sentences
         ids = self.source_ids(sentences, too_long)
         tokens = max(4096 // strategy.width, 1)
         with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
@@ -126,11 +126,9 @@ class Translator(TrainedModel):
             beam: hypotheses kept at each step; 1 is greedy search.
             alpha: exponent of the length penalty.
             strategy: how to search; it replaces these two.
-            too_long: for a sentence longer than the model takes: "error" refuses it, "truncate" translates its
-                beginning, with a warning.
-            progress: show a progress bar where there is a terminal.
-
-        Raises InputError for an empty sentence, or one longer than the model takes.
+            too_long: what to do with a sentence beyond the model's maximum length: "error" refuses it, "truncate"
+                translates its beginning, with a warning. progress: whether to show a progress bar in a terminal. Raises
+                InputError for an empty sentence, or one beyond the maximum length.
         """
         strategy = strategy or Strategy(beam=beam, alpha=alpha)
         best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress, scores=False)
@@ -140,8 +138,8 @@ class Translator(TrainedModel):
         """Return the cross-attention of a translation: weights, source tokens, target tokens.
 
         The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
-        is where the model looked when it wrote token t. `target` are the translation's ids, those of the best one if
-        None. Both lists end with <eos>, unless the length limit came first.
+        is where the model looked when it wrote token t. `target` are the translation's ids; with None those of the best
+        one. Both lists end with <eos>, unless the translation reached the length limit.
         """
         maps, source, written = self.attention_maps(sentence, target)
         last = f"decoder.layers.{self.model.config.decoder_layers - 1}.multihead_attn"
@@ -152,8 +150,8 @@ class Translator(TrainedModel):
     ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
         """Return all attention weights of a translation by the name of the layer: (heads, query tokens, key tokens).
 
-        Queries and keys of the encoder are source tokens; those of the decoder's self-attention are the tokens that it
-        has read, <bos> first, of which query t wrote target token t.
+        Queries and keys of the encoder are source tokens. Those of the decoder's self-attention are the tokens that it
+        has read, beginning with <bos>; query t generated target token t.
         """
         source, inputs, written = self._with_translation(sentence, target)
         with no_grad(), attention_maps(self.model) as maps:
@@ -164,7 +162,8 @@ class Translator(TrainedModel):
     def copied(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
         """Return the copy probabilities, source tokens and target tokens of a copying model.
 
-        Of the probabilities (target tokens, source tokens), row t says how probably token t was copied, and from where.
+        Row t of the probabilities (target tokens, source tokens) says how probably token t was copied from each source
+        token.
         """
         source, inputs, written = self._with_translation(sentence, target)
         shares = to_device(self.model.copied(source, inputs, written), "cpu")[0]

@@ -1,7 +1,7 @@
-"""From the parts of a clause to its words, in both languages: where the verb goes, and everything around it.
+"""Converts the parts of a clause to words, in both languages: the position of the verb and of everything around it.
 
-German puts the finite verb second in a main clause and last in a subordinate one; what is left of the verb (prefix,
-participle, infinitive) closes the clause: the bracket. Between them is the middle field:
+German puts the finite verb second in a main clause and last in a subordinate one. The rest of the verb (prefix,
+participle, infinitive) ends the clause; the two parts are the bracket. Between them is the middle field:
 
     subject | pronouns | time | definite objects | often, not | manner | indefinite objects | place | bound objects
 
@@ -21,10 +21,12 @@ SUBJECT = "subject"  # for `omit`: the subject is understood
 
 @dataclass(slots=True)
 class Clause:
-    """Who does what to whom, when, how and where. A modal takes Tense.HABIT as its present and Tense.PAST as its past.
+    """The content of a clause: who does what to whom, when, how and where.
 
-    `turned`: the German subject is the English object (der Hut gefällt der Hexe, the witch likes the hat).
-    `no_not`: the negation is already in an object (keinen Hut).
+    A modal uses Tense.HABIT as its present and Tense.PAST as its past.
+
+    `turned` means that the German subject is the English object (der Hut gefällt der Hexe, the witch likes the hat).
+    `no_not` means that an object already contains the negation (keinen Hut).
     """
 
     verb: Verb
@@ -43,8 +45,8 @@ class Clause:
 def main(clause: Clause, first: Time | Text | Complement | None = None, omit: object = None) -> Text:
     """Return a main clause: the finite verb is second, after the subject or after `first`, another part of the clause.
 
-    A time that comes first in German does so in English. With `omit=SUBJECT` the verb opens: the second half of "Er
-    steht auf und macht die Tür zu".
+    A time that comes first in German also comes first in English. With `omit=SUBJECT` the verb comes first, as in the
+    second half of "Er steht auf und macht die Tür zu".
     """
     in_english = first if isinstance(first, Time) else None
     english = _english(clause, in_english.english if in_english else "", in_english or omit)
@@ -62,14 +64,13 @@ def shared(clause: Clause) -> Text:
 
 
 def question(clause: Clause, word: Text | Complement | None = None, omit: object = None) -> Text:
-    """Return a question: verb first, or after the question word; the part that the word asks for is omitted."""
+    """Return a question. The verb comes first or after a question word; the part that the word asks for is omitted."""
     german = _german_main(clause, word.german if word else "", omit, question=True)
     return Text(german, _english(clause, word.english if word else "", omit, question=True), "?")
 
 
 def final(clause: Clause, first: Text, omit: object = None) -> Text:
-    """Return a subordinate clause: the verb is last, after a conjunction or a relative pronoun: "weil er die Tür
-    aufmacht".
+    """Return a subordinate clause, after a conjunction or a relative pronoun: "weil er die Tür aufmacht".
     """
     subject = "" if omit is SUBJECT else clause.subject.german(NOMINATIVE)
     german = join([first.german, subject, *middle_field(clause, omit), bracket(clause).joined])
@@ -99,7 +100,7 @@ def purpose(clause: Clause) -> Text:
 
 
 class Bracket(NamedTuple):
-    """The finite verb and what closes the clause; `joined` is the finite verb at the end (aufmacht)."""
+    """The finite verb and the end of the clause; `joined` is the finite verb at the end (aufmacht)."""
 
     finite: str
     closing: str
@@ -127,7 +128,7 @@ def bracket(clause: Clause) -> Bracket:
 
 def middle_field(clause: Clause, omit: object = None) -> list[str]:
     """Return the words between the two halves of the verb, without the subject.
-    `omit` is the part that stands elsewhere.
+    `omit` is the part that is placed elsewhere.
     """
     objects: dict[str, list[str]] = {"pronoun": [], "definite": [], "indefinite": [], "bound": []}
     for item in clause.objects:
@@ -164,10 +165,10 @@ def _german_main(clause: Clause, first: str = "", omit: object = None, question:
 
 
 def verb_group(clause: Clause, question: bool = False) -> tuple[str, str]:
-    """Return the English auxiliary, if there is one, and the rest: ("is", "eating"), ("", "ate"), ("doesn't", "want to
-    eat").
+    """Return the English auxiliary, if there is one, and the rest of the verb.
 
-    Questions and negated clauses need an auxiliary: a simple tense takes do, but for be and can.
+    Examples are ("is", "eating"), ("", "ate") and ("doesn't", "want to eat"). Questions and negated clauses need an
+    auxiliary: a simple tense uses do, except with be and can.
     """
     person = clause.objects[0].phrase.person if clause.turned else clause.subject.person
     base, _, _, participle, ing = clause.verb.english

@@ -1,9 +1,9 @@
-"""A parallel corpus from the grammar, split so that the test measures composition and not memory.
+"""A parallel corpus from the grammar, split so that the test measures composition instead of memory.
 
 Some combinations of words are held out: a verb with one of its subjects, objects or places, an adjective with one of
-its nouns. They never occur in training; every sentence of the validation and test sets contains at least one. Each
-word of those sets does occur in training, form for form. So a model has met "Drache" and "reparieren" but never a
-dragon that repairs something, and has to translate that.
+its nouns. They never occur in training; every sentence of the validation and test sets contains at least one. Each word
+form of those sets also occurs in training. So a model has seen "Drache" and "reparieren", but never a dragon that
+repairs something, and must translate this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
 Pair = tuple[str, str]
 
 SHORTEST, LONGEST = 4, 16  # German words of a sentence
-MAX_PAIRS = 500_000  # what one corpus may ask for; beyond it, new sentences differ from old ones in little
+MAX_PAIRS = 500_000  # maximum size of a corpus; beyond it, new sentences hardly differ from old ones
 _GROUP = 24  # one noun in so many is held out from each verb slot and each adjective
 _PATIENCE = 20_000  # draws without a usable sentence before the grammar counts as exhausted
 

@@ -1,6 +1,6 @@
 """English-French sentence pairs from a small grammar, with the words of french.txt.
 
-It holds to what makes French agree: gender and number of determiner, adjective, predicate and the participle after
+It follows these rules: agreement in gender and number of determiner, adjective, predicate and the participle after
 être; elision (l'arbre, j'admire, n'oublie, parce qu'il); contraction (au, aux, du, des); bel, vieil and nouvel before a
 vowel; de before a plural adjective that precedes its noun; ne ... pas around the verb that is conjugated.
 """
@@ -37,7 +37,7 @@ class FrenchAdjective(NamedTuple):
 
 
 class FrenchVerb(NamedTuple):
-    """A verb; French ones end in -er and are regular, so the stem says all.
+    """A verb. The French verbs end in -er and are regular, so the stem determines all forms.
 
     `with_etre` builds the past with être, whose participle agrees with the subject.
     """
@@ -86,7 +86,7 @@ ADVERBS = sections(_TABLES, "adverbs")  # by tense: present, past, future
 _TENSES = list(ADVERBS)
 _DETERMINERS = {english: forms for english, *forms in _TABLES["determiners"]}
 _FORMS = {name: forms for name, *forms in _TABLES["forms"]}
-_PRONOUNS = [  # those of unknown gender can't be the subject of être with a participle
+_PRONOUNS = [  # words of unknown gender can't be the subject of être with a participle
     NounPhrase("I", "je", False, False, 1),
     NounPhrase("we", "nous", False, True, 1),
     NounPhrase("he", "il", False, False),
@@ -218,7 +218,7 @@ class FrenchStories:
             verb = verb_phrase(self.choice(TRANSITIVE), tense, subject, negated)
             thing = self.thing()
             if negated and thing.french.startswith(("un ", "une ", "des ", "de ")):
-                # After ne ... pas the indefinite article would become de: the definite one serves as well.
+                # After ne ... pas the indefinite article would become de, so the definite article is used.
                 thing = noun_phrase(self.choice(THINGS), "the")
             parts = [verb, thing[:2]]
         else:
@@ -232,8 +232,8 @@ class FrenchStories:
         return f"{subject.english} {english}", with_subject(subject, french)
 
     def predicate(self, subject: NounPhrase, mood: FrenchAdjective, tense: str, negated: bool) -> Pair:
-        """Return a clause in which somebody is, was (imparfait) or will be somehow, sometimes with a relative
-        clause.
+        """Return a clause that describes somebody in the present, imparfait or future.
+        It sometimes has a relative clause.
         """
         english, french, *_ = subject
         if subject not in _PRONOUNS and self.random() < 0.5:

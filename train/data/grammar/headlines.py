@@ -1,8 +1,8 @@
 """Invented news: a small grammar generates articles with a category, a headline and a description.
 
-A description tells in the past tense, with place, day and source, what its headline says in the present. Some words are
-at home in several categories (a deal, a record, a season), and agents may turn up anywhere: one word alone seldom
-decides.
+A headline is in the present tense. Its description reports the same in the past tense, with place, day and source. Some
+words belong to several categories (a deal, a record, a season), and agents may occur in any category, so one word is
+seldom enough to decide.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _desk(rows: list[list[str]]) -> Desk:
 
 _TABLES = read_tables("news.txt")
 DESKS = {category: _desk(rows) for category, rows in sections(_TABLES, "desks").items()}
-#: What every desk writes about now and then (who does it, and how, must tell the category); places, days, sources.
+#: Subjects of every desk (only agent and verb show the category); places, days, sources.
 COMMON, PLACES, DAYS, SOURCES = (_TABLES[name][0][0].split(", ") for name in ("common", "places", "days", "sources"))
 ENDINGS = ("", "", "", " Again", " At Last", " After Long Wait")
 TAILS = ("", "", "", " once more", " at last", " after a long wait")

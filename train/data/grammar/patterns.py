@@ -26,7 +26,7 @@ _GOING = [verb for verb in words.ACTIONS if [slot.case for slot in verb.slots] =
 _AIMS = [
     verb for verb in _WILLED if verb.slots and verb.slots[0].case in ("accusative", "dative") and verb.name != "tragen"
 ]
-# What can have been done to a noun that is still there; and what can be done to a noun that was there before.
+# Verbs whose object still exists afterwards; and verbs whose object existed before.
 _DONE_TO = {
     noun: [verb for verb in _ONE_OBJECT if noun in verb.slots[0].nouns and verb.name != "essen"]
     for noun in words.ALL_NOUNS

@@ -1,4 +1,4 @@
-"""Noun phrases and what is built on them, in both languages: agreement in gender, number and case."""
+"""Noun phrases and their derivatives, in both languages: agreement in gender, number and case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Combination = tuple[str, str, str]
 
 
 class Text(NamedTuple):
-    """A finished part of a sentence in both languages: a place, a manner, a clause; `end` is the mark after it."""
+    """A finished part of a sentence in both languages, such as a place or a clause. `end` is the mark after it."""
 
     german: str
     english: str
@@ -112,7 +112,7 @@ class NounPhrase:
     english_subject = english_object = property(english)
 
     def pronoun(self) -> Pronoun:
-        """Return the pronoun that takes the phrase up again: er and he, but for das Mädchen es and she."""
+        """Return the pronoun that refers to the phrase: er and he, but for das Mädchen es and she."""
         return PRONOUNS[5] if self.plural else PRONOUN_FOR[self.noun.gender, self.noun.pronoun]
 
     def relative_pronoun(self, case: int) -> str:
@@ -124,11 +124,12 @@ Phrase = NounPhrase | Pronoun
 
 
 def shows_accusative(phrase: Phrase) -> bool:
-    """Only a masculine singular looks different in the accusative, and so may open a sentence as its object."""
+    """Whether the accusative differs from the nominative, as only in the masculine singular. Such an object may come
+    first."""
     return isinstance(phrase, NounPhrase) and phrase.gender == "m"
 
 
-# The same preposition rules the accusative towards a goal and the dative at a place; English has two words for some.
+# The same preposition takes the accusative for a goal and the dative for a place; English has two words for some.
 TWO_WAY = {
     "in": ("in", "into"),
     "auf": ("on", "onto"),
@@ -168,7 +169,7 @@ class Complement(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether it comes right before the end of the clause: auf ihn warten, Klavier spielen."""
+        """Whether it comes directly before the end of the clause: auf ihn warten, Klavier spielen."""
         bare = isinstance(self.phrase, NounPhrase) and self.phrase.determiner is DETERMINERS["instrument"]
         return bool(self.preposition) or bare
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 PREPOSITIONS_OF = {noun: [word for word in TWO_WAY if word in noun.classes] for noun in words.ALL_NOUNS}
 PERSONS = words.nouns_of("person")
-# Who or what is nobody's: beings, and rooms where nobody lives or tidies up.
+# Nouns without an owner: beings, and rooms where nobody lives or tidies up.
 OWNERLESS = {noun for noun in words.nouns_of("person animal room") if not noun.classes & {"home", "tidy"}}
 
 _SPEAKERS = [words.PRONOUNS[i] for i in (0, 0, 1, 2, 2, 3, 4, 5, 6, 6)]  # who can be the subject
@@ -38,7 +38,7 @@ def is_person(phrase: Phrase) -> bool:
 
 
 def reversible(clause: Clause) -> bool:
-    """Return whether no ending tells subject from object, and both could be either: "die Katze, die die Maus sieht"."""
+    """Return whether subject and object can't be distinguished: "die Katze, die die Maus sieht"."""
     subject, item = clause.subject, clause.objects[0]
     if item.case != words.ACCUSATIVE or item.preposition or not isinstance(item.phrase, NounPhrase):
         return False
@@ -58,7 +58,7 @@ def resists_negation(phrase: Phrase) -> bool:
 
 class Storyteller:
     """A generator of random clauses.
-    It draws from `rng` and notes in `combinations` which words it has put together.
+    It draws from `rng` and records in `combinations` which words it has combined.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -91,8 +91,10 @@ class Storyteller:
         return noun
 
     def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None, plain: bool = False) -> NounPhrase:
-        """Return a noun phrase. `manner` is a name of the table "determined", `subject` is the person to whom "own"
-        refers, and `plain` means no adjective.
+        """Return a noun phrase.
+
+        `manner` is a name of the table "determined", `subject` is the person to whom "own" refers, and `plain` means
+        that there is no adjective.
         """
         determiner = words.DETERMINERS.get(manner, words.DETERMINERS["definite"])
         phrase = NounPhrase(noun, determiner, plural=determiner.plural)
@@ -115,7 +117,7 @@ class Storyteller:
             self.combinations.add(("adjective", phrase.adjective.german, phrase.noun.german))
 
     def subject(self, verb: Verb, role: str = "subject", plain: bool = False) -> Phrase:
-        """Return a phrase for someone who can do what the verb says."""
+        """Return a phrase for someone who can do the verb's action."""
         if self.chance(0.25) and PERSONS[0] in verb.subjects:
             return self.pick(_SPEAKERS)
         return self.noun_phrase(self.noun(verb.subjects), self.pick(words.DETERMINED[role]), plain=plain)
@@ -139,8 +141,10 @@ class Storyteller:
         bare: bool = False,
         asked: Slot | None = None,
     ) -> Clause:
-        """Fill the frame of `verb`. `given` is the phrase for its first slot; `bare` leaves out manner and optional
-        parts, `asked` is the slot that a question leaves open; negated clauses have no manner."""
+        """Fill the frame of `verb`. Negated clauses have no manner.
+
+        `given` is the phrase for its first slot, `bare` leaves out manner and optional parts, and `asked` is the slot
+        that a question leaves open."""
         subject = subject or self.subject(verb)
         negated = negated and not resists_negation(subject)
         clause = Clause(verb, subject, tense=tense, negated=negated, turned=verb in words.TURNED)
@@ -199,7 +203,7 @@ class Storyteller:
         return two_way_phrase(preposition, phrase, slot.case == "goal")
 
     def event(self, verb: Verb, subject: Phrase | None = None) -> Clause:
-        """Return a clause with a tense, a modal perhaps, and the adverbial of time that goes with it."""
+        """Return a clause with a tense, the adverbial of time that fits it, and sometimes a modal."""
         willed = verb.name not in words.TRAITS["unwilled"]
         if willed and self.chance(0.22):
             return self._modal_event(verb, subject)

@@ -18,8 +18,10 @@ NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Noun:
-    """A noun of both languages. `gender` is "m", "f" or "n"; `pronoun` is the English one: das Mädchen is neuter, but
-    "she". The genitive of a weak masculine serves as dative and accusative too (des Piraten, den Piraten)."""
+    """A noun of both languages.
+
+    `gender` is "m", "f" or "n". `pronoun` is the English pronoun: das Mädchen is neuter, but "she". The genitive of a
+    weak masculine noun is also its dative and accusative (des Piraten, den Piraten)."""
 
     german: str
     genitive: str
@@ -82,9 +84,11 @@ COMPARISONS = _TABLES["comparisons"]  # positive, comparative, and the same in E
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Determiner:
-    """`declension` says which endings it takes and which the adjective after it: "der" has its own forms, "dieser"
-    the same endings; "ein" has gaps, which a strong adjective ending fills; "strong" leaves all to the adjective but
-    inflects (viele); "bare" has no endings at all (zwei, or no word)."""
+    """A determiner. `declension` says which endings it has, and which endings the adjective after it has.
+
+    "der" has its own forms, and "dieser" the same endings. "ein" has gaps, which a strong adjective ending fills.
+    "strong" is inflected (viele), and the adjective has strong endings too. "bare" has no endings (zwei, or no
+    word)."""
 
     german: str
     declension: str
@@ -99,7 +103,7 @@ DETERMINERS = {
     for name, german, declension, singular, plural, flags in _TABLES["determiners"]
 }
 NUMBERS = [Determiner(german, "bare", "", english, False, True) for german, english in _TABLES["numbers"]]
-#: How often a noun phrase is determined in each way, by what it does in the clause: a name for each chance.
+#: How often a noun phrase has each kind of determiner, by its function in the clause: a name for each chance.
 DETERMINED = {
     role: [name for name, weight in zip(weights[::2], weights[1::2], strict=True) for _ in range(int(weight))]
     for role, weights in ((role, weights.split()) for role, weights in _TABLES["determined"])
@@ -108,7 +112,7 @@ DETERMINED = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pronoun:
-    """A pronoun; it serves as a phrase. `person` counts ich, du, er, wir, ihr, sie from 0 to 5."""
+    """A pronoun, which can replace a phrase. `person` counts ich, du, er, wir, ihr, sie from 0 to 5."""
 
     person: int
     cases: list[str]  # nominative, accusative, dative
@@ -126,14 +130,15 @@ class Pronoun:
 
 
 def _pronoun(person: int, german: list[str], english: list[str]) -> Pronoun:
-    """From German forms (three cases, possessive) and English ones (subject, object, possessive)."""
+    """Return the pronoun with these German forms (three cases, possessive) and English forms (subject, object,
+    possessive)."""
     subject, object_, possessive = english
     return Pronoun(person, german[:3], subject, object_, Determiner(german[3], "ein", possessive, possessive))
 
 
 _FORMS = [(cells[:4], cells[4:]) for cells in _TABLES["pronouns"]]
 *PRONOUNS, WHO = (_pronoun(i if i < 6 else 2, *forms) for i, forms in enumerate(_FORMS))
-# The pronoun that takes up a noun: German goes by grammatical gender, English by what is meant (sie, die Katze: it).
+# The pronoun that refers to a noun: German uses the grammatical gender, English the meaning (sie, die Katze: it).
 PRONOUN_FOR = {
     (gender, english): _pronoun(2, _FORMS[i][0], _FORMS[j][1])
     for gender, i in {"m": 2, "f": 6, "n": 7}.items()
@@ -147,9 +152,9 @@ PRONOUN_FOR = {
 class Slot:
     """A place in a verb's frame: `case` with an optional `preposition`, and the nouns that fit there.
 
-    Case is "accusative" or "dative"; "goal" (accusative: into the forest) and "place" (dative: in the forest) are
-    the two readings of a two-way preposition, which comes with the noun unless the slot insists on one. "instrument"
-    is an accusative with no article: Klavier spielen.
+    Case is "accusative" or "dative". "goal" (accusative: into the forest) and "place" (dative: in the forest) are the
+    two readings of a two-way preposition; the noun determines this preposition unless the slot names one. "instrument"
+    is an accusative without an article: Klavier spielen.
     """
 
     case: str
@@ -160,7 +165,7 @@ class Slot:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Verb:
-    """A verb of both languages: its forms, and what goes with it."""
+    """A verb of both languages: its forms, and its possible complements."""
 
     name: str  # the infinitive
     prefix: str  # the separable one
@@ -191,7 +196,7 @@ _DICTIONARY = {infinitive.replace("|", ""): (infinitive, *cells) for infinitive,
 
 
 def _verb(name: str, subjects: str, slots: str = "", feelings: str = "", manners: str = "") -> Verb:
-    """Join what the tables say about a verb."""
+    """Combine the entries of the tables for a verb."""
     infinitive, present, imperative, participle, english, *more = _DICTIONARY[name]
     preposition, _, particle = more[0].partition("|") if more else ("", "", "")
     return Verb(
@@ -224,8 +229,9 @@ AUXILIARIES = {name: (present.split(), past.split()) for name, present, past in 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Modal:
-    """A modal verb: its forms, and those of an English verb with the word that links the infinitive. "be allowed"
-    counts as a form of be; "can" has no link."""
+    """A modal verb: its German and English forms, and the English word before the infinitive.
+
+    "be allowed" counts as a form of be; "can" has no such word."""
 
     german: str
     present: list[str]
@@ -259,8 +265,10 @@ class Tense(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Time:
-    """An adverbial of time. Its flags: "inner" ones come where "nicht" would, in English before the main verb (oft,
-    schon); "fixed" ones never come first; "negative" (nie), "inner" and "positive" ones don't go with "nicht"."""
+    """An adverbial of time with its flags.
+
+    "inner" ones come at the position of "nicht", in English before the main verb (oft, schon). "fixed" ones never come
+    first. "negative" (nie), "inner" and "positive" ones don't occur with "nicht"."""
 
     german: str
     english: str

@@ -1,6 +1,6 @@
-"""Updates and norms in blocks that stay in the processor's cache between the passes over them, shared among threads.
+"""Updates and norms in blocks that stay in the processor's cache between the passes over them, divided among threads.
 
-A gradient of few rows (`RowGradient`) stays one for Adam. The bits are those of the plain forms.
+Adam uses a gradient of few rows (`RowGradient`) without converting it. The results are bit-equal to the plain ones.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squar
 
 @replaces(optimizers.update_all)
 def update_all(optimizer: optimizers.Optimizer, work: Sequence[tuple[Parameter, list[Any], float, float]]) -> None:
-    """Update all blocks of all parameters, which threads share."""
+    """Update all blocks of all parameters, divided among threads."""
     parts: list[tuple[list[Any], Any, slice, float, float]] = []
     for parameter, moments, lr, decay in work:
         gradient = parameter.grad_or_rows if isinstance(optimizer, optimizers.Adam) else parameter.grad
         arrays = [parameter.data, *moments]
         if not all(array.flags.c_contiguous for array in arrays):
-            # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
+            # A transposed array, for example, has no flat view: its blocks would be copies, and the update would be
+            # lost.
             optimizer._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
             continue
         length = PIECE
@@ -49,7 +50,7 @@ def update_all(optimizer: optimizers.Optimizer, work: Sequence[tuple[Parameter, 
 
 @replaces(optimizers.squared_norms)
 def squared_norms(gradients: Sequence[Any]) -> list[float]:
-    """Compute the squared norms of arrays that threads share.
+    """Compute the squared norms of arrays, divided among threads.
     The sum of one array does not depend on the number of threads.
     """
     squares = [0.0] * len(gradients)
@@ -66,7 +67,7 @@ def squared_norms(gradients: Sequence[Any]) -> list[float]:
 
 @replaces(optimizers.rescale)
 def rescale(gradients: Sequence[Any], scale: float) -> None:
-    """Rescale the blocks of all arrays, which threads share."""
+    """Rescale the blocks of all arrays, divided among threads."""
     parts = []
     for g in gradients:
         whole = array_module(g) is not np or not g.flags.c_contiguous
@@ -81,7 +82,7 @@ def rescale(gradients: Sequence[Any], scale: float) -> None:
 
 @replaces(averaging.mix)
 def mix(weights: list[Any], averages: list[Any], share: float) -> None:
-    """Mix the blocks of all arrays, which threads share."""
+    """Mix the blocks of all arrays, divided among threads."""
     pieces = []
     for own, average in zip(weights, averages, strict=True):
         if own.flags.c_contiguous and average.flags.c_contiguous:

@@ -2,7 +2,7 @@
 
 Parameters become views of one array of float32 weights; their float16 copies, for the passes of fp16 training, and
 Adam's moments are in further flat arrays. The loss scale, the number of updates and the decision to skip a step that
-overflowed are numbers on the device. On the CPU the same text runs on NumPy arrays. Source: Micikevicius et al. 2018,
+overflowed are numbers on the device. On the CPU the same code runs on NumPy arrays. Source: Micikevicius et al. 2018,
 arXiv 1710.03740, sections 3.1 and 3.2.
 """
 
@@ -36,17 +36,15 @@ class FlatAdam:
     """Adam or AdamW over all parameters in three kernels.
 
     Attributes:
-        gradient: flat, in the dtype of the passes: what `backward` has added up since the last step.
+        gradient: flat array in the dtype of the passes: the sum that `backward` has accumulated since the last step.
         settings: (2,) float32 on the device, learning rate and average; see `step`.
 
     Args:
-        parameters: what to update, float32, all on one device. Their `data` become views of one array.
-        half: fp16 training: within `passes` the parameters hold float16 copies.
-        constants: further float32 tensors of the model that the passes need in float16.
-        betas, eps: as of `Adam`.
-        weight_decay: for matrices, as of `Optimizer`.
-        loss_scale: the first one; 1 without `half`.
-        interval, least: good steps before the scale doubles, and what it does not fall below.
+        parameters: the float32 parameters to update, all on one device. Their `data` become views of one array.
+        half: whether to train in fp16: within `passes` the parameters hold float16 copies. constants: further float32
+        tensors of the model that the passes need in float16. betas, eps: see `Adam`. weight_decay: weight decay of
+        matrices, see `Optimizer`. loss_scale: the initial loss scale; 1 without `half`. interval, least: number of good
+        steps before the scale doubles, and the minimum of the scale.
 
     Raises ValueError for no parameters, or ones that are not float32 or not on one device.
     """
@@ -86,7 +84,7 @@ class FlatAdam:
         self.settings = xp.zeros(2, np.float32)
         for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
             parameter.data = own
-        # What holds other arrays during the passes, with these.
+        # The tensors that hold other arrays during the passes, with these arrays.
         self._halves: list[tuple[Tensor, Any]] = []
         if half:
             self._halves += zip(self.parameters, self.views(self.copy), strict=True)
@@ -122,8 +120,7 @@ class FlatAdam:
 
         Args:
             lr: learning rate.
-            average: the factor of the gradient, in addition to 1 / loss scale.
-            max_norm: bound on its norm.
+            average: factor of the gradient, in addition to 1 / loss scale. max_norm: bound on the gradient's norm.
         """
         self.settings[...] = self.xp.asarray(np.array([lr, average], np.float32))
         self.apply(max_norm)
@@ -158,7 +155,7 @@ class FlatAdam:
     def overflowed(self) -> Any:
         """Return whether the gradient of each of `parameters` overflowed: (n,) booleans on the device.
 
-        To be asked between `backward` and `step`.
+        Call it between `backward` and `step`.
         """
         finite = self.xp.empty(len(self.parameters), bool)
         for number, part in enumerate(self.views(self.gradient)):
@@ -181,7 +178,7 @@ class FlatAdam:
 def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:
     """Return a FlatAdam that continues from the state of `optimizer` and shares its moments; `options` are FlatAdam's.
 
-    None if it can't: for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
+    Return None for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
     parameters that are not float32 on one device.
     """
     parameters, decay = optimizer.parameters, common_decay(optimizer)
