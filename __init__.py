@@ -18,7 +18,7 @@ _MODULES = {"InputError": ".errors", "load": ".train.tasks.by_name"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a module with the first use of one of its names: `import handloom` itself imports nothing."""
+    """Import a module when one of its names is first used; `import handloom` itself imports nothing."""
     if name not in (*__all__, "autograd"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(_MODULES.get(name, ".autograd"), __name__)

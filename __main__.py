@@ -72,7 +72,7 @@ def _table(usage: str, rows: dict[str, tuple[str, str]] | dict[str, str]) -> str
 
 
 def _unknown(name: str, known: dict, usage: str) -> str:
-    """An error message for an unknown name; "" for a known one."""
+    """Return an error message for an unknown name, and "" for a known one."""
     if name in known:
         return ""
     close = difflib.get_close_matches(name, known, 1, 0.5)
@@ -83,7 +83,7 @@ def _unknown(name: str, known: dict, usage: str) -> str:
 def _say(text: str) -> int:
     try:
         print(text, flush=True)
-    except OSError:  # a full disk, or a reader that has gone: it ends as in every command
+    except OSError:  # a full disk, or a reader that has ended: handled as in every command
         from .train.cli.command_line import run_main
 
         run_main(lambda: print(text, flush=True))

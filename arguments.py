@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def refusal(self, message: str) -> OptionError:
-        """An error with this message; for an unknown option it also names the most similar one."""
+        """Return an error with this message; for an unknown option it also names the most similar option."""
         text, found, unknown = message.partition("unrecognized arguments: ")
         if found and not text:
             options = [name for name in self._option_string_actions if name.startswith("--")]
@@ -72,14 +72,14 @@ positive = Whole(1, 10**9 - 1)
 
 
 def path(text: str) -> Path:
-    """A type for argparse: a path; a leading ~ is the home folder even if the shell did not expand it."""
+    """A type for argparse: a path. A leading ~ is the home folder even if the shell did not expand it."""
     if not text.strip():
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(os.path.expanduser(text))
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """`text`, or its beginning and an ellipsis if it is longer than `most` letters."""
+    """Return `text`, or its beginning and an ellipsis if it is longer than `most` letters."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
@@ -91,7 +91,7 @@ def print_error(error: object) -> None:
 
 
 def run_program(main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None = None) -> int:
-    """The exit code of `main(arguments)`. For an InputError or too little memory it is 2, and one line says why."""
+    """Return the exit code of `main(arguments)`; it is 2 after an InputError or with too little memory."""
     try:
         return main(arguments)
     except InputError as error:

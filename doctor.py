@@ -1,7 +1,7 @@
 """Finds what slows handloom down on this machine, and the cure: python -m handloom.doctor
 
-It measures and reads, and changes nothing. It leaves out what can't be read on a system (most is read from Linux's
-/proc and /sys).
+It only measures and reads, and changes nothing. Checks that are not possible on a system are skipped; most of them read
+Linux's /proc and /sys.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 def judged(bad: bool, subject: str, text: str, cure: str) -> Finding:
-    """A finding that is "slow" and has a cure if it is `bad`."""
+    """Return a finding, which is "slow" and has a cure if it is `bad`."""
     return Finding("slow", subject, text, cure) if bad else Finding("ok", subject, text)
 
 
@@ -85,15 +85,15 @@ def _in_child(code: str, environment: Environment) -> float:
 
 
 def product_speed(environment: Environment) -> float:
-    """GFLOP/s of a product of two 1024 x 1024 float32 matrices in a process with this environment; nan if it fails.
+    """Return the GFLOP/s of a product of two 1024 x 1024 float32 matrices in a process with this environment.
 
-    The better of two processes, since other programs may disturb one.
+    It is the better of two processes, since other programs may disturb one, and nan if both fail.
     """
     return max(_in_child(_PRODUCT, environment) for _ in range(2))
 
 
 def speeds_on_one_thread() -> tuple[float, float]:
-    """GFLOP/s of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; nan for one that fails."""
+    """Return the GFLOP/s of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; nan for one that fails."""
     one = {**os.environ, **dict.fromkeys(THREADS, "1")}
     return _in_child(_LINEAR, {**one, "HANDLOOM_MKL": "0"}), _in_child(_LINEAR, {**one, "HANDLOOM_MKL": "1"})
 
@@ -104,7 +104,7 @@ def speeds_on_one_thread() -> tuple[float, float]:
 def blas_findings(
     blas: Blas, environment: Environment, flags: frozenset[str], speed: Callable[[Environment], float] = product_speed
 ) -> Iterator[Finding]:
-    """Which library and kernels compute the matrix products, how fast, and whether a variable slows them down."""
+    """Check which library and kernels compute matrix products, how fast, and whether a variable slows them down."""
     now = speed(environment)
     named = f"{blas.name}, kernels {blas.kernel}, {blas.threads or 'unknown'} threads: {now:.0f} GFLOP/s"
     cure = "install NumPy's own wheel, which brings OpenBLAS: pip install --force-reinstall numpy"
@@ -125,7 +125,7 @@ def blas_findings(
 
 
 def thread_findings(blas: Blas, environment: Environment, usable: int, present: int) -> Iterator[Finding]:
-    """Threads against cores: `usable` by this process, `present` in the machine."""
+    """Compare threads with cores: those `usable` by this process, and those `present` in the machine."""
     limits = {name: environment[name] for name in THREADS if name in environment}
     by = f" ({', '.join(f'{name}={value}' for name, value in limits.items())})" if limits else ""
     if usable < present:
@@ -142,7 +142,7 @@ def thread_findings(blas: Blas, environment: Environment, usable: int, present: 
 
 
 def processor_findings(name: str, flags: frozenset[str], governors: frozenset[str]) -> Iterator[Finding]:
-    """The processor's vector instructions, and whether it is set to save power."""
+    """Check the processor's vector instructions, and whether it is set to save power."""
     if flags:
         width = 512 if "avx512f" in flags else 256 if "avx2" in flags else 128
         yield Finding("note" if width == 128 else "ok", "processor", f"{name}, vector registers of {width} bits")
@@ -154,7 +154,7 @@ def processor_findings(name: str, flags: frozenset[str], governors: frozenset[st
 def library_findings(
     missing: Mapping[str, str | None], speeds: Callable[[], tuple[float, float]] = speeds_on_one_thread
 ) -> Iterator[Finding]:
-    """Whether Numba compiles loops and MKL multiplies matrices, and how fast. `missing` says why not, and the cure."""
+    """Check whether Numba and MKL are used, and how fast MKL is. `missing` says why not, and the remedy."""
     for subject, name in (("compiled loops", "compiled_loops"), ("MKL", "mkl")):
         if (why := missing[name]) is not None:
             text, _, cure = why.partition(": ")
@@ -169,7 +169,7 @@ def library_findings(
 
 
 def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]:
-    """Free memory and swap; `meminfo` is the text of /proc/meminfo, `limit` the container's, in bytes."""
+    """Check free memory and swap. `meminfo` is the text of /proc/meminfo, `limit` the container's limit in bytes."""
     fields = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line.endswith("kB")}
     if "MemAvailable" not in fields:
         return
@@ -183,7 +183,7 @@ def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]
 
 
 def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
-    """Shares of the processors' time, 0 to 1, that other programs use, and that the host gives to other machines."""
+    """Check the shares of processor time that other programs use, and that the host gives to other machines."""
     text = f"other programs use {busy:.0%} of the processors' time"
     yield judged(busy > 0.1, "load", text, "wait, or end them (see top)")
     if stolen > 0.02:
@@ -192,7 +192,7 @@ def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
 
 
 def gpu_findings(present: bool) -> Iterator[Finding]:
-    """Whether device "cuda" can be used, by a kernel that is compiled and run; `present`: the driver shows a GPU."""
+    """Check device "cuda" by compiling and running a kernel. `present` means that the driver shows a GPU."""
     try:
         cupy = import_cupy()
         check_device("cuda")
@@ -225,20 +225,20 @@ def _read(path: str) -> str:
 
 
 def _container_limit() -> int | None:
-    """Bytes that the control group may still use, if it has a limit (cgroup version 2)."""
+    """Return the bytes that the control group may still use, or None without a limit (cgroup version 2)."""
     limit, used = _read("/sys/fs/cgroup/memory.max").strip(), _read("/sys/fs/cgroup/memory.current").strip()
     return int(limit) - int(used) if limit.isdecimal() and used.isdecimal() else None
 
 
 def _usable_cores() -> int:
-    """Cores that this process may run on, by its affinity and by its control group's quota (version 2)."""
+    """Return the number of cores that this process may use, by affinity and control group (version 2)."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, _, period = _read("/sys/fs/cgroup/cpu.max").strip().partition(" ")
     return min(cores, max(-(-int(quota) // int(period)), 1)) if quota.isdecimal() else cores
 
 
 def _load(seconds: float = 0.7) -> tuple[float, float] | None:
-    """The shares of `load_findings`, measured for `seconds` while this process sleeps."""
+    """Return the shares of `load_findings`, measured for `seconds` while this process sleeps."""
 
     def ticks() -> list[int]:
         return [int(field) for field in _read("/proc/stat").partition("\n")[0].split()[1:9]]
@@ -252,7 +252,7 @@ def _load(seconds: float = 0.7) -> tuple[float, float] | None:
 
 
 def diagnose() -> Iterator[Finding]:
-    """All findings on this machine, in the order in which they are printed. Takes a few seconds."""
+    """Return all findings on this machine, in the order in which they are printed. It takes a few seconds."""
     environment, load, blas = dict(os.environ), _load(), blas_of_numpy()
     named, usable = cpu_fields(), _usable_cores()
     name, flags = named.get("model name") or platform.processor() or platform.machine(), named.get("flags", "").split()
@@ -265,7 +265,7 @@ def diagnose() -> Iterator[Finding]:
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
     yield from library_findings({name: why for name, (_, why) in libraries().items()})
     yield from memory_findings(_read("/proc/meminfo"), _container_limit())
-    yield from gpu_findings(Path("/dev/nvidiactl").exists())  # whichever GPU the container has
+    yield from gpu_findings(Path("/dev/nvidiactl").exists())  # any GPU that the container has
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ class InputError(ValueError):
 
 
 def remedy(error: OSError) -> str:
-    """A sentence that says what the user can do about a file that can't be written or reached."""
+    """Return a sentence that says what the user can do about a file that can't be written or reached."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "Make room on the disk, or choose another folder."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

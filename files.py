@@ -20,11 +20,11 @@ LARGEST_JSON = 1 << 28  # bytes; the largest tokenizers have a tenth
 
 @contextmanager
 def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
-    """A binary file to write to; `path` appears, or changes, when the block ends without an error.
+    """Yield a binary file to write to; `path` appears, or changes, when the block ends without an error.
 
-    The bytes go to a temporary file in the same folder, which is synced and then renamed (`os.replace`): a reader, or a
-    crash at any moment, sees the old file or the new one, never a part. The temporary name is fixed, so the next write
-    replaces what a killed process left behind. A symbolic link is followed. A device, a pipe and the file behind
+    The bytes go to a temporary file in the same folder, which is synced and then renamed (`os.replace`). After a crash
+    at any moment `path` is the old file or the new one, never a part. The temporary name is fixed, so the next write
+    replaces the leftover of a killed process. A symbolic link is followed. A device, a pipe and the file behind
     standard output or standard error are written to, not replaced.
 
     Raises:
@@ -66,7 +66,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _standard_stream(path: Path) -> int:
-    """1 or 2 if the path is what standard output or standard error is written to, such as /dev/stdout; else 0."""
+    """Return 1 or 2 if the path is the file of standard output or standard error, such as /dev/stdout, else 0."""
     for number in (1, 2):
         try:
             if os.path.samestat(path.stat(), os.fstat(number)):
@@ -77,7 +77,7 @@ def _standard_stream(path: Path) -> int:
 
 
 def temporary_name(name: str) -> str:
-    """The hidden name under which `name` is written before it is renamed."""
+    """Return the hidden name under which `name` is written before it is renamed."""
     return f".{name}.tmp"
 
 
@@ -104,7 +104,7 @@ def write_json(path: str | Path, value: Any, *, indent: int = 2) -> None:
 def open_file(path: str | Path) -> BinaryIO:
     """Open a regular file for reading.
 
-    A file without a size is empty, whatever reading gives: files in /proc have none and may never end.
+    A file of size 0 counts as empty: files in /proc have no size, and reading them may never end.
 
     Raises:
         InputError: the file is missing or can't be opened, or it is a folder, a device or a pipe.
@@ -127,7 +127,7 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def read_bytes(path: str | Path, most: int = LARGEST_JSON) -> bytes:
-    """The content of a regular file.
+    """Return the content of a regular file.
 
     Raises:
         InputError: as `open_file`, or the file has more than `most` bytes.
@@ -137,7 +137,7 @@ def read_bytes(path: str | Path, most: int = LARGEST_JSON) -> bytes:
             size = os.stat(path).st_size
             if size > most:
                 raise InputError(f"{path} has {size:,} bytes; more than {most:,} are not read. Restore a copy.")
-            return file.read(size)  # what is appended meanwhile does not count
+            return file.read(size)  # bytes that are appended meanwhile don't count
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 
@@ -156,7 +156,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes, name: str, cure: str = "Restore a copy: it was edited or cut short.") -> Any:
-    """The value of a JSON text, whose numbers must be finite; `name` and `cure` are for the message.
+    """Return the value of a JSON text, whose numbers must be finite; `name` and `cure` are for the message.
 
     Raises:
         InputError: the text is not UTF-8 or not JSON, nested too deep, or holds NaN, infinity, a number too large for a
@@ -185,7 +185,7 @@ def _refuse(number: str) -> NoReturn:
 
 
 def is_link(path: Path) -> bool:
-    """Whether the path itself is a symbolic link, or a junction of Windows (which Python knows from 3.12 on)."""
+    """Return whether the path itself is a symbolic link, or a junction of Windows (from Python 3.12 on)."""
     return path.is_symlink() or bool(getattr(os.path, "isjunction", lambda path: False)(path))
 
 

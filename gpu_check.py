@@ -43,7 +43,7 @@ _PERSONAL = re.compile(r"^.*(?:Serial|UUID|Board ID|GUID|Process ID|Name\s+: /).
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to run: a name, the arguments of Python, its limit in seconds, the file of rows that it writes."""
+    """One program to run: name, arguments of Python, time limit in seconds, and the file of rows that it writes."""
 
     name: str
     arguments: tuple[str, ...]
@@ -53,7 +53,7 @@ class Step:
 
 @dataclass
 class Outcome:
-    """How a step went. `tests` are counted by result; `culprits` are tests that failed or did not end."""
+    """The outcome of a step. `tests` are counts by result; `culprits` are tests that failed or did not end."""
 
     name: str
     command: str
@@ -67,7 +67,7 @@ class Outcome:
 
 
 def steps(folder: Path) -> list[Step]:
-    """What is run, the most telling first."""
+    """Return the steps, the most important first."""
 
     def measured(name: str, limit: float) -> Step:
         return Step(name, ("-m", "benchmarks.gpu", name, "--json", str(folder / f"{name}.json")), limit, f"{name}.json")
@@ -91,7 +91,7 @@ def steps(folder: Path) -> list[Step]:
 
 
 def tests(*which: str) -> Step:
-    """The tests of a file, or some of them."""
+    """Return the step that runs the tests of a file, or some of them."""
     words = "-m", "pytest", "-m", "gpu", "-v", "-n", "0", "--tb=short", "-o", "faulthandler_timeout=120", *which
     return Step(which[0], words, 900)
 
@@ -103,7 +103,7 @@ def files_with_gpu_tests(folder: str = "tests") -> list[str]:
 
 
 def run(step: Step, folder: Path, limit: float, before: Sequence[str] = (), **variables: str) -> Outcome:
-    """Run a step in the repository; its output is shown as it comes. After `limit` seconds all its processes end."""
+    """Run a step in the repository and show its output. After `limit` seconds all its processes are ended."""
     begin, log = time.monotonic(), folder / "output.txt"
     command = [*before, sys.executable, *step.arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"} | variables
@@ -134,12 +134,12 @@ def run(step: Step, folder: Path, limit: float, before: Sequence[str] = (), **va
 
 
 def impersonal(text: str) -> str:
-    """The text without the user's and the machine's name, serial numbers and other people's processes."""
+    """Return the text without the user's and the machine's name, serial numbers and other people's processes."""
     return _PERSONAL.sub("", text.replace(str(ROOT), "handloom").replace(str(Path.home()), "~"))
 
 
 def again(step: Step, outcome: Outcome, folder: Path, limit: float) -> list[dict[str, Any]]:
-    """What a step that failed says where each launch is waited for, and what compute-sanitizer finds."""
+    """Repeat a failed step with a wait after each launch, and under compute-sanitizer; return its outputs."""
     culprit = tests(*outcome.culprits[:3]) if outcome.culprits and step.name.endswith(".py") else step
     found = [run(culprit, folder, limit, CUDA_LAUNCH_BLOCKING="1")]
     if tool := shutil.which("compute-sanitizer"):
@@ -148,7 +148,7 @@ def again(step: Step, outcome: Outcome, folder: Path, limit: float) -> list[dict
 
 
 def check(planned: Sequence[Step], folder: Path, minutes: float) -> dict[str, Any]:
-    """Run the steps that the folder's report does not have yet, as far as the time goes, and write it after each."""
+    """Run the steps that the folder's report lacks, as far as time allows, and write the report after each."""
     folder.mkdir(parents=True, exist_ok=True)
     file, end = folder / "report.json", time.monotonic() + 60 * minutes
     report: dict[str, Any] = {"format": FORMAT, "steps": []}
@@ -172,7 +172,7 @@ def check(planned: Sequence[Step], folder: Path, minutes: float) -> dict[str, An
 
 
 def summary(outcome: dict[str, Any]) -> str:
-    """A step in a line, and what failed in more."""
+    """Return one line on a step, and further lines on its failures."""
     counts = ", ".join(f"{number} {result}" for result, number in outcome["tests"].items())
     verdict = "ok" if outcome["code"] == 0 else f"exit code {outcome['code']}"
     lines = [f"{outcome['name']:45} {verdict:14} {outcome['seconds']:6.0f} s  {counts}"]
@@ -184,7 +184,7 @@ def summary(outcome: dict[str, Any]) -> str:
 
 
 def text(report: dict[str, Any]) -> str:
-    """The report to read."""
+    """Return the report to read."""
     lines = [summary(outcome) for outcome in report["steps"]]
     for outcome in report["steps"]:
         for row in outcome["rows"].get("rows", []) if isinstance(outcome["rows"], dict) else []:

@@ -1,4 +1,4 @@
-"""Builds in a temporary folder: `pip install .` leaves nothing in the checkout, and no old file in build/ is installed.
+"""Builds in a temporary folder: `pip install .` leaves no files in the checkout and installs no old ones of build/.
 
 Everything else is in pyproject.toml.
 """

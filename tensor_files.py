@@ -21,8 +21,8 @@ NAMES = {
 def write_tensors(path: str | Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
     """Write arrays of any layout and byte order to a safetensors file, atomically.
 
-    The same arrays and metadata give the same bytes. (safetensors itself writes the metadata in an order that changes,
-    and `save_file` is not atomic.) Nothing is copied that is C-contiguous.
+    The same arrays and metadata give the same bytes. (safetensors itself writes the metadata in a varying order, and
+    `save_file` is not atomic.) C-contiguous arrays are not copied.
 
     Raises InputError as `atomic_file`, KeyError for a dtype that the format lacks.
     """

@@ -4,10 +4,11 @@
     python -m benchmarks.attention --device cuda --json benchmarks/results/attention_gpu.json
 
 On a GPU, in float16, handloom's fused kernels and its standard method are compared with PyTorch's FlashAttention and
-cuDNN backends and with its default choice; a method that runs out of memory or is not available gets no figures.
-Without a GPU the blocked and the standard method are compared with PyTorch's CPU kernel. Each side runs in a process of
-its own with the same number of threads; runs are interleaved, and the result is the median of several. Operations: 4
-batch heads length^2 head_dim forward, 2.5 times that backward, and half if causal. Peak memory is beyond the inputs.
+cuDNN backends and with its default choice. A method that runs out of memory or is not available has no figures. Without
+a GPU the blocked and the standard method are compared with PyTorch's CPU kernel. Each library runs in a separate
+process with the same number of threads; runs are interleaved, and the result is the median of several. The number of
+operations is 4 batch heads length^2 head_dim forward, 2.5 times as many backward, and half as many if causal. Peak
+memory does not include the inputs.
 """
 
 from __future__ import annotations
@@ -43,21 +44,21 @@ def operations(task: Task) -> float:
 
 
 class Side:
-    """What a worker is asked. A subclass returns from `make` what runs a task, and has `wait` and `peak_mb`."""
+    """The interface of a worker. A subclass defines `wait`, `peak_mb` and `make`, which returns a task's function."""
 
     def prepare(self, task: Task) -> dict[str, Any]:
-        """Run the task once; its peak memory, or why it failed."""
-        self.task, self.run = task, lambda: None  # the memory of the last method is free before the next one begins
+        """Run the task once. Return its peak memory, or why it failed."""
+        self.task, self.run = task, lambda: None  # frees the memory of the last method before the next one begins
         try:
             self.run = self.make(task)
             self.run()
             self.wait()
             return {"peak_mb": self.peak_mb()}
-        except (RuntimeError, MemoryError) as error:  # CuPy's and PyTorch's lack of memory is one of these
+        except (RuntimeError, MemoryError) as error:  # includes the out-of-memory errors of CuPy and PyTorch
             return {"failed": str(error).strip().partition("\n")[0]}
 
     def time(self, times: int) -> float:
-        """Seconds of one run, the mean of so many."""
+        """Return the mean seconds of a run."""
         begin = time.perf_counter()
         for _ in range(times):
             self.run()
@@ -143,7 +144,7 @@ class Torch(Side):
 
 
 def measure(workers: Mapping[str, Worker], task: Task, rounds: int) -> list[dict[str, Any]]:
-    """One row for each method of each side."""
+    """Return one row for each method of each library."""
     rows = []
     for side, worker in workers.items():
         for method in SIDES[task["device"]][side]:
@@ -174,7 +175,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def why_not(device: str, alone: bool = False) -> str | None:
-    """Why nothing can be measured on this device, or None. `alone`: without PyTorch."""
+    """Return why nothing can be measured on this device, or None. `alone` means without PyTorch."""
     try:
         check_device(device)
     except DeviceError as error:

@@ -3,10 +3,10 @@
     python -m benchmarks.bpe --vocab-size 30000 FILE...
     HANDLOOM_DATA=folder python -m benchmarks.bpe --json benchmarks/results/bpe.json
 
-Each measurement runs in its own process, the two sides interleaved. Ratios are those of the medians; the ratios of the
-shortest times and of processor time (all threads and processes together) are more reliable while other programs run.
-Files may be compressed with gzip; without files the corpus is the books, the German and English sentence pairs and the
-image descriptions of the folder HANDLOOM_DATA.
+Each measurement runs in its own process, and the two libraries are measured alternately. Ratios are those of the
+medians. While other programs run, the ratios of the shortest times and of processor time (all threads and processes
+together) are more reliable. Files may be compressed with gzip. Without files the corpus consists of the books, the
+German and English sentence pairs and the image descriptions in the folder HANDLOOM_DATA.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENCODERS = [("handloom", 1), ("tokenizers", 2), ("tokenizers", 1), ("tokenizers-
 
 
 class Subject:
-    """One of the tokenizers, in a process of its own."""
+    """One of the tokenizers, in a separate process."""
 
     def __init__(self, name: str, workers: int):
         self.name, self.workers = name, workers
@@ -42,7 +42,7 @@ class Subject:
             os.environ["TOKENIZERS_PARALLELISM"] = "true" if workers > 1 else "false"
 
     def train(self, vocab_size: int, model: str, *files: str) -> Result:
-        """Seconds, processor seconds and MB; the model is written."""
+        """Train and save a tokenizer. Return seconds, processor seconds and MB."""
         prepare = self._handloom_trainer if self.name == "handloom" else self._tokenizers_trainer
         run, children = prepare(vocab_size, list(files))
         begin, used = time.perf_counter(), processor_time()
@@ -58,7 +58,7 @@ class Subject:
         finish = parallel._finish
 
         def note_memory_and_finish(child: int, reader: int) -> tuple[str | None, Any]:
-            select.select([reader], [], [])  # the child has its answer and begins to write it
+            select.select([reader], [], [])  # the child has its result and begins to write it
             children.append(own_memory(child))
             return finish(child, reader)
 
@@ -79,7 +79,7 @@ class Subject:
         return lambda: tokenizer.train(files, trainer) or tokenizer, []
 
     def encode(self, model: str, *files: str) -> Result:
-        """MB/s for all lines as one batch with an empty cache, then again; the digest identifies the ids."""
+        """Return the MB/s of encoding all lines with an empty cache and again, and a digest of the ids."""
         lines = [line for file in files for line in Path(file).read_bytes().decode().split("\n")]
         batch: Any
         if self.name == "handloom":
@@ -106,7 +106,7 @@ class Subject:
 
 
 def own_memory(child: int) -> float:
-    """The peak memory of a forked child, without what it now shares with its parent, in MB (Linux)."""
+    """Return the peak memory of a forked child in MB, without the memory shared with its parent (Linux)."""
 
     def total(file: str, *names: str) -> int:
         lines = [line.split() for line in Path(f"/proc/{child}", file).read_text().splitlines()]
@@ -116,7 +116,7 @@ def own_memory(child: int) -> float:
 
 
 def run(task: str, name: str, workers: int, *arguments: str | int | Path) -> Result:
-    """One measurement in a new process."""
+    """Make one measurement in a new process."""
     with Worker(Subject, [name, workers], os.environ) as worker:
         result: Result = worker.ask(task, *(str(x) if isinstance(x, Path) else x for x in arguments))
     return result
@@ -132,7 +132,7 @@ def merges_of(model: Path) -> list[tuple[str, str]]:
 
 
 def compare_training(files: Sequence[Path], vocab_size: int, repeat: int, folder: Path) -> Result:
-    """Train with both, interleaved. The models are left in the folder."""
+    """Train with both tokenizers alternately. The models are saved in the folder."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in TRAINERS:
@@ -158,7 +158,7 @@ def compare_training(files: Sequence[Path], vocab_size: int, repeat: int, folder
 
 
 def ratios(seconds: dict[str, list[float]], processor: dict[str, list[float]], workers: int) -> Result:
-    """Our time divided by theirs."""
+    """Return handloom's times divided by those of the other library."""
     ours, theirs = label("handloom", workers), label("tokenizers", workers)
     return {
         "of medians": statistics.median(seconds[ours]) / statistics.median(seconds[theirs]),
@@ -168,7 +168,7 @@ def ratios(seconds: dict[str, list[float]], processor: dict[str, list[float]], w
 
 
 def compare_encoding(files: Sequence[Path], model: Path, repeat: int) -> Result:
-    """Encode all lines with both, interleaved, with the same model."""
+    """Encode all lines with both tokenizers alternately, using the same model."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in ENCODERS:

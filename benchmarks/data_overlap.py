@@ -1,10 +1,10 @@
-"""The content of the reports' data sets, and the texts that occur twice: in training and test, and in several sets.
+"""Describe the reports' data sets, and count the texts that occur twice: in training and test, or in several sets.
 
     HANDLOOM_DATA=folder python -m benchmarks.data_overlap --json benchmarks/results/reports/data.json
     HANDLOOM_DATA=folder python -m benchmarks.data_overlap --run runs/classify_news     # also recall by category
 
-Texts are equal if their letters are, in lower case: digits, blanks and punctuation don't count. A set that can't be had
-is left out, and named. No model is trained; it takes some ten seconds.
+Two texts are equal if their letters are equal in lower case; digits, blanks and punctuation are ignored. Unavailable
+sets are skipped and named. No model is trained; the program takes some ten seconds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def letters(text: str) -> str:
 
 
 def overlap(texts: Iterable[str], others: Iterable[str]) -> int:
-    """How many of the texts are also in `others`, compared by their letters."""
+    """Count the texts that are also in `others`, compared by their letters."""
     known = set(map(letters, others))
     return sum(letters(text) in known for text in texts)
 
@@ -99,7 +99,7 @@ SETS: dict[str, Callable[[], Parts]] = {
     "articles, descriptions": lambda: _news(True, "description"),
     "headlines of 41 categories": lambda: _news(False, "headline"),
 }
-#: (set, number of its part, other set): which texts of that part might be in the other set's training texts.
+#: (set, number of its part, other set): the part is compared with the other set's training texts.
 BETWEEN = (
     ("Multi30k, English", 2, "COCO captions"),
     ("Multi30k, English", 2, "Tatoeba de-en, English"),
@@ -113,7 +113,7 @@ BETWEEN = (
 
 
 def category_rows(run: Path | None) -> list[Row]:
-    """Share of each category in training, and recall and precision of the classifier in `run` on the test set."""
+    """Return each category's share in training, and the test recall and precision of the classifier in `run`."""
     data = load_news("news", descriptions=True, categories=True)
     counts, actual = Counter(a.category for a in data.train), [a.category for a in data.test]
     tests = Counter(actual)

@@ -3,12 +3,13 @@
     python -m benchmarks.decode --json benchmarks/results/decode.json
     python -m benchmarks.decode --engines transformers ctranslate2 ctranslate2-int8
 
-Greedy and beam search (width 4), one sentence and 32, 24 source tokens and 64 new ones, float32, at two sizes: d_model
-512, 6 + 6 layers, vocabulary 50,000; and d_model 256, 3 + 3 layers, vocabulary 30,000 (heads of 64, d_ff = 4 d_model).
-The others read the model as `handloom.models.pretrained` exports it. Each engine runs in its own process, interleaved;
-environment variables that select BLAS kernels are unset. A ratio is that of the median times. All must generate the
-same ids, but for ctranslate2-int8, whose weights are rounded to 8 bits. `--prefix` measures how the time of one token
-grows with the number of tokens before it.
+Greedy search and beam search (width 4) are measured in float32, with batches of 1 and 32 sentences, 24 source tokens
+and 64 new tokens. There are two sizes: d_model 512, 6 + 6 layers, vocabulary 50,000; and d_model 256, 3 + 3 layers,
+vocabulary 30,000 (heads of 64, d_ff = 4 d_model). The other engines read the model that `handloom.models.pretrained`
+exports. Each engine runs in its own process; their runs are interleaved, and environment variables that select BLAS
+kernels are unset. Ratios are those of the median times. All engines must generate the same ids, except
+ctranslate2-int8, whose weights are rounded to 8 bits. `--prefix` measures how the time of one token grows with the
+number of tokens before it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Size = dict[str, int]
 
 
 def build(size: Size) -> Any:
-    """A handloom model whose generations vary."""
+    """Build a handloom model whose generations vary."""
     from handloom.autograd import manual_seed
     from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 
@@ -68,19 +69,19 @@ def build(size: Size) -> Any:
 
 
 class Engine:
-    """What a worker is asked; a subclass has `generate`, the ids of a source (batch, length)."""
+    """The interface of a worker. A subclass defines `generate`, which returns the ids for a source (batch, length)."""
 
     def __init__(self, size: Size, threads: int):
         self.size, self.threads = size, threads
 
     def source(self, batch: int) -> np.ndarray:
-        """(batch, SOURCE) random ids that end with <eos>."""
+        """Return random ids (batch, SOURCE) that end with <eos>."""
         source = np.random.default_rng(1).integers(4, self.size["vocabulary"], (batch, SOURCE))
         source[:, -1] = EOS
         return source
 
     def run(self, batch: int, beam: int) -> tuple[float, Ids]:
-        """Seconds and ids of a generation."""
+        """Return the seconds and ids of a generation."""
         source = self.source(batch)
         start = time.perf_counter()
         ids = self.generate(source, beam)
@@ -106,7 +107,7 @@ class Handloom(Engine):
         return [best[0].ids for best in beam_search(state, rules, width=beam)]
 
     def token_seconds(self, tokens: int) -> list[float]:
-        """Seconds of each token of a greedy generation."""
+        """Return the seconds of each token of a greedy generation."""
         from handloom.models import Rules, stream
 
         state = self.model.start(self.source(1), decoder=self.decoder)
@@ -218,7 +219,7 @@ def start(engines: Sequence[str], size: Size, threads: int) -> Any:
 
 
 def compare(engines: Sequence[str], threads: int, repeat: int) -> list[dict[str, Any]]:
-    """All configurations, one after the other; in each one the engines are interleaved."""
+    """Measure all configurations, one after the other; in each, the runs of the engines are interleaved."""
     cells = []
     for title, size in SIZES.items():
         with start(engines, {**size, "positions": 128}, threads) as workers:
@@ -229,7 +230,7 @@ def compare(engines: Sequence[str], threads: int, repeat: int) -> list[dict[str,
 
 
 def measure(workers: Mapping[str, Worker], batch: int, beam: int, repeat: int) -> dict[str, Any]:
-    """Median tokens per second of each engine, after one warm-up run."""
+    """Return the median tokens per second of each engine, after one warm-up run."""
     first = {name: worker.ask("run", batch, beam)[1] for name, worker in workers.items()}
     answers = interleaved(workers, repeat, "run", batch, beam)
     seconds = {name: [second for second, _ in runs] for name, runs in answers.items()}
@@ -257,7 +258,7 @@ def line(cell: dict[str, Any]) -> str:
 
 
 def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
-    """The results as lines of Markdown: tokens per second of each engine, and the ratios to the others."""
+    """Return the results as lines of Markdown: tokens per second of each engine, and the ratios to the others."""
     others = [name for name in engines if name != "handloom"]
     titles = ["", "handloom", *others, *(f"to {name}" for name in others)]
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
@@ -270,7 +271,7 @@ def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
 
 
 def prefixes(threads: int) -> dict[str, float]:
-    """Milliseconds of one greedy token after prefixes of several lengths (medians of 16 tokens), batch 1."""
+    """Return the milliseconds of a greedy token after prefixes of several lengths (medians of 16, batch 1)."""
     size = {**SIZES["d_model 512, 6+6 layers, vocabulary 50,000"], "positions": 1024}
     with start(["handloom"], size, threads) as workers:
         times = workers["handloom"].ask("token_seconds", max(PREFIXES) + 16)

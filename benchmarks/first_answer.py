@@ -2,8 +2,9 @@
 
     python -m benchmarks.first_answer
 
-Runs `handloom translate "Wo ist der Bahnhof?"`, the same by `examples/translate_de_en.py`, and `import numpy` alone,
-which is part of both, interleaved, and prints the shortest and the median processor time of each, user and system.
+It runs `handloom translate "Wo ist der Bahnhof?"`, the same with `examples/translate_de_en.py`, and `import numpy`
+alone, which is part of both. The runs are interleaved. It prints the shortest and the median processor time of each,
+user and system.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ COMMANDS = {
 
 
 def seconds(arguments: list[str]) -> float:
-    """Processor time of a Python process."""
+    """Return the processor time of a Python process."""
     before = processor_time()
     subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=worker_environment(1))
     return processor_time() - before

@@ -1,9 +1,10 @@
-"""What tests of small shapes don't say of a GPU: python -m benchmarks.gpu NAME
+"""Check and measure a GPU in ways that tests of small shapes can't: python -m benchmarks.gpu NAME
 
-environment: what the machine is and which libraries were loaded. kernels: time of each kernel on large arrays, and
-the rate at which this GPU copies memory, its registers and occupancy; products; what a launch costs. large: attention
-at lengths 4096 and 16384. repeats: a hundred times the same bits. graphs: a thousand replays. far: arrays of more than
-2^31 elements, where memory allows. devices: a second GPU. Exit code 1 if a result is wrong; the worst element is named.
+environment: describes the machine and the loaded libraries. kernels: measures the time, registers and occupancy of each
+kernel on large arrays, the GPU's rate of copying memory, products, and the cost of a launch. large: checks attention at
+lengths 4096 and 16384. repeats: checks that a hundred runs give the same bits. graphs: checks a thousand replays. far:
+checks arrays of more than 2^31 elements, if memory allows. devices: checks a second GPU. The exit code is 1 if a result
+is wrong; the worst element is named.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ Row = dict[str, Any]
 
 
 class Bench:
-    """Device arrays and times; all is small on the tests' stand-in for CuPy."""
+    """Device arrays and times. On the tests' stand-in for CuPy all arrays are small."""
 
     def __init__(self) -> None:
         self.cupy, self.rng = import_cupy(), np.random.default_rng(0)
         self.small = "stand-in" in self.cupy.__version__
 
     def size(self, n: int, least: int = 8) -> int:
-        """n, or a small number."""
+        """Return n, or a small number on the stand-in."""
         return max(n // 512 // 8 * 8, least) if self.small else n
 
     def times(self, n: int) -> int:
@@ -50,7 +51,7 @@ class Bench:
         return self.cupy.asarray(self.rng.standard_normal(shape, np.float32).astype(dtype))
 
     def seconds(self, call: Callable[[], Any], times: int) -> float:
-        """Of one call, of several launched at once."""
+        """Return the seconds of one call, measured over several launches."""
         call()
         self.wait()
         begin = time.perf_counter()
@@ -85,7 +86,7 @@ def environment(bench: Bench) -> list[Row]:
 
 
 def kernels(bench: Bench) -> list[Row]:
-    """Every kernel, by the arrays that go through it; a share of the rate of copies, which is the roof for most."""
+    """Measure every kernel's memory throughput, as a share of the copy rate, the limit for most kernels."""
     rows, width = bench.size(32768), bench.size(1024)
     x, y = bench.normal(rows, width), bench.normal(rows, width)
     out = bench.cupy.empty_like(x)
@@ -151,7 +152,7 @@ def _every_kernel(bench: Bench, x: Any, y: Any, drop: fused.DropoutKey) -> None:
 
 
 def _needs(cupy: Any, kernel: Any, threads: int, shared: int) -> Row:
-    """Registers, bytes of spilled ones, and the blocks that a multiprocessor holds at a time, where CuPy says them."""
+    """Return registers, spilled bytes, and the number of blocks per multiprocessor, if CuPy reports them."""
     if not hasattr(kernel, "num_regs"):
         return {}
     occupancy = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.kernel.ptr, threads, shared)
@@ -176,7 +177,7 @@ def large(bench: Bench) -> list[Row]:
 
 
 def compared(what: str, found: np.ndarray, wanted: np.ndarray, share: float) -> Row:
-    """The worst element; wrong if its error is more than a `share` of the largest wanted number."""
+    """Return the worst element. It is wrong if its error is more than a `share` of the largest expected number."""
     errors = np.abs(found.astype(np.float64) - wanted)
     errors[np.isnan(errors)] = np.inf
     place = np.unravel_index(int(errors.argmax()), errors.shape)
@@ -188,7 +189,7 @@ def compared(what: str, found: np.ndarray, wanted: np.ndarray, share: float) -> 
 
 
 def repeats(bench: Bench) -> list[Row]:
-    """What is said to be deterministic gives the same bits a hundred times."""
+    """Check that everything documented as deterministic gives the same bits a hundred times."""
     length = bench.size(1000, 100)
     leaves = [Tensor(bench.normal(2, 4, length, 64), requires_grad=True) for _ in range(3)]
     x, g = bench.normal(bench.size(8192), 512), bench.normal(bench.size(8192), 512)
@@ -210,7 +211,7 @@ def repeats(bench: Bench) -> list[Row]:
 
 
 def graphs(bench: Bench) -> list[Row]:
-    """Replays of a graph, with other inputs and seeds each time, are what plain calls give."""
+    """Check that replays of a graph, with other inputs and seeds each time, give the results of plain calls."""
     own, generator, weight = Graphs(), Generator(), bench.normal(64, 64)
 
     def compute(given: Any) -> dict[str, Any]:
@@ -231,7 +232,7 @@ def graphs(bench: Bench) -> list[Row]:
 
 
 def far(bench: Bench) -> list[Row]:
-    """The last rows of arrays with more than 2^31 elements, by themselves and among the others."""
+    """Check the last rows of arrays with more than 2^31 elements, computed alone and as part of the whole."""
     free = np.inf if bench.small else bench.cupy.cuda.runtime.memGetInfo()[0]
     rows, width = bench.size(70_000), bench.size(32_768)
     if free < 5 * rows * width:

@@ -2,11 +2,10 @@
 
     python -m benchmarks.long_sequences --json benchmarks/results/long_sequences_cpu.json
 
-A small language model (d_model 256, 4 heads, 2 layers) takes steps on 4,096 tokens, cut into sequences of the length.
-"products" is the time that attention's own matrix products need for them at the speed of a plain product: 2 forward and
-5 backward, half of each since no position sees the future. "rest" is the remaining time of the step, and "growth" is
-the rest relative to that of the shortest length. Memory is that of one sequence, without the model's and the
-optimiser's.
+A small language model (d_model 256, 4 heads, 2 layers) takes steps on 4,096 tokens, cut into sequences of each length.
+"products" is the time of attention's own matrix products at the speed of a plain product: 2 forward and 5 backward,
+half of each since no position sees the future. "rest" is the remaining time of the step, and "growth" is the rest
+relative to that of the shortest length. Memory is that of a step on one sequence, without model and optimiser.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ def size_of(method: str, length: int, batch: int) -> Size:
 
 
 def products_seconds(size: Size, gflops: float) -> float:
-    """Seconds of attention's matrix products in a step, all layers."""
+    """Return the seconds of attention's matrix products in a step, over all layers."""
     return size.layers * 7 * 2 * size.batch * size.source**2 * size.d_model / 2 / (gflops * 1e9)
 
 
 def times(method: str, lengths: Sequence[int], tokens: int, steps: int, threads: int) -> list[dict[str, Any]]:
-    """A row for each length, all measured interleaved."""
+    """Return a row for each length. The measurements are interleaved."""
     sizes = {str(length): size_of(method, length, tokens // length) for length in lengths}
     subjects = {name: (Handloom, dataclasses.asdict(size)) for name, size in sizes.items()}
     with started(subjects, worker_environment(threads)) as workers:
@@ -56,7 +55,7 @@ def times(method: str, lengths: Sequence[int], tokens: int, steps: int, threads:
 
 
 def memory(method: str, length: int, threads: int) -> float:
-    """Peak MB of two steps on one sequence, beyond the memory resident before."""
+    """Return the peak MB of two steps on one sequence, in addition to the memory resident before."""
     subject = (Handloom, dataclasses.asdict(size_of(method, length, 1)))
     with started({"handloom": subject}, worker_environment(threads)) as workers:
         worker = workers["handloom"]

@@ -1,10 +1,10 @@
-"""How well the bound in `models.shipped.MIN_LOG_PROBABILITY` separates sentences the shipped model knows from others.
+"""Measure how well `models.shipped.MIN_LOG_PROBABILITY` separates sentences that the shipped model knows from others.
 
     HANDLOOM_DATA=... python -m benchmarks.outside
 
-100 everyday German sentences that it should know, and 100 that it should not: upper case, English, emoji, other
-languages and scripts, letters at random, code. All were written for this; the bound was chosen on others, Tatoeba's
-validation sentences, of which the share below it is given where HANDLOOM_DATA has them.
+It uses 100 everyday German sentences that the model should know, and 100 others: upper case, English, emoji, other
+languages and scripts, random letters, code. All were written for this purpose. The bound was chosen on other sentences,
+Tatoeba's validation sentences; if HANDLOOM_DATA has them, the share below the bound is printed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RESULTS = FOLDER / "results/outside.json"
 
 
 def sentences() -> dict[str, list[str]]:
-    """The sentences of outside.txt by kind, of which the model should know one only, `KNOWN`."""
+    """Return the sentences of outside.txt by kind. The model should know only the kind `KNOWN`."""
     groups: dict[str, list[str]] = {}
     for line in (FOLDER / "outside.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):

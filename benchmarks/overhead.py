@@ -2,11 +2,10 @@
 
     python -m benchmarks.overhead --json benchmarks/results/overhead.json
 
-Arrays of 4 x 4 float32, so that the arithmetic costs nearly nothing. "forward" records the call for a backward pass,
-"unrecorded" is inside no_grad, "backward" is the engine's backward pass through a chain of such calls; each minus the
-time of the same NumPy calls made directly. Times are the shortest of several interleaved rounds. The last
-line is the time of `import handloom` beyond NumPy's own import: milliseconds of processor time, the shortest of
-several.
+Arrays are 4 x 4 float32, so that the arithmetic takes nearly no time. "forward" records the call for a backward pass,
+"unrecorded" is inside no_grad, and "backward" is the engine's backward pass through a chain of such calls. The time of
+the same NumPy calls is subtracted from each. Times are the shortest of several interleaved rounds. The last line is the
+time of `import handloom` in addition to NumPy's import, in milliseconds of processor time, the shortest of several.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ IMPORT = "import time, numpy; start = time.process_time(); import handloom; prin
 
 
 class Op(NamedTuple):
-    """An op x -> f(x, w) as handloom's users write it, the same in NumPy, and NumPy's calls of its backward rule."""
+    """An op x -> f(x, w) as users write it, the same in NumPy, and the NumPy calls of its backward rule."""
 
     handloom: Callable[[Any, Any], Any]
     numpy: Callable[[Any, Any], Any]
@@ -48,7 +47,7 @@ OPS = {
 
 
 def shortest(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Microseconds of one op of each chain; the shortest round of each."""
+    """Return the microseconds of one op of each chain, from the shortest round."""
     best = dict.fromkeys(works, float("inf"))
     for _ in range(ROUNDS):
         for name, work in works.items():
@@ -104,7 +103,7 @@ def measure(op: Op) -> dict[str, float]:
 
 
 def import_milliseconds() -> float:
-    """Processor time of `import handloom` after NumPy's import, the best of several processes."""
+    """Return the processor time of `import handloom` after NumPy's import, the shortest of several processes."""
     command = [sys.executable, "-c", IMPORT]
     starts = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(STARTS)]
     return 1000 * min(map(float, starts))

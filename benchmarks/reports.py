@@ -1,8 +1,7 @@
-"""The experiments behind docs/reports: list them with their cost, or make them anew, the cheapest first.
+"""The experiments behind docs/reports: list them with their cost, or repeat them, the cheapest first.
 
-    python -m benchmarks.reports                  what there is: results file, minutes of one core, command
-    python -m benchmarks.reports --run            all of them, into runs/reports; started again it goes on
-    python -m benchmarks.reports --run news_cost  some of them
+python -m benchmarks.reports list: results file, minutes of one core, command python -m benchmarks.reports --run run all
+in runs/reports; the same command resumes python -m benchmarks.reports --run news_cost run some of them
 
 The commands are those that the results files name. One that reads another's folder comes after it. A blank cost was
 not recorded.
@@ -28,7 +27,7 @@ COLUMNS = {"cell": "results", "minutes": "minutes:.0f", "command": "command"}
 
 
 def experiments() -> list[dict[str, Any]]:
-    """A row for each command of each results file, the cheapest first; those of unknown cost come last."""
+    """Return a row for each command of each results file, the cheapest first; rows of unknown cost come last."""
     rows = []
     for path in sorted(RESULTS.glob("*.json")):
         found = json.loads(path.read_text("utf-8"))
@@ -51,7 +50,7 @@ def _cost(row: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[float, int]:
 
 
 def command_line(command: str, folder: Path) -> list[str]:
-    """The command with its output in `folder`: a training that was stopped goes on."""
+    """Return the command with its output in `folder`. A stopped training is resumed."""
     words = [sys.executable, *shlex.split(command)[1:]]
     if words[1] == "-m":  # a sweep names its folder
         return words if "--out" in words else [*words, "--json", str(folder / "results.json")]

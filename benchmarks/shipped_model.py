@@ -2,10 +2,10 @@
 
     HANDLOOM_DATA=... python -m benchmarks.shipped_model runs/tatoeba
 
-The run's weights are rounded to half precision. What is written into models/shipped/tatoeba_de_en is what an example
-loads: configuration, weights, tokenizer; and in addition the losses of the first updates, which a test repeats, and
-figures.json, the scores that the model's card quotes: on Tatoeba sentences that the training had none of, and on
-Multi30k's descriptions of pictures, which it was not trained for.
+The run's weights are rounded to half precision. The folder models/shipped/tatoeba_de_en receives the files that an
+example loads: configuration, weights and tokenizer. It also receives the losses of the first updates, which a test
+repeats, and figures.json with the scores in the model's card. The scores are for Tatoeba sentences that are not in the
+training data, and for Multi30k's descriptions of pictures, for which the model was not trained.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 
 FIRST_UPDATES = 20
 TESTED_SENTENCES = (
-    200  # of the test sentences, evenly spaced (they are in order of length): those that the tests translate
+    200  # the tests translate so many test sentences, evenly spaced (they are in order of length)
 )
 
 
 def write_half(run: Path, folder: Path) -> None:
-    """The run's model, with its weights in half precision, and its first updates."""
+    """Write the run's model, with its weights in half precision, and the losses of its first updates."""
     from handloom.train.runs.checkpoints import read_config, save_checkpoint
     from handloom.train.tasks.translation import Translator
 
@@ -46,7 +46,7 @@ def write_half(run: Path, folder: Path) -> None:
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """BLEU of the shipped model, by beam search of width 5 and greedily, and the environment it was measured in."""
+    """Return the BLEU of the shipped model, by beam search of width 5 and greedy search, and the environment."""
     from numpy._core._multiarray_umath import __cpu_features__
 
     from handloom.models import Strategy

@@ -1,6 +1,7 @@
-"""What the benchmarks share: subjects in processes of their own, measured interleaved, and files of results.
+"""Shared code of the benchmarks: subjects in separate processes, interleaved measurements, and files of results.
 
-handloom and the library that it is compared with never share a process: the threads of one would disturb the other.
+handloom and the library that it is compared with run in separate processes, because the threads of one would disturb
+the other.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def selecting_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that choose kernels, without thread counts, which the benchmark sets itself."""
+    """Return the variables that choose kernels, without thread counts, which the benchmark sets itself."""
     return {
         name: value
         for name, value in sorted(environment.items())
@@ -37,14 +38,14 @@ def selecting_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_environment(threads: int, *, keep_selecting: bool = False) -> dict[str, str]:
-    """This process's environment with `threads` threads, and without variables that select kernels unless kept."""
+    """Return this process's environment with `threads` threads; variables that select kernels are unset unless kept."""
     kept = selecting_variables(os.environ) if keep_selecting else {}
     rest = {name: value for name, value in os.environ.items() if not name.startswith(SELECTING)}
     return rest | kept | dict.fromkeys(THREADS, str(threads))
 
 
 class Worker:
-    """An object in a process of its own, `module.NAME(*arguments)`, whose methods `ask` calls.
+    """An object `module.NAME(*arguments)` in a separate process. `ask` calls its methods.
 
     Arguments and answers are JSON. A context manager: leaving it ends the process.
     """
@@ -59,7 +60,7 @@ class Worker:
         )  # fmt: skip
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """What the method returns. Raises SystemExit if the process has died; its message is on standard error."""
+        """Return the result of a method. Raises SystemExit if the process has died."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -84,7 +85,7 @@ class Worker:
 
 @contextlib.contextmanager
 def started(subjects: Mapping[str, tuple[Any, ...]], environment: Mapping[str, str]) -> Iterator[dict[str, Worker]]:
-    """A worker for each name, whose value is a class and the arguments to make it with."""
+    """Yield a worker for each name; the values are a class and its arguments."""
     with contextlib.ExitStack() as stack:
         yield {
             name: stack.enter_context(Worker(subject, arguments, environment))
@@ -95,7 +96,7 @@ def started(subjects: Mapping[str, tuple[Any, ...]], environment: Mapping[str, s
 def interleaved(
     workers: Mapping[str, Worker], rounds: int, method: str, *arguments: Any, pause: float = 0.2
 ) -> dict[str, list[Any]]:
-    """The answers of each worker, asked one after the other, and back again in the next round.
+    """Return the answers of each worker. The order of the workers is reversed in every second round.
 
     The pause lets the threads of the previous worker fall asleep.
     """
@@ -108,9 +109,9 @@ def interleaved(
 
 
 class Disturbance:
-    """The share of the processors' time that other programs take during a measurement (Linux; else nan).
+    """The share of the processors' time that other programs use during a measurement (Linux; else nan).
 
-    A context manager around the life of the workers: their own time is known once they have ended.
+    It is a context manager around the workers, because their own time is known only after they have ended.
     """
 
     share = float("nan")
@@ -126,7 +127,7 @@ class Disturbance:
 
     @staticmethod
     def _read() -> tuple[float, float, float]:
-        """Seconds that all processors were busy, seconds in all, and seconds that this program used."""
+        """Return the busy seconds of all processors, their total seconds, and those used by this program."""
         stat = Path("/proc/stat")
         ticks = [int(x) for x in stat.read_text().partition("\n")[0].split()[1:9]] if stat.exists() else [0] * 8
         unit = os.sysconf("SC_CLK_TCK") if ticks[0] else 1
@@ -134,13 +135,13 @@ class Disturbance:
 
 
 def processor_time() -> float:
-    """Seconds of all threads of this process and of its children that have ended."""
+    """Return the seconds of all threads of this process and of its children that have ended."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
 
 def peak_memory() -> float:
-    """The largest resident memory of this process since `reset_peak_memory`, in MB (Linux)."""
+    """Return the largest resident memory of this process since `reset_peak_memory`, in MB (Linux)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1000
 
@@ -150,7 +151,7 @@ def reset_peak_memory() -> None:
 
 
 def program(description: str | None, *, threads: int | None = None) -> argparse.ArgumentParser:
-    """A parser with --json and, given their default number, --threads."""
+    """Return a parser with --json and, if a default is given, --threads."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file")
     if threads is not None:
@@ -163,7 +164,7 @@ def program(description: str | None, *, threads: int | None = None) -> argparse.
 
 
 def conditions(*packages: str) -> dict[str, Any]:
-    """What a row of results says of its origin."""
+    """Return the fields of a row of results that describe its origin."""
     return {
         "command": " ".join(["python -m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
@@ -173,14 +174,14 @@ def conditions(*packages: str) -> dict[str, Any]:
 
 
 def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]], key: str = "config") -> None:
-    """Write the rows as JSON; rows of other configurations that the file already holds stay."""
+    """Write the rows as JSON; rows of other configurations in the file are kept."""
     old = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() else []
     new = {row[key] for row in rows}
     write_results(file, {"rows": [*(row for row in old if row[key] not in new), *rows]})
 
 
 def write_results(file: Path, value: Any) -> None:
-    """Write JSON in which what fits on a line is on one."""
+    """Write JSON in which everything that fits on a line is on one line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(_lines(value, "") + "\n", encoding="utf-8")
 
@@ -196,7 +197,7 @@ def _lines(value: Any, indent: str) -> str:
 
 
 def serve(module: str, name: str, arguments: str) -> None:
-    """Make the subject and call the methods named on standard input, one a line, until it ends."""
+    """Make the subject and call the methods named on standard input, one per line, until the input ends."""
     subject = getattr(importlib.import_module(module), name)(*json.loads(arguments))
     for line in sys.stdin:
         method, values = json.loads(line)

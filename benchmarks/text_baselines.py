@@ -36,7 +36,7 @@ COLUMNS = {
 
 
 def news_rows(name: str, descriptions: bool) -> list[Row]:
-    """The most frequent class, naive Bayes and TF-IDF regression."""
+    """Return rows for the most frequent class, naive Bayes and TF-IDF regression."""
     data = load_news(name, descriptions=descriptions, categories=True)
     parts = [
         [(f"{a.headline} {a.description}" if descriptions else a.headline, a.category) for a in part]
@@ -46,7 +46,7 @@ def news_rows(name: str, descriptions: bool) -> list[Row]:
 
 
 def headline_rows() -> list[Row]:
-    """The first words of the description, as many as validation finds best, and the nearest article's headline."""
+    """Return rows for the first words of the description (number chosen in validation) and the nearest headline."""
     data = load_news("news", descriptions=True)
     headlines = [[article.headline for article in part] for part in (data.train, data.valid, data.test)]
     texts = [[article.description for article in part] for part in (data.train, data.valid, data.test)]
@@ -66,7 +66,7 @@ def headline_rows() -> list[Row]:
 
 
 def translation_rows(name: str, source: str, target: str) -> list[Row]:
-    """Each word replaced by its translation in IBM's model 1, the nearest training pair, and the unchanged source."""
+    """Return rows for IBM's model 1 word by word, the nearest training pair, and the unchanged source."""
     data = load_translation_data(name, source=source, target=target)
     sources, references = (list(side) for side in zip(*data.test, strict=True))
     table = WordForWord(data.train)
@@ -79,7 +79,7 @@ def translation_rows(name: str, source: str, target: str) -> list[Row]:
 
 
 def caption_rows() -> list[Row]:
-    """The input itself, the nearest training caption's partner, and word for word, against the other captions."""
+    """Return rows for the input itself, the nearest training caption's partner, and word for word."""
     data = load_captions("coco")
     pairs = caption_pairs(data.train)
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]

@@ -5,11 +5,11 @@
     python -m benchmarks.train_step --device cuda                             see benchmarks/train_step_device.py
 
 Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager, float32) is measured twice, with
-the layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. Its Adam
-is the fused one. Each runs in a process of its own, with the same number of threads on the same cores, interleaved.
-Without dropout their losses and gradients must agree, or nothing is measured. Two more columns, which are not the
-reference, show the model with scaled_dot_product_attention under torch.compile (where it fails, the reason is printed)
-and under bfloat16 autocast.
+the layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. Its Adam is
+the fused one. Each runs in a separate process, with the same number of threads on the same cores, and their runs are
+interleaved. Without dropout their losses and gradients must agree, otherwise nothing is measured. Two more columns,
+which are not the reference, show the model with scaled_dot_product_attention under torch.compile (if it fails, the
+reason is printed) and under bfloat16 autocast.
 
 Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all;
 --keep-environment keeps them.
@@ -59,12 +59,12 @@ REFERENCES = ("torch-layers", "torch-lean")
 SIDES = ("handloom", *REFERENCES)
 COLUMNS = ("torch-compiled", "torch-bfloat16")
 WARM_UP = 3
-BATCHES = 3  # on one of which the gradients must agree
+BATCHES = 3  # number of batches; the gradients must agree on one of them
 
 
 @dataclasses.dataclass
 class Task:
-    """What is trained, and how: `batches` is a file of real batches, of which there are `count`."""
+    """The task to measure. `batches` is a file of `count` real batches."""
 
     size: Size
     threads: int
@@ -85,9 +85,9 @@ class Task:
 
 
 def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
-    """The differences of two files of `loss` and gradients, relative to the norm of each gradient.
+    """Return the differences of two files of `loss` and gradients, relative to the norm of each gradient.
 
-    By the norm, because an activation within rounding of ReLU's kink may flip, which changes one row of a gradient.
+    The norm is used because an activation within rounding of ReLU's kink may flip, which changes one row of a gradient.
     """
     with np.load(ours) as a, np.load(theirs) as b:
         if set(a.files) != set(b.files):
@@ -104,16 +104,16 @@ def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
 
 
 def agree(difference: Mapping[str, Any]) -> bool:
-    """Whether the losses agree to 1e-5 and the gradients to 1e-3 (the median parameter's), all to 1e-2."""
+    """Return whether the losses agree to 1e-5, the median parameter's gradient to 1e-3, and all gradients to 1e-2."""
     return difference["loss"] < 1e-5 and difference["median_gradient"] < 1e-3 and difference["gradient"] < 1e-2
 
 
 def prove_equal(task: Task) -> dict[str, Any]:
     """Write handloom's initial weights and compare all gradients with PyTorch's. Raises SystemExit if they differ.
 
-    In separate processes, so that their memory does not count as that of training. A unit of the last layer within
-    rounding of ReLU's kink that is on for one side only changes the gradients of all layers below: one of a few batches
-    has to agree, and where none does the last one's differences are named.
+    This runs in separate processes, so that its memory does not count as that of training. If a unit of the last layer
+    is within rounding of ReLU's kink and is active in one library only, the gradients of all layers below differ. So
+    only one of a few batches has to agree. If none does, the differences of the last batch are named.
     """
     files = {side: task.folder / f"{side}.npz" for side in SIDES}
     with task.start(*SIDES) as workers:
@@ -134,7 +134,7 @@ def prove_equal(task: Task) -> dict[str, Any]:
 
 
 def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
-    """Time `steps` rounds of each side, interleaved: a round is a step, or a pass over all real batches."""
+    """Time `steps` interleaved rounds of each library. A round is a step, or a pass over all real batches."""
     failed: dict[str, str] = {}
     with Disturbance() as disturbance, task.start(*SIDES, *columns) as workers:
         for side in columns:
@@ -159,12 +159,12 @@ def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _rounds(answers: list[list[float]], task: Task) -> list[float]:
-    """Seconds of each step, or with real batches the mean of each pass."""
+    """Return the seconds of each step, or with real batches the mean of each pass."""
     return [statistics.fmean(each) for each in answers] if task.batches else [one for each in answers for one in each]
 
 
 def summary(seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float]) -> dict[str, Any]:
-    """Medians, all single times and ratios; the ruler is the faster of the references."""
+    """Return medians, all single times and ratios; the reference is the faster of PyTorch's two models."""
     median = {name: statistics.median(values) for name, values in seconds.items()}
     ruler = min(REFERENCES, key=lambda name: median[name])
     return {
@@ -197,7 +197,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def notes(row: Mapping[str, Any]) -> str:
-    """What the table has no column for."""
+    """Return the lines below the table, for results without a column."""
     about, worst = row["libraries"], max(each["gradient"] for each in row["equal_work"].values())
     told = [f"{side} failed: {why}" for side, why in row["failed"].items()]
     told.append(
@@ -210,7 +210,7 @@ def notes(row: Mapping[str, Any]) -> str:
 
 
 def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
-    """What is measured, by name."""
+    """Return the tasks to measure, by name."""
     common: dict[str, Any] = {"threads": options.threads, "folder": folder}
     common["environment"] = worker_environment(options.threads, keep_selecting=options.keep_environment)
     if options.data is None:

@@ -1,10 +1,10 @@
 """Compares a training step on a GPU with PyTorch's: run by `python -m benchmarks.train_step --device cuda`.
 
-handloom in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with CUDA graphs and without,
-compared with PyTorch with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled.
-Same model, same batch, gradients clipped to norm 1. Each side runs in a separate process, one after the other. A step's
-time is that of many steps and one wait at their end, host time is the host's time to issue a step, memory the peak of
-the side's pools. Launches of a step are counted in its graphs.
+handloom runs in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with CUDA graphs and
+without. PyTorch runs with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled.
+Model and batch are the same, and gradients are clipped to norm 1. The libraries run in separate processes, one after
+the other. A step's time is the mean over many steps with one wait at the end. Host time is the host's time to issue a
+step, and memory is the peak of the library's pools. Launches of a step are counted in its graphs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handlo
 THEIRS = ("torch-eager", "torch-compile")
 WARM_UP = 10
 
-#: The reports' models with the batches of a GPU; the De-En model at its report's length, small and large.
+#: The reports' models with batches for a GPU. The De-En model has its report's length, and a small and a large size.
 DEVICE_SIZES: Mapping[str, Size] = {
     "de-en": dataclasses.replace(SIZES["de-en"], batch=128, source=64, target=64),
     "de-en-512": dataclasses.replace(SIZES["de-en"], batch=512, source=64, target=64),
@@ -38,18 +38,18 @@ DEVICE_SIZES: Mapping[str, Size] = {
 
 
 def size_of(config: str) -> Size:
-    """The size of this name, or one of the tiny models. Raises KeyError for another."""
+    """Return the size of this name, or that of a tiny model. Raises KeyError for an unknown name."""
     return {**MORE, **DEVICE_SIZES}[config]
 
 
 class OnDevice:
-    """What a worker is asked; a subclass has `step`, `wait`, `launches`, `memory` and `about`."""
+    """The interface of a worker. A subclass defines `step`, `wait`, `launches`, `memory` and `about`."""
 
     def step(self) -> None:
         raise NotImplementedError
 
     def wait(self) -> float:
-        """The loss of the last step."""
+        """Wait for the device and return the loss of the last step."""
         raise NotImplementedError
 
     def warm(self) -> float:
@@ -58,7 +58,7 @@ class OnDevice:
         return self.wait()
 
     def steps(self, count: int) -> dict[str, float]:
-        """Milliseconds per step, and those of the host alone."""
+        """Return the milliseconds per step, and those of the host alone."""
         self.wait()
         start = time.perf_counter()
         for _ in range(count):
@@ -103,7 +103,7 @@ class HandloomOnDevice(OnDevice):
         return sum(sizes.values()) if sizes else None
 
     def memory(self) -> float:
-        """Memory that CuPy's pool and the graphs' pool have allocated on the device; they never free it."""
+        """Return the memory that CuPy's pool and the graphs' pool have allocated on the device; they never free it."""
         import cupy
 
         own = 0 if self.updates.graphs is None else self.updates.graphs.pool.total_bytes()
@@ -151,7 +151,7 @@ class TorchOnDevice(OnDevice):
         return self.loss.item()
 
     def launches(self) -> None:
-        """Not counted."""
+        """Return None: PyTorch's launches are not counted."""
 
     def memory(self) -> float:
         return self.torch.cuda.max_memory_reserved() / 1e6
@@ -169,7 +169,7 @@ def subject(side: str, config: str) -> OnDevice:
 
 
 def row(config: str, steps: int) -> dict[str, Any]:
-    """All measurements of one configuration."""
+    """Return all measurements of one configuration."""
     found: dict[str, Any] = {}
     for side in (*OURS, *THEIRS):
         with started({side: (subject, side, config)}, worker_environment(1)) as workers:

@@ -20,7 +20,7 @@ Kind = Literal["seq2seq", "language model", "classifier"]
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """A model and the batch it is trained on. `source` and `target` are lengths in tokens; ids start at 0 = padding."""
+    """A model and its batch. `source` and `target` are lengths in tokens; id 0 is padding."""
 
     kind: Kind
     batch: int
@@ -29,7 +29,7 @@ class Size:
     vocabulary: int
     d_model: int
     dim_feedforward: int
-    layers: int  # of the encoder, and as many of the decoder where there is one
+    layers: int  # layers of the encoder, and as many of the decoder if there is one
     heads: int = 8
     dropout: float = 0.1
     classes: int = 0  # of the classifier
@@ -42,11 +42,11 @@ class Size:
 
     @property
     def tokens(self) -> int:
-        """Token positions that one step processes."""
+        """The number of token positions that one step processes."""
         return self.batch * (self.source + self.target)
 
     def arrays(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """A batch without padding: `source`, `labels` and, for two languages, `target_input`, all int64."""
+        """Return a batch without padding: `source`, `labels` and, for two languages, `target_input`, all int64."""
         generator = np.random.default_rng(seed)
 
         def ids(*shape: int) -> np.ndarray:
@@ -81,7 +81,7 @@ MORE: Mapping[str, Size] = {
 
 
 def build(size: Size) -> Module:
-    """A model of this size, with fresh weights from the default generator."""
+    """Build a model of this size, with new weights from the default generator."""
     common: dict[str, Any] = {
         "d_model": size.d_model, "nhead": size.heads, "dim_feedforward": size.dim_feedforward, "dropout": size.dropout,
         "activation": size.activation, "norm_first": size.norm_first, "max_length": size.max_length,
@@ -102,7 +102,7 @@ def build(size: Size) -> Module:
 
 
 def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any = None) -> Tensor:
-    """Mean cross-entropy in nats; with many classes as the Trainer computes it, without holding all logits."""
+    """Return the mean cross-entropy in nats. With many classes not all logits are stored, as in the Trainer."""
     if size.kind == "seq2seq":
         return model.loss(source, target_input, labels)
     if size.kind == "language model":
@@ -119,7 +119,7 @@ RENAMED = {
 
 
 def shared_name(size: Size, name: str) -> str:
-    """The PyTorch side's name of a parameter."""
+    """Return the name of a parameter in the PyTorch model."""
     for ours, theirs in RENAMED[size.kind].items():
         if name.startswith(ours):
             return theirs + name.removeprefix(ours)
@@ -127,7 +127,7 @@ def shared_name(size: Size, name: str) -> str:
 
 
 def fixed_positions(model: Any) -> dict[str, np.ndarray]:
-    """The sinusoidal table that the model adds, for the other side; empty where positions are learned."""
+    """Return the sinusoidal table that the model adds, for the PyTorch model; empty if positions are learned."""
     table = getattr(model.positions, "table", None)
     return {} if table is None else {"positions": table.data}
 
@@ -140,7 +140,8 @@ class Prepared(NamedTuple):
 
 
 def prepare(data_name: str, preset_name: str, changes: list[str], count: int) -> Prepared:
-    """A data set, its tokenizer, the size of the preset's model, and the batches of the first `count` updates."""
+    """Prepare a data set: its tokenizer, the size of the preset's model, and the batches of the first `count`
+    updates."""
     from handloom.errors import InputError
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer

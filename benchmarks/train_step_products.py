@@ -1,7 +1,7 @@
-"""The matrix products of a training step, and their time: a lower bound for every framework on these libraries.
+"""The matrix products of a training step. Their time is a lower bound for every framework that uses these libraries.
 
-Where MKL is installed (the extra `mkl`) each product has the faster of NumPy's time and MKL's, whose columns handloom's
-threads share.
+If MKL is installed (the extra `mkl`), the time of a product is the shorter of NumPy's and MKL's. For MKL, handloom's
+threads divide the columns among themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 def forward_products(size: Size) -> Counter[Product]:
-    """Each product of the forward pass, and how often it occurs. Masked attention computes all scores."""
+    """Return each product of the forward pass, and how often it occurs. Masked attention computes all scores."""
     d, wide, heads, head_dim = size.d_model, size.dim_feedforward, size.heads, size.d_model // size.heads
     found: Counter[Product] = Counter()
 
@@ -53,7 +53,7 @@ def forward_products(size: Size) -> Counter[Product]:
 
 
 def step_products(size: Size) -> Counter[Product]:
-    """The products of the forward and backward pass: the gradient of A @ B takes two more of the same size."""
+    """Return the products of the forward and backward pass; the gradient of A @ B takes two more of the same size."""
     found: Counter[Product] = Counter()
     for (batch, m, k, n), times in forward_products(size).items():
         for product in ((batch, m, k, n), (batch, m, n, k), (batch, k, m, n)):
@@ -62,7 +62,7 @@ def step_products(size: Size) -> Counter[Product]:
 
 
 def flop(products: Counter[Product]) -> float:
-    """Floating-point operations: a multiplication and an addition for each term."""
+    """Return the number of floating-point operations: a multiplication and an addition for each term."""
     return float(sum(2 * b * m * k * n * times for (b, m, k, n), times in products.items()))
 
 

@@ -1,4 +1,4 @@
-"""The two sides of `benchmarks.train_step`: the same model, batches and Adam in handloom and in PyTorch.
+"""The two subjects of `benchmarks.train_step`: the same model, batches and Adam in handloom and in PyTorch.
 
 Given a file of real batches (`save_batches`) a step also masks padding, clips gradients and follows Noam's schedule.
 """
@@ -47,7 +47,7 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 class Subject:
-    """What a worker is asked; a subclass has `step`, `load`, `gradients_of`, `product` and `libraries`."""
+    """The interface of a worker. A subclass defines `step`, `load`, `gradients_of`, `product` and `libraries`."""
 
     def __init__(self, size: dict[str, Any] | str, batches: str | None = None):
         self.size = Size(**(json.loads(size) if isinstance(size, str) else size))
@@ -56,22 +56,22 @@ class Subject:
         self.first = self.arrays[0]
 
     def steps(self, count: int) -> list[float]:
-        """Seconds of each step."""
+        """Return the seconds of each step."""
         return [timed(self.step) for _ in range(count)]
 
     def step(self) -> float:
-        """Train on the next batch; returns the loss."""
+        """Train on the next batch and return the loss."""
         raise NotImplementedError
 
     def load(self, weights: Arrays) -> None:
         raise NotImplementedError
 
     def gradients(self) -> Arrays:
-        """The loss and all gradients of the first batch, without dropout."""
+        """Return the loss and all gradients of the first batch, without dropout."""
         raise NotImplementedError
 
     def product(self, size: int) -> Callable[[], Any]:
-        """A function that multiplies two square matrices."""
+        """Return a function that multiplies two square matrices."""
         raise NotImplementedError
 
     def libraries(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Subject:
             self.load(dict(stored))
 
     def save_gradients(self, file: str, seed: int) -> None:
-        """Write the gradients; those of another random batch for another `seed`, unless batches are real."""
+        """Write the gradients. Another `seed` gives another random batch, unless batches are real."""
         if not self.real:
             self.first = self.size.arrays(seed)
         np.savez(file, **self.gradients())
@@ -94,13 +94,13 @@ class Subject:
         return peak_memory()
 
     def about(self) -> dict[str, Any]:
-        """The libraries and the speed of a plain product, in GFLOP/s."""
+        """Return the libraries, and the speed of a plain product in GFLOP/s."""
         best = min(map(timed, itertools.repeat(self.product(1024), 12)))
         return {**self.libraries(), "gflops": round(2 * 1024**3 / best / 1e9)}
 
 
 class Torch(Subject):
-    """PyTorch with its fused Adam. `how`: layers, lean (see `train_step_torch`), or lean and compiled or bfloat16."""
+    """PyTorch with its fused Adam. `how` is layers, lean (see `train_step_torch`), or lean with an addition."""
 
     def __init__(
         self, how: str, threads: int, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP
@@ -144,10 +144,10 @@ class Torch(Subject):
         return loss.item()
 
     def error_of_a_step(self) -> str | None:
-        """One line on why a step failed, as compilation may; None if it didn't."""
+        """Return one line that says why a step failed, as compilation may, or None."""
         try:
             self.step()
-        except Exception as error:  # whatever a compiler raises
+        except Exception as error:  # compilers raise many kinds of errors
             return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         return None
 
@@ -171,7 +171,7 @@ class Torch(Subject):
 
 
 class Handloom(Subject):
-    """handloom as its Trainer runs it: the process keeps freed memory. Real batches go through the Trainer itself."""
+    """handloom as in its Trainer: the process keeps freed memory. Real batches use the Trainer itself."""
 
     def __init__(self, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP):
         import handloom
@@ -252,7 +252,7 @@ class Handloom(Subject):
         return {**versions("numpy", "numba"), **blas(), **{name: why or "yes" for name, why in missing.items()}}
 
     def products(self) -> float:
-        """Seconds that the matrix products of a step take alone, the mean over the batches."""
+        """Return the seconds of the matrix products of a step alone, as the mean over the batches."""
         from benchmarks.train_step_products import seconds, step_products
 
         sizes = [self.size]

@@ -12,7 +12,7 @@ from benchmarks.train_step_models import Size
 
 
 class ScaledDotProductAttention(nn.MultiheadAttention):
-    """nn.MultiheadAttention's parameters, one call of scaled_dot_product_attention, and as little else as possible."""
+    """Attention with the parameters of nn.MultiheadAttention and one call of scaled_dot_product_attention."""
 
     def forward(  # type: ignore[override]
         self,
@@ -39,7 +39,7 @@ class ScaledDotProductAttention(nn.MultiheadAttention):
 
 
 class Model(nn.Module):
-    """Any of the models; `forward` returns the mean cross-entropy in nats. `lean` replaces the layers' attention."""
+    """A PyTorch model; `forward` returns the mean cross-entropy in nats. `lean` replaces the layers' attention."""
 
     def __init__(self, size: Size, *, lean: bool):
         super().__init__()
@@ -75,7 +75,7 @@ class Model(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether the first stack is causal; then the table isn't scaled, and positions are learned."""
+        """Whether the first stack is causal. If so, embeddings are not scaled, and positions are learned."""
         return self.size.kind == "language model"
 
     def embed(self, table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
@@ -89,7 +89,7 @@ class Model(nn.Module):
         target_input: torch.Tensor | None = None,
         padding: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The loss of ids (batch, length); `padding` (batch, length) is True at padding of the source."""
+        """Return the loss of ids (batch, length). `padding` (batch, length) is True at padding of the source."""
         x = self.embed(self.source_embedding, source)
         mask = causal_mask(source) if self.causal else None
         for layer in self.encoder.layers:
@@ -110,5 +110,5 @@ class Model(nn.Module):
 
 
 def causal_mask(ids: torch.Tensor) -> torch.Tensor:
-    """The mask that the layers need in addition to `is_causal`."""
+    """Return the mask that the layers need in addition to `is_causal`."""
     return nn.Transformer.generate_square_subsequent_mask(ids.shape[1])

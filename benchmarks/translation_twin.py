@@ -2,10 +2,10 @@
 
     python -m benchmarks.translation_twin --steps 600
 
-Both start from the same weights and see the same batches in the same order, with the same schedule, label smoothing and
-clipping; only their dropout masks differ. No English sentence of the test set is in training. Both models are then
-evaluated by the same code: PyTorch's weights are loaded into handloom's model, and its loss on a batch is compared with
-PyTorch's own to show that the transfer is exact.
+Both models start from the same weights and see the same batches in the same order, with the same schedule, label
+smoothing and clipping; only their dropout masks differ. No English sentence of the test set is in the training data.
+The same code evaluates both models: PyTorch's weights are loaded into handloom's model. To show that the transfer is
+exact, the loss on a batch is compared with PyTorch's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.train_step_subjects import Handloom, Torch, save_batches
 
 
 def train(subject: Any, steps: int, side: str) -> float:
-    """Train for `steps` steps; returns seconds of processor time."""
+    """Train for `steps` steps. Return the seconds of processor time."""
     start = time.process_time()
     for step in range(1, steps + 1):
         loss = subject.step()
@@ -34,7 +34,7 @@ def train(subject: Any, steps: int, side: str) -> float:
 
 
 def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> dict[str, float]:
-    """Loss on the validation pairs, in nats per token, and BLEU on the first test pairs."""
+    """Return the loss on the validation pairs, in nats per token, and BLEU on the first test pairs."""
     from handloom.train.tables.long_sentences import mean_loss
     from handloom.train.tasks.metrics import bleu
     from handloom.train.tasks.translation import Translator
@@ -46,7 +46,7 @@ def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> di
 
 
 def adopt(model: Any, twin: Torch, batch: Any) -> float:
-    """Load PyTorch's weights into handloom's model; returns the difference of the losses on a batch."""
+    """Load PyTorch's weights into handloom's model. Return the difference of the losses on a batch."""
     from handloom.autograd import no_grad
     from handloom.train.tasks.translation import translation_loss
 

@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def text_of(article: Article, description: bool) -> str:
-    """The text of an article that the model reads."""
+    """Return the text of an article that the model reads."""
     return f"{article.headline} {article.description}" if description else article.headline
 
 
@@ -131,7 +131,7 @@ def show(
     classifier: Classifier, texts: list[str], labels: list[str], predicted: list[str], rows: list[dict], run: RunFolder,
     more: dict[str, Table],
 ) -> str:  # fmt: skip
-    """The report's Tables 3 and 7 and the results on the test set, the confusion matrix, errors and attention."""
+    """Show the report's Tables 3 and 7, the results on the test set, the confusion matrix, errors and attention."""
     tables = {
         "epochs": (epoch_rows(run.metrics()), EPOCH_COLUMNS),
         "samples": (sample_predictions(classifier.best), SAMPLE_COLUMNS),

@@ -125,7 +125,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:
-    """Train with one method; returns its row: time, memory and validation loss."""
+    """Train with one method. Return its row: time, memory and validation loss."""
     preset = translation_preset(options.preset, data.name)
     length = options.document or preset.max_length
     tokens = options.batch * (options.document or SENTENCE)
@@ -208,7 +208,7 @@ def at_length(options: argparse.Namespace, methods: Sequence[str], length: int) 
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    from matplotlib.figure import Figure  # nobody waits for it before the tables are there
+    from matplotlib.figure import Figure  # created only when the tables are ready
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     labels = {"ms": "milliseconds, forward and backward", "peak_mb": "peak memory in MB"}
@@ -234,7 +234,7 @@ def main() -> None:
         if options.table != "training":
             for length in options.lengths:  # first: it needs the most bytes
                 tables["lengths"] += at_length(options, methods, length)
-                print(f"measured length {length:,}", flush=True)  # at once: all of it takes minutes
+                print(f"measured length {length:,}", flush=True)  # at once: the whole table takes minutes
             draw(tables["lengths"], out / "lengths.png")
         if options.table != "lengths":
             tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)

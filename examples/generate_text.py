@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
-    """The data with the round trips of --augment at the end of the training text."""
+    """Return the data with the round trips of --augment at the end of the training text."""
     ways = ("en", "fr"), ("fr", "en")
     forth, back = (
         Translator.load(run, [f"translation from {source} to {target}"])
@@ -154,7 +154,7 @@ def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
 
 
 def show(writer: Writer, task: LanguageModelling, cells: dict, rows: list[dict], run: RunFolder, arguments: Any) -> str:
-    """The table, its own model last; pictures of how all were trained, and the first text of each."""
+    """Show the table with the run's own model last, pictures of all trainings, and the first text of each model."""
     name = "Transformer, with augmentation" if task.plain else "Transformer"
     rows = [*rows[1:], {"cell": name, **rows[0]}]
     runs = {cell: RunFolder.open(run.cell_path(cell)) for cell in cells} | {name: run}

@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def losses(run: RunFolder) -> dict[str, float]:
-    """Training and validation loss at a run's best validation."""
+    """Return training and validation loss at a run's best validation."""
     rows = epoch_rows(run.metrics(), report=False)
     best = min(rows, key=lambda row: row["valid_loss"])
     return {name: best[name] for name in ("train_loss", "valid_loss") if name in best}
@@ -126,7 +126,7 @@ def headline_scores(headlines: list[str], data: News) -> dict[str, float]:
 
 
 def baselines(data: News) -> list[dict[str, float | str]]:
-    """Rows for the first words of the description, as many as suit validation, and the nearest article's headline."""
+    """Return rows for the first words of the description (number chosen in validation) and the nearest headline."""
     held_out = [article.headline for article in data.valid]
     most = max(range(4, 31), key=lambda words: rouge(first_words(data.valid, words), held_out).value)
     found = nearest([article.description for article in data.test], [article.description for article in data.train])
@@ -143,7 +143,7 @@ def first_words(articles: list[Article], words: int) -> list[str]:
 
 
 def show(translator: Translator, headlines: list[str], tables: dict[str, Table], data: News, run: RunFolder) -> str:
-    """The report's Tables 8 and 9, the best and the worst headlines, and pictures of the attention."""
+    """Show the report's Tables 8 and 9, the best and the worst headlines, and pictures of the attention."""
     sources, references = ([getattr(a, name) for a in data.test] for name in ("description", "headline"))
     best, worst = best_and_worst(sources, references, headlines)
     headers = ("description", "headline", "written")

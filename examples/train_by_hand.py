@@ -25,7 +25,7 @@ pairs.sort(key=lambda pair: len(pair[0]))
 
 
 def padded(sequences):
-    """(batch, longest) ids, shorter sequences filled up with padding."""
+    """Return ids (batch, longest); shorter sequences are padded."""
     longest = max(map(len, sequences))
     return np.array([ids + [pad] * (longest - len(ids)) for ids in sequences])
 

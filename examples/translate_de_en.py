@@ -91,7 +91,7 @@ def task(source: str, target: str) -> str:
 
 
 def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
-    """The data's pairs and those of --back-translate, without the pairs that --clean drops."""
+    """Return the data's pairs and those of --back-translate, without the pairs that --clean drops."""
     pairs = data.train
     if arguments.back_translate:
         run_name, text = arguments.back_translate
@@ -108,7 +108,7 @@ def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
 def show(
     translator: Translator, data: TranslationData, translations: list[str], search: str, seed: int, run: RunFolder
 ) -> str:
-    """The report's Table 1, the best and the worst of all translations, pictures of the attention, and the scores."""
+    """Show the report's Table 1, the best and the worst translations, pictures of the attention, and the scores."""
     test = data.test[: len(translations)]
     sources, references = [pair[0] for pair in test], [pair[1] for pair in test]
     best, worst = best_and_worst(sources, references, translations)

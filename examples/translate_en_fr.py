@@ -125,7 +125,7 @@ def aligned(translator: Translator, data: TranslationData, translations: list[st
 
 
 def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> str:
-    """The best and the worst translations; and pictures of the attention."""
+    """Show the best and the worst translations, and pictures of the attention."""
     sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
     best, worst = best_and_worst(sources, references, translations)
     samples = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"

@@ -13,14 +13,14 @@ from ..errors import InputError
 
 
 class Apart:
-    """The explorer's end of the process, which starts with the first request."""
+    """The explorer's connection to the process, which starts with the first request."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def answer(self, run: Path, view: str, body: Any) -> dict[str, Any]:
-        """`Session.answer` for this run. Raises InputError like it, and if the process ends."""
+        """Return `Session.answer` for this run. Raises InputError as it does, and if the process ends."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 command = [sys.executable, "-m", f"{__package__}.apart_process"]

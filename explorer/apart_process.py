@@ -1,6 +1,6 @@
 """Answers the views that `apart` asks for: python -m handloom.explorer.apart_process
 
-Each line of standard input is a question [run, view, body], each line of standard output the answer, in JSON.
+Each line of standard input is a request [run, view, body] in JSON, and each line of standard output is the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .session import Session
 
 def main() -> None:
     session: Session | None = None
-    answers, sys.stdout = sys.stdout.buffer, sys.stderr  # what else prints must not get between the answers
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr  # other output must not be mixed with the answers
     for line in sys.stdin:
         run, view, body = json.loads(line)
         try:

@@ -1,5 +1,7 @@
-"""The views "Translate", "One head" and "Next word": all attention maps of one pass; one query of one head with its
-arrays; the most probable tokens at each position."""
+"""The views "Translate", "One head" and "Next word".
+
+They show all attention maps of one pass, one query of one head with its arrays, and the most probable tokens at each
+position."""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def head(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """One query of one head: q (head_dim,), K and V (keys, head_dim), what is added to the scores (keys,), the scale,
-    and the model's own results: weights (keys,) and output (head_dim,).
+    """Return one query of one head, with its arrays and the model's results.
+
+    The arrays are q (head_dim,), K and V (keys, head_dim), the terms added to the scores (keys,) and the scale. The
+    model's results are the weights (keys,) and the output (head_dim,).
     """
     seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
     layer = chosen_layer(seen, ask)
@@ -53,7 +57,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def following(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """At each position of the output the most probable tokens, softmax(logits / temperature), and the generated one."""
+    """Return the generated token and the most probable tokens, softmax(logits / temperature), at each position."""
     off, temperature = ask.names("off", MAX_HEADS_OFF), ask.number("temperature", 0.1, 5.0, 1.0)
     seen = subject.watched(ask.text(), off)
     with subject.without(off):

@@ -1,7 +1,7 @@
 """The view "Beam": the tree of a beam search with its layout, and the content of its cache.
 
-Each step of the search is a column. Its slots, from the top: the sequences that stay open in the order of their rows,
-then those that ended, then the candidates that were not kept.
+Each step of the search is a column. Its slots contain, from the top, the sequences that stay open in the order of their
+rows, the sequences that ended, and the dropped candidates.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ class Node:
         id, parent: numbers of the node and of its predecessor; the root's parent is None.
         step, slot: its column and its index in the column.
         token: its text.
-        log_probability: of the sequence up to here, in nats.
-        kind: "root", "open", "finished" or "pruned".
-        score, length: of a finished node: the score by which beam search ranks it, and its number of tokens.
-        rank: of a finished node among the returned hypotheses, from 0; None if it is not returned.
-        cached: the last step in which its key and value are still needed.
+        log_probability: log-probability of the sequence up to this node, in nats. kind: "root", "open", "finished" or
+        "pruned". score, length: for a finished node, the score by which beam search ranks it, and its number of tokens.
+        rank: for a finished node, its rank among the returned hypotheses, from 0; None if it is not returned. cached:
+        the last step in which the node's key and value are still needed.
     """
 
     id: int

@@ -19,7 +19,7 @@ from .packing import packed
 from .step import StepCall
 from .subject import Subject
 
-ENTRIES = 24  # compared entries of each input, in three equal parts: see `some_entries`
+ENTRIES = 24  # number of compared entries of each input, in three equal parts: see `some_entries`
 
 
 def check(subject: Subject, ask: Ask) -> dict[str, Any]:
@@ -48,14 +48,14 @@ def check(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def checked(call: StepCall, seed: int = 0) -> GradcheckReport:
-    """The check of a call in float64. Each evaluation draws the same random numbers."""
+    """Check a call in float64. Each evaluation draws the same random numbers."""
     wanted = [i for i, source in enumerate(call.sources) if source is not None]
     fixed = [_wide(value) for value in call.seen.inputs]
     states = {name: value.get_state() for name, value in call.seen.settings.items() if isinstance(value, Generator)}
 
     def again() -> Function:
         fresh = call.seen.again()
-        if fresh.implementation == "in place":  # takes views of one array only; the operands here are copies
+        if fresh.implementation == "in place":  # accepts only views of one array; the operands here are copies
             fresh.__class__ = fresh.plain_implementation
         for name, state in states.items():
             generator = Generator(0)
@@ -77,7 +77,7 @@ def checked(call: StepCall, seed: int = 0) -> GradcheckReport:
 
 
 def some_entries(gradient: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Flat indices of ENTRIES entries: the largest, the largest of each of `rows`, and others spread over the array.
+    """Return flat indices of ENTRIES entries: the largest of the array, the largest of each of `rows`, and others.
 
     Args:
         rows: indices along the first axis that a rule may treat differently, such as those of the targets of a loss.
@@ -102,7 +102,7 @@ def _spread(indices: Any, most: int) -> np.ndarray:
 
 
 def _same(report: GradcheckReport, other: GradcheckReport) -> bool:
-    """Whether two checks have the same gradients, so that the mistake makes no difference for these inputs."""
+    """Return whether two checks have the same gradients, so that the mistake has no effect for these inputs."""
     pairs = zip(report.checks, other.checks, strict=True)
     return all(np.array_equal(a.analytic, b.analytic, equal_nan=True) for a, b in pairs)
 

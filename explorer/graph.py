@@ -1,8 +1,8 @@
 """The view "Graph": the calls of a training step as a folded list, with arcs from a value's source to its uses.
 
 Rows are in the order of the calls, indented by module. A row is a call, the heading of an open module, or a closed
-module with all its calls. An arc leads from the row that computes a value to the row that uses it; arcs run in
-lanes next to the rows, the short ones nearest.
+module with all its calls. An arc leads from the row that computes a value to the row that uses it. Arcs are drawn in
+lanes next to the rows; short arcs are in the nearest lanes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREVIEW = 12, 32  # rows and columns of an array that are shown
 
 
 def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Rows and arcs of the step on a text, for the modules that are open."""
+    """Return the rows and arcs of the step on a text, for the modules that are open."""
     step = subject.step(ask.text())
     opened = ask.names("open", MAX_OPEN) if "open" in ask.body else default_open(step)
     rows = folded(step, set(opened))
@@ -56,12 +56,12 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def default_open(step: RecordedStep) -> list[str]:
-    """The stacks of layers; their layers stay closed."""
+    """Return the modules that are open at first: the stacks of layers, but not the layers in them."""
     return sorted({f"{call.module[0]}#{first}" for call, first in _firsts(step, 1) if len(call.module) > 1})
 
 
 def _firsts(step: RecordedStep, depth: int) -> list[tuple[StepCall, int]]:
-    """Each call with the first call of its contiguous run in the same module, at this depth."""
+    """Yield each call with the first call of its contiguous run in the same module, at this depth."""
     found: list[tuple[StepCall, int]] = []
     first = 0
     for i, call in enumerate(step.calls):
@@ -72,7 +72,7 @@ def _firsts(step: RecordedStep, depth: int) -> list[tuple[StepCall, int]]:
 
 
 def folded(step: RecordedStep, opened: set[str]) -> list[dict[str, Any]]:
-    """The rows. Each contiguous run of a module's calls has its own row, so that all arcs lead downwards."""
+    """Return the rows. Each contiguous run of a module's calls has its own row, so that all arcs lead downwards."""
     rows: list[dict[str, Any]] = []
 
     def add(calls: list[StepCall], depth: int) -> None:
@@ -138,7 +138,7 @@ def form(call: StepCall) -> str:
 
 
 def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Each edge with the nearest lane that no shorter edge over the same rows uses."""
+    """Return each edge with the nearest lane that no shorter edge over the same rows uses."""
     taken: list[list[tuple[int, int]]] = []
     found = []
     for start, end in sorted(edges, key=lambda edge: (edge[1] - edge[0], edge)):
@@ -153,7 +153,7 @@ def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def call(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Details of one call: values, gradients, saved arrays, source text; and its composed version, if it is fused."""
+    """Return details of one call: values, gradients, saved arrays, source text; if fused, also its composed version."""
     step = subject.step(ask.text())
     one = step.call(ask.whole("call", 0, len(step.calls) - 1))
     seen = one.seen

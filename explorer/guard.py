@@ -2,7 +2,7 @@
 
 The server listens on 127.0.0.1 only. Still, any page in any browser tab can send requests to it, and another site's
 host name can be made to point to it (DNS rebinding). So each request must name this host and port in `Host`, must not
-come from another `Origin`, and its path must begin with a token that nobody can guess.
+come from another `Origin`, and its path must begin with a secret token.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEADERS = {
 
 
 def new_token() -> str:
-    """128 random bits for the page's address."""
+    """Return 128 random bits for the page's address."""
     return secrets.token_urlsafe(16)
 
 
@@ -64,7 +64,7 @@ class Guard:
         await self.app(scope, _bounded(receive), _with_headers(send))
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
-        """The status and the reason, if this request isn't allowed."""
+        """Return the status and the reason if this request isn't allowed, else None."""
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
             if name in headers and name in (b"host", b"origin", b"content-length"):
@@ -90,7 +90,7 @@ class Guard:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """`receive`, which treats a client that sends too much as disconnected."""
+    """Return `receive` with a limit: a client that sends too much counts as disconnected."""
     total = 0
 
     async def bounded() -> Any:

@@ -20,7 +20,7 @@ COLUMN, ROW = 34, 40  # pixels from byte to byte, from level to level
 
 
 def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """The text's tokens after n merges, its most frequent pairs of neighbours, and the tree of one of its words."""
+    """Return the text's tokens after n merges, its most frequent pairs of neighbours, and the tree of one word."""
     tokenizer = subject.tokenizer
     if not isinstance(tokenizer, BPETokenizer):
         raise InputError("This model's tokenizer splits into characters or words: it has no merges.")
@@ -60,7 +60,7 @@ def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) ->
 
 
 def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> list[dict[str, Any]]:
-    """The pairs of neighbours within words that occur most often in the text, and the merge of each pair."""
+    """Return the pairs of neighbours within words that occur most often in the text, and the merge of each pair."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     names = {number: token for token, number in smaller.vocab.items()}
     counts: Counter[tuple[str, str]] = Counter()
@@ -95,7 +95,7 @@ class Part:
 
 
 def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
-    """The merge trees of a word's tokens with their layout: bytes below, each token above its parts."""
+    """Return the merge trees of a word's tokens with their layout: bytes at the bottom, each token above its parts."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     names = {number: token for token, number in tokenizer.vocab.items()}
     roots, left = [], 0.5
@@ -128,7 +128,7 @@ def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
 
 
 def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int]) -> Part:
-    """The merges that build this token from its bytes: of all neighbours, the earliest merge comes first.
+    """Return the merges that build this token from its bytes; the earliest merge of all neighbours comes first.
 
     (Sennrich, Haddow and Birch 2016, arXiv 1508.07909, section 3.2.)
     """
@@ -136,7 +136,7 @@ def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int
     while len(parts) > 1:
         neighbours = enumerate(pairwise(parts))
         rank, i = min((ranks.get((left.token, right.token), len(ranks)), i) for i, (left, right) in neighbours)
-        if rank == len(ranks):  # a token that its own merges don't reach
+        if rank == len(ranks):  # a token that its own merges don't produce
             return Part(token, _shown(tokenizer, token), 0, tuple(parts))
         made = parts[i].token + parts[i + 1].token
         parts[i : i + 2] = [Part(made, _shown(tokenizer, made), rank + 1, (parts[i], parts[i + 1]))]
@@ -144,7 +144,7 @@ def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int
 
 
 def _lay_out(part: Part, left: float, every: list[Part]) -> float:
-    """Put a tree's bytes in a row from `left` on, each token above the middle of its parts; returns the next `left`."""
+    """Place a tree's bytes from `left` on, and each token above the middle of its parts. Return the next `left`."""
     for inner in part.parts:
         left = _lay_out(inner, left, every)
     if part.parts:

@@ -1,6 +1,6 @@
 """Wrong backward rules that the view "Gradient check" can plant in an op, from those that the tests must catch.
 
-`python -m tests.support.mutants` has them all; a test holds that these are among them.
+`python -m tests.support.mutants` has all of them; a test checks that these are among them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """`old` becomes `new` in the source of `where`, see `autograd.gradcheck.planting`; it concerns calls of `kinds`."""
+    """A mistake in calls of `kinds`: `old` becomes `new` in the source of `where`, see
+    `autograd.gradcheck.planting`."""
 
     kinds: tuple[str, ...]  # classes of Function: each form of an op has its own
     what: str

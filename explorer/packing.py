@@ -11,7 +11,7 @@ import numpy as np
 
 
 def packed(array: Any, dtype: Any = np.float32) -> dict[str, Any]:
-    """An array for JSON: its shape, and its numbers, little-endian, in base64.
+    """Return an array for JSON: its shape, and its numbers, little-endian, in base64.
 
     Args:
         dtype: float32, or float64 where more than seven digits matter.

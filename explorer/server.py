@@ -27,13 +27,13 @@ mimetypes.add_type("text/javascript", ".js")  # the Windows registry may say oth
 
 
 def page_files() -> dict[str, bytes]:
-    """The files of the page by name; read once, so that no request can name a path."""
+    """Return the files of the page by name; they are read once, so that no request can name a path."""
     folder = resources.files(__package__) / "static"
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
-    """The explorer as an ASGI app.
+    """Return the explorer as an ASGI app.
 
     Args:
         token: first part of every path; see `guard`.
@@ -90,7 +90,7 @@ async def news(session: Session) -> AsyncIterator[bytes]:
         message = to_json(found)
         if message != before:
             yield b"data: " + message + b"\n\n"
-            # The same state without the new rows, to compare with the next one.
+            # The same state without the new rows, for comparison with the next state.
             before = to_json({**found, "from": known, "rows": [], "changed": False})
         await asyncio.sleep(POLL)
 

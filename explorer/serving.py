@@ -23,9 +23,9 @@ def explore(
 
     Args:
         run: folder of a run; None to train one and show its training.
-        port: of the server; 0 for a free one.
-        browser: open the page.
-        view: the view to begin with, or a state of the page, as its address shows it behind the #.
+        port: port of the server; 0 means a free one.
+        browser: whether to open the page.
+        view: the initial view, or a state of the page, which is the part of its address after the #.
         yours: a learner's folder of the course, whose attention and beam search are shown next to handloom's.
 
     Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.

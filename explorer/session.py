@@ -29,7 +29,7 @@ VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
     "tiles": tiles.tiles,
     "saves": training.saves,
 }
-#: Views whose work may take seconds: a process of their own does it, so that the others are answered meanwhile.
+#: Views whose work may take seconds. A separate process does it, so that other views are answered in the meantime.
 APART = ("graph", "call", "check")
 
 
@@ -45,7 +45,7 @@ class Session:
         self._yours = Yours(yours) if yours is not None else None
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._subject: Subject | None = None
-        self._saved: tuple[Path, int] | None = None  # folder of the weights in `_subject`, and when they were written
+        self._saved: tuple[Path, int] | None = None  # folder of the weights in `_subject`, and their time
         self._given, self._log = run, Log()
         self._shown = run  # None for the run that is trained here
         self._apart: Apart | None = None
@@ -77,7 +77,7 @@ class Session:
             self._apart.close()
 
     def answer_apart(self, view: str, body: Any) -> dict[str, Any]:
-        """`answer` in a separate process, with its own models, observers and planted mistakes."""
+        """Return `answer`, computed in a separate process with its own models, observers and planted mistakes."""
         with self._starting:
             self._apart = self._apart or Apart()
         return self._apart.answer(self.run, view, body)
@@ -96,7 +96,7 @@ class Session:
         return self._subject
 
     def answer(self, view: str, body: Any) -> dict[str, Any]:
-        """The content of a view. Raises InputError for a request that can't be answered, KeyError for no such view."""
+        """Return the content of a view. Raises InputError for an invalid request, KeyError for an unknown view."""
         ask = Ask(body)
         with self._lock:
             if view == "state":
@@ -148,7 +148,7 @@ class Session:
         return {"state": self.training.state}
 
     def progress(self, version: int, known: int, model: int) -> dict[str, Any]:
-        """The new log rows for a page that has `known` rows of its `version`, and newer weights than time `model`.
+        """Return new log rows for a page that has `known` rows of `version`, and weights newer than time `model`.
 
         Raises InputError if the log is damaged.
         """

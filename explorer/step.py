@@ -20,11 +20,10 @@ class StepCall:
     """One call that leads to the loss.
 
     Attributes:
-        number: its index among the step's calls, in the order in which they were made.
-        seen: its record.
+        number: index of the call in the order in which the step's calls were made. seen: record of the call.
         module: names from the model down to the module that it belongs to, such as ("encoder", "layers.0", "norm1").
-        sources: for each operand that requires a gradient, the number of the call that made it, or a parameter's name;
-            None for other operands.
+        sources: for each operand that requires a gradient, the number of the call that computed it, or a parameter's
+            name; None for other operands.
     """
 
     number: int
@@ -43,8 +42,10 @@ class StepCall:
 
 @dataclass
 class RecordedStep:
-    """A recorded step: its calls, its loss in nats a token, the gradient of each parameter that it reached, and the
-    loss as it is without dropout."""
+    """A recorded step.
+
+    It has the calls, the loss in nats per token, the gradient of each parameter that was used, and the loss without
+    dropout."""
 
     calls: list[StepCall]
     loss: float
@@ -52,7 +53,7 @@ class RecordedStep:
     evaluated: float = float("nan")
 
     def call(self, number: int) -> StepCall:
-        """Raises InputError if there is no such call."""
+        """Return a call by its number. Raises InputError if there is no such call."""
         if not 0 <= number < len(self.calls):
             raise InputError(f"This step has calls 0 to {len(self.calls) - 1}.")
         return self.calls[number]
@@ -115,7 +116,7 @@ def _sources(seen: RecordedCall, numbers: dict[int, int], names: dict[int, list[
 
 
 def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tuple[str, ...]:
-    """The module that was running, or one below it that most of the call's parameters belong to.
+    """Return the module that was running, or the module below it to which most of the call's parameters belong.
 
     A layer may use another's parameters without calling it: `norm.after`, a fused feed-forward.
     """
@@ -128,7 +129,7 @@ def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tu
                 owner = name.rpartition(".")[0]
                 if owner.startswith(inside):
                     owners[owner] += 1
-    # Of several the last: a table that is tied to the output layer comes first under another name.
+    # Of several names the last: a table that is tied to the output layer comes first under another name.
     most = max(owners.values(), default=0)
     several = len({name.rpartition(".")[0] for name in call.parameters}) > 1
     best = next((name for name, count in reversed(owners.items()) if count == most), running)

@@ -34,11 +34,9 @@ class Layer:
     """One attention layer in one pass.
 
     Attributes:
-        name: of its module, such as "encoder.layers.0.self_attn".
-        title: name of its group of layers on the page.
-        number: index of the layer in its stack.
-        rows, columns: names of the pass's lists of tokens for its queries and keys.
-        call: inputs and results, a batch of one.
+        name: name of its module, such as "encoder.layers.0.self_attn". title: name of its group of layers on the page.
+        number: index of the layer in its stack. rows, columns: names of the pass's lists of tokens for its queries and
+        keys. call: inputs and results, for a batch of one.
     """
 
     name: str
@@ -86,7 +84,7 @@ class Pass:
     shares: list[tuple[str, float]] | None = None  # of a classifier: its classes and their probabilities
 
     def layer(self, name: str) -> Layer:
-        """Raises InputError if there is none of this name."""
+        """Return the layer of this name. Raises InputError if there is none."""
         for layer in self.layers:
             if layer.name == name:
                 return layer
@@ -98,9 +96,8 @@ class Search:
     """The initial state of a search.
 
     Attributes:
-        state, rules: of `models.generation`; the state has one row.
-        begins: the page's text for the first token of all sequences.
-        prefix: number of prefix tokens before the generated ones.
+        state, rules: see `models.generation`; the state has one row. begins: the page's text for the first token of all
+        sequences. prefix: number of prefix tokens before the generated tokens.
     """
 
     state: CachedState
@@ -110,7 +107,7 @@ class Search:
 
     @property
     def bytes_per_node(self) -> int:
-        """Bytes of the keys and values of one token, in all layers."""
+        """The number of bytes of the keys and values of one token, in all layers."""
         layers, own = self.state.decoder.layers, self.state.decoder.layers[0].own
         return 2 * len(layers) * own.heads * own.head_dim * np.dtype(self.state.decoder.dtype).itemsize
 
@@ -129,7 +126,7 @@ class Subject:
         self._step: tuple[str, RecordedStep] | None = None
 
     def watched(self, text: str, off: Sequence[str] = ()) -> Pass:
-        """The pass over `text`; the last one is kept, since several views need it.
+        """Return the pass over `text`; the last one is cached, since several views need it.
 
         Args:
             off: heads that are switched off, see `without`.
@@ -179,7 +176,7 @@ class Subject:
         raise NotImplementedError
 
     def step(self, text: str) -> RecordedStep:
-        """A training step on `text`, recorded; the last one is kept."""
+        """Return a recorded training step on `text`; the last one is cached."""
         if self._step is None or self._step[0] != text:
             loss = self.training_loss(text)
             step = recorded_step(self.model, loss)
@@ -189,7 +186,7 @@ class Subject:
         return self._step[1]
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
-        """A function that computes the loss of a training step on `text` and the model's own answer."""
+        """Return a function that computes the loss of a training step on `text` and the model's own answer."""
         raise NotImplementedError
 
     def search(self, text: str) -> Search:
@@ -197,7 +194,7 @@ class Subject:
         raise InputError(f"A {self.kind} generates no text, so there is no search.")
 
     def _calls(self, *inputs: Any) -> dict[str, AttentionCall]:
-        """The call of each attention layer while the model computes on `inputs`."""
+        """Return the call of each attention layer while the model computes on `inputs`."""
         calls: dict[str, AttentionCall] = {}
         self.model.eval()
         with no_grad(), observe_attention(self.model, calls.__setitem__):
@@ -253,7 +250,7 @@ class Subject:
             "vocabulary": self.tokenizer.vocab_size,
             "example": self.example,
             "views": self.views(),
-            "layers": [  # of one stack; a decoder has two kinds of attention
+            "layers": [  # layers of one stack; a decoder has two kinds of attention
                 {"name": name, "heads": module.num_heads}
                 for name, module in self.model.named_modules()
                 if isinstance(module, MultiHeadAttention)
@@ -272,7 +269,7 @@ class TranslatorSubject(Subject):
 
     def __init__(self, run: Path):
         super().__init__(run)
-        if str(read_json(run / "config.json").get("data", "")).startswith("embedded"):  # it knows no other words
+        if str(read_json(run / "config.json").get("data", "")).startswith("embedded"):  # the model knows no other words
             self.example = "Gestern hat der Ritter das Lied gesungen."
         self.translator = Translator.load(run)
         self.model, self.tokenizer = self.translator.model, self.translator.tokenizer
@@ -313,7 +310,7 @@ class TranslatorSubject(Subject):
 
 
 def steps(read: list[str], written: list[str]) -> list[str]:
-    """The queries of a decoder: what each position has read last, and what is written next."""
+    """Return the queries of a decoder: for each position the token that it read last and the next token."""
     return [f"{one} → {next}" for one, next in zip(read, written, strict=True)]
 
 
@@ -409,9 +406,9 @@ class ClassifierSubject(Subject):
 
 
 def load_subject(folder: str | Path) -> Subject:
-    """The model that a run left in `folder`, or one of `transformers` there.
+    """Load the model of a run, or of `transformers`, in `folder`.
 
-    Raises InputError if it is neither, holds no model yet, or is damaged.
+    Raises InputError if the folder is neither, holds no model yet, or is damaged.
     """
     if Path(folder).is_dir() and is_foreign(folder):
         translators = dict.fromkeys(("marian", "pegasus"), TranslatorSubject)

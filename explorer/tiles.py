@@ -21,7 +21,8 @@ SMALLEST, LARGEST = 2, 32  # of a block
 
 
 def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """One head by each method: error against float64 and bytes; and one query's m, l and o after each block."""
+    """Return the results of each method for one head: error against float64, bytes, one query's m, l and o per
+    block."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     heads, queries, keys = layer.weights.shape
@@ -105,7 +106,7 @@ def compared(
 
 
 def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
-    """The operands on the GPU, and why the fused method can't be used with them; None if it can."""
+    """Return the operands on the GPU, and why the fused method can't be used with them, or None."""
     try:
         check_device("cuda")
         moved = [to_device(x, "cuda") for x in operands]
@@ -120,7 +121,7 @@ def past(queries: int, keys: int) -> np.ndarray:
 
 
 def grid(mask_spec: MaskSpec, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
-    """Every block of queries and keys, in the order of computation, and whether it is skipped."""
+    """Return every block of queries and keys, in the order of computation, and whether it is skipped."""
     size = min(size, max(queries, keys))
     found = []
     for q in blocks(queries, size):
@@ -131,7 +132,7 @@ def grid(mask_spec: MaskSpec, queries: int, keys: int, size: int) -> list[dict[s
 
 
 def _output(compute: Callable[..., Any], operands: list[np.ndarray]) -> tuple[np.ndarray, int]:
-    """The output, and the bytes that the calls keep for a backward pass besides their inputs."""
+    """Return the output, and the bytes that the calls keep for a backward pass in addition to their inputs."""
     with no_grad(), record() as seen:
         out = compute(*operands).numpy()
     return out, sum(int(x.nbytes) for made in seen.calls for x in made.call.kept if hasattr(x, "nbytes"))

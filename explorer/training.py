@@ -1,7 +1,7 @@
 """The view "Training": the log of any run, its saved states, and a run that the page can control.
 
-The training itself runs in a process of its own (`training_process`), so that the page still answers, and so that every
-run is read in the same way: from the files in its folder.
+The training itself runs in a separate process (`training_process`). The server can therefore answer requests, and reads
+every run in the same way: from the files in its folder.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ class Training:
     """A run that this session trains in another process.
 
     Attributes:
-        run: its folder.
-        steps: its number of updates.
-        state: "running", "paused", "finished", "stopped" or "failed".
-        said: the last lines of its output.
+        run: folder of the run. steps: number of updates. state: "running", "paused", "finished", "stopped" or "failed".
+        said: the last lines of the process's output.
     """
 
     def __init__(self, preset: str = "smoke", precision: str = "fp32", seed: int = 0):
@@ -62,7 +60,7 @@ class Training:
         return "finished" if code == 0 and not self._stopped else "stopped" if self._stopped else "failed"
 
     def command(self, word: str) -> None:
-        """One of COMMANDS. Raises InputError if the run has ended."""
+        """Send one of COMMANDS. Raises InputError if the run has ended."""
         if self._process.poll() is not None:
             raise InputError("This training has ended. Start another one.")
         self._paused = word in ("pause", "step")
@@ -75,7 +73,7 @@ class Training:
             raise InputError("This training has ended. Start another one.") from None
 
     def close(self) -> None:
-        """End it, after it has saved its state."""
+        """End the training after it has saved its state."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -113,7 +111,7 @@ class Log:
 
 
 def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """One head's attention on a text at each saved state of the run: the same tokens, that state's weights."""
+    """Return one head's attention at each saved state of the run: the same tokens, with that state's weights."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     head = ask.whole("head", 0, len(layer.weights) - 1)
@@ -123,7 +121,7 @@ def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
         try:
             weights = subject.with_weights(kept.weights(step), seen, layer.name)[head : head + 1]
         except InputError:
-            continue  # a newer one has just replaced it, or it is damaged
+            continue  # a newer save has just replaced it, or it is damaged
         found.append({"step": step, "weights": packed(weights)})
     return {
         "layer": described(layer),
@@ -135,7 +133,7 @@ def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def _spread(steps: list[int], most: int) -> list[int]:
-    """At most `most` of the steps, including the first and the last."""
+    """Return at most `most` of the steps, including the first and the last."""
     if len(steps) <= most:
         return steps
     return [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]

@@ -65,8 +65,7 @@ class SinusoidalPositions(_AddedPositions):
 
 
 class LearnedPositions(_AddedPositions):
-    """A layer that adds a learned table `weight` (max_length, d_model), initially normal with standard
-    deviation 0.02.
+    """A layer that adds a learned table `weight` (max_length, d_model), which starts normal with deviation 0.02.
     """
 
     def __init__(self, d_model: int, max_length: int = 1024):

@@ -12,8 +12,7 @@ from .positional import PositionScores
 
 
 class SparsePattern(PositionScores):
-    """A pattern of self-attention, which restricts it to some positions. `inner` is the position encoding of its
-    scores.
+    """Self-attention restricted to a pattern of positions. `inner` is the position encoding of its scores.
 
     "local" sees positions at most `size` away (Beltagy et al. 2020, arXiv 2004.05150, section 3.1). "strided" sees
     those less than `size` away and every `size`-th one beyond them, the two patterns of Child et al. 2019 (arXiv

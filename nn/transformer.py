@@ -132,8 +132,7 @@ class TransformerDecoderLayer(Module):
         memory_lengths: Any = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Let x (batch, length, d_model) attend to earlier positions and to the encoder output (batch, source_length,
-        d_model).
+        """Let x (batch, length, d_model) attend to its past and to the encoder output (batch, source_length, d_model).
 
         Appends the cross-attention weights (batch, heads, length, source_length) to `cross_weights`.
         """

@@ -86,6 +86,7 @@ def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> 
 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
     """Return the first merges as trees, in order of the merges.
+
     A token that is a part of another one has no tree of its own.
 
     Tokens of more than 64 bytes are left out: in a repetitive text each token is twice as long as the one before.

@@ -13,6 +13,7 @@ from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 
 class VocabularyTokenizer(Tokenizer):
     """A tokenizer that splits a text into units and looks each up in a list.
+
     A unit that is not in the list becomes `unk_id`.
 
     `usual_special_tokens` are the default of `train`. With `in_order` a trained vocabulary is in alphabetical order;

@@ -163,7 +163,7 @@ class DeviceUpdates:
         return Reading(state["norm"], steps, self.names[int(host[size])], self.failed)
 
     def write(self) -> None:
-        """Copy the state of `optimizer` and `scaler`, which loading a save may have set, to the device; cast the
+        """Copy the state of `optimizer` and `scaler`, for example after loading a save, to the device; cast the
         weights."""
         values: dict[str, float] = {"steps": self.optimizer.steps}
         if self.scaler is not None:

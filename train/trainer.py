@@ -69,6 +69,7 @@ class Record:
 
 class Trainer:
     """A training loop.
+
     It trains a model and writes metrics, a picture of the losses, and the weights with the best validation.
 
     A run that stops, for any reason, can be resumed exactly from its last save (`load`): weights and logged numbers are

@@ -118,8 +118,10 @@ class _Complete:
 
 
 class _BeamSearch:
-    """The state of one search. The rows of the decoding state are the open sequences of each sentence: one at first,
-    then `width`. Unused rows have the log-probability -inf.
+    """The state of one search.
+
+    The rows of the decoding state are the open sequences of each sentence: one at first, then `width`. Unused rows have
+    the log-probability -inf.
     """
 
     def __init__(

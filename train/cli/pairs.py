@@ -21,9 +21,11 @@ def use_checkpoint(arguments: Any, *tasks: str) -> None:
 
 
 def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
-    """Draw attention.png, the mean of the last layer's cross-attention, and the attention of each head: of the last
-    layer of the encoder, of the decoder over what it has written, and across. For a model that copies, draw copied.png:
-    what it copied from where.
+    """Draw the attention of the last layers.
+
+    attention.png is the mean of the cross-attention over heads. Other pictures show each head of the encoder's
+    self-attention, the decoder's self-attention and the cross-attention. For a model that copies, copied.png shows
+    which tokens were copied from where.
     """
     maps, source, written = translator.attention_maps(text)
     config = translator.model.config

@@ -44,8 +44,7 @@ class Batch:
 
     @property
     def target_tokens(self) -> Any:
-        """The number of tokens in `target_output` without padding; an array if the batch is on a
-        device."""
+        """Number of tokens in `target_output` without padding; an array if the batch is on a device."""
         return self.target_lengths.sum()
 
 

@@ -243,8 +243,7 @@ class RunFolder:
 
     @property
     def stays(self) -> bool:
-        """Whether the run is kept, so that it can be resumed, if it fails now. A new run is kept if it has logged or
-        saved an update, or has cells.
+        """Whether the run is kept if it fails now; a new run is kept if it has logged or saved an update, or has cells.
         """
         if not self._created or self.model_path.exists() or self.metrics_path.exists():
             return True

@@ -68,6 +68,7 @@ def run_cells(
     say: Callable[[str], None] = print,
 ) -> list[Row]:
     """Finish the cells of a table that belongs to `run`; see `finish_cells`.
+
     The processes that mpirun started divide the cells among themselves. Each makes one cell at a time; when all have
 finished theirs, the first process writes the rows.
 

@@ -13,6 +13,7 @@ from ..trainer import Loss
 
 def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32", "fp16"]) -> dict[str, Any]:
     """Measure the megabytes (10^6 bytes) of the arrays in one step of a model on the CPU.
+
     Gradients and weights are unchanged.
 
     Returns three numbers. `kept` counts weights, gradients and Adam's two moments, float32 in either precision.

@@ -18,6 +18,7 @@ from .translation import Pair, Translator
 
 def back_translate(translator: Translator, sentences: Sequence[str], *, beam: int = 1) -> list[Pair]:
     """Return pairs (translation of the sentence, the sentence itself).
+
     Sentences with an empty translation are left out.
 
     Args:

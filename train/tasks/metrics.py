@@ -132,6 +132,7 @@ def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Se
 
 def macro_f1(matrix: np.ndarray) -> float:
     """Compute the mean F1 over the classes of a confusion matrix, 0 to 1.
+
     A class that is neither predicted nor actual is left out. F1 of a class is 2 hits / (predictions + occurrences).
 Raises ValueError if the matrix is all zeros.
     """
@@ -172,6 +173,7 @@ def samples_table(
     width: int | None = None,
 ) -> str:
     """Format samples as a table in plain text, one block of lines a sample.
+
     Long texts are wrapped inside their columns.
 
     Args:

@@ -84,7 +84,7 @@ class Translator(TrainedModel):
         tokenizer = self.tokenizer
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         self.model.eval()
-        decoder = self.model.raw_decoder(packed=len(sentences) > 100)  # packing is worthwhile only after a few sentences
+        decoder = self.model.raw_decoder(packed=len(sentences) > 100)  # packing pays off for many sentences
         ids = self.source_ids(sentences, too_long)
         tokens = max(4096 // strategy.width, 1)
         with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:

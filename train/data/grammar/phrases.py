@@ -124,8 +124,7 @@ Phrase = NounPhrase | Pronoun
 
 
 def shows_accusative(phrase: Phrase) -> bool:
-    """Whether the accusative differs from the nominative, as only in the masculine singular. Such an object may come
-    first."""
+    """Whether accusative and nominative differ, as only in the masculine singular. Such an object may come first."""
     return isinstance(phrase, NounPhrase) and phrase.gender == "m"
 
 

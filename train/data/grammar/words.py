@@ -130,8 +130,7 @@ class Pronoun:
 
 
 def _pronoun(person: int, german: list[str], english: list[str]) -> Pronoun:
-    """Return the pronoun with these German forms (three cases, possessive) and English forms (subject, object,
-    possessive)."""
+    """Return a pronoun with German forms (three cases, possessive) and English ones (subject, object, possessive)."""
     subject, object_, possessive = english
     return Pronoun(person, german[:3], subject, object_, Determiner(german[3], "ein", possessive, possessive))
 
