@@ -29,7 +29,7 @@ from handloom.train.tables.attention_findings import FIRST_COLUMNS, HEAD_COLUMNS
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
 from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, EXPONENT_COLUMNS, cost_rows, cross_cost
-from handloom.train.tables.news import EPOCH_COLUMNS, SAMPLE_COLUMNS, beside_the_report, epoch_rows, sample_predictions
+from handloom.train.tables.news import EPOCH_COLUMNS, SAMPLE_COLUMNS, with_report_figures, epoch_rows, sample_predictions
 from handloom.train.tasks.classification import Classification, Classifier, MeanClassifier
 from handloom.train.tasks.metrics import confusion_matrix
 
@@ -92,7 +92,7 @@ def main() -> None:
     def report(
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]
     ) -> str:
-        rows = beside_the_report([{"cell": own or "Transformer", **rows[0]}, *rows[1:]], "accuracy")
+        rows = with_report_figures([{"cell": own or "Transformer", **rows[0]}, *rows[1:]], "accuracy")
         rows = [*baselines(parts["train"], parts["valid"], parts["test"]), *rows]
         more: dict[str, Table] = {}
         if arguments.table == "attention":

@@ -35,7 +35,7 @@ from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.language_models import (
     COLUMNS,
     TABLES,
-    beside_the_report,
+    with_report_figures,
     draw_comparison,
     figures,
     table_cells,
@@ -159,7 +159,7 @@ def show(writer: Writer, task: LanguageModelling, cells: dict, rows: list[dict],
     rows = [*rows[1:], {"cell": name, **rows[0]}]
     runs = {cell: RunFolder.open(run.cell_path(cell)) for cell in cells} | {name: run}
     draw_comparison(run, runs)
-    rows = beside_the_report(arguments.table, with_budgets(rows, runs) if cells else rows, task)
+    rows = with_report_figures(arguments.table, with_budgets(rows, runs) if cells else rows, task)
     table = markdown_table(rows, COLUMNS)
     run.write_table(table, models=rows)
     strategy = strategy_of(arguments)

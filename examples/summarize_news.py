@@ -28,7 +28,7 @@ from handloom.train.tables.news import (
     HEADLINE_WRITER,
     HEADLINES,
     SAMPLE_COLUMNS,
-    beside_the_report,
+    with_report_figures,
     epoch_rows,
     sample_headlines,
 )
@@ -98,7 +98,7 @@ def main() -> None:
         others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
         rows = [{"cell": "the report", **HEADLINE_WRITER}, *baselines(data), whole, *others]
         probes = sample_headlines(translator.translate(list(HEADLINES), strategy=strategy, too_long="truncate"))
-        tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (beside_the_report(rows, "bleu"), COLUMNS)}
+        tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (with_report_figures(rows, "bleu"), COLUMNS)}
         if arguments.table == "attention":
             written = {"written": headlines, "reference": [article.headline for article in data.test]}
             copied = {

@@ -152,7 +152,7 @@ def test_what_is_only_for_speed_comes_in_at_one_place_each() -> None:
             assert of_its_own or not is_quick(target), f"{path}:{line}: only {name.rpartition('.')[0]} may import that"
 
 
-def test_with_plain_forms_nothing_quick_is_imported_and_every_gradient_is_right() -> None:
+def test_with_plain_implementations_nothing_quick_is_imported_and_every_gradient_is_right() -> None:
     modules = [name for name in MODULES if not is_quick(name) and not name.startswith("handloom.explorer")]
     code = f"""
 import importlib, sys

@@ -52,7 +52,7 @@ class Graphs:
         self.pool = self.cupy.cuda.MemoryPool(partial(_allocate, self.cupy))
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.most, self.captured, self.launched = most, 0, 0
-        self._forms: OrderedDict[tuple[Hashable, Hashable], _Form] = OrderedDict()
+        self._entries: OrderedDict[tuple[Hashable, Hashable], _BatchGraph] = OrderedDict()
 
     def __call__(self, name: Hashable, compute: Compute, batch: Any) -> dict[str, Any]:
         """Call compute(batch) with the host arrays of `batch` replaced by arrays on the device.
@@ -64,45 +64,45 @@ class Graphs:
         Raises GraphError if it can't be captured.
         """
         leaves: list[np.ndarray] = []
-        key = name, _form_of(batch, leaves)
-        form = self._forms.pop(key, None)
-        first = form is None
-        if form is None:
-            form = _Form(self.cupy, batch, leaves)
-        self._forms[key] = form
-        if len(self._forms) > self.most:
-            self._forms.popitem(last=False)
-        form.fill(leaves)
+        key = name, _key_of(batch, leaves)
+        entry = self._entries.pop(key, None)
+        first = entry is None
+        if entry is None:
+            entry = _BatchGraph(self.cupy, batch, leaves)
+        self._entries[key] = entry
+        if len(self._entries) > self.most:
+            self._entries.popitem(last=False)
+        entry.fill(leaves)
         if first:
             with capturing([]):
-                return compute(form.batch)  # everything is compiled and loaded now
-        if form.graph is None:
-            self._capture(form, compute)
+                return compute(entry.batch)  # everything is compiled and loaded now
+        if entry.graph is None:
+            self._capture(entry, compute)
             self.captured += 1
-        form.graph.launch()
+        entry.graph.launch()
         self.launched += 1
-        return {name: value.copy() if is_array(value) else value for name, value in form.results.items()}
+        return {name: value.copy() if is_array(value) else value for name, value in entry.results.items()}
 
     def sizes(self) -> dict[Hashable, int]:
         """Return the number of launches in the last graph of each name: kernels, products, copies, fills.
 
         CuPy before version 14 does not describe its graphs; the result is then empty.
         """
-        graphs = {name: form.graph for (name, _), form in self._forms.items() if hasattr(form.graph, "debug_dot_str")}
+        graphs = {name: one.graph for (name, _), one in self._entries.items() if hasattr(one.graph, "debug_dot_str")}
         return {name: len(_NODE.findall(graph.debug_dot_str())) for name, graph in graphs.items()}
 
-    def _capture(self, form: _Form, compute: Compute) -> None:
+    def _capture(self, entry: _BatchGraph, compute: Compute) -> None:
         cuda = self.cupy.cuda
         held: list[Array] = []
         self.cupy.get_default_memory_pool().free_all_blocks()  # a capture may free nothing
         with cuda.using_allocator(self.pool.malloc), self.stream, capturing(held):
             self.stream.begin_capture()
             try:
-                form.results = compute(form.batch)
+                entry.results = compute(entry.batch)
             except Exception as error:
                 self._abandon()
                 raise GraphError(f"this computation can't be captured as a CUDA graph: {error}") from error
-            form.graph, form.held = self.stream.end_capture(), held
+            entry.graph, entry.held = self.stream.end_capture(), held
 
     def _abandon(self) -> None:
         with contextlib.suppress(Exception):  # the capture has already failed, and its own error is raised
@@ -121,7 +121,7 @@ def _allocate(cupy: Any, size: int) -> Any:
         raise MemoryError(f"no {size:,} bytes are left on the device for another CUDA graph") from error
 
 
-class _Form:
+class _BatchGraph:
     """A batch with arrays of certain shapes on the device, and its graph.
 
     All host arrays go to the device in one transfer.
@@ -149,22 +149,22 @@ class _Form:
             self.buffer[...] = self.cupy.asarray(host)
 
 
-def _form_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
+def _key_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
     """Return the key that must be equal for a graph to be used again, and append the host arrays to `leaves`."""
     if isinstance(value, np.ndarray):
         leaves.append(value)
         return value.shape, value.dtype.str
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return type(value), *(_form_of(getattr(value, field.name), leaves) for field in dataclasses.fields(value))
+        return type(value), *(_key_of(getattr(value, field.name), leaves) for field in dataclasses.fields(value))
     if isinstance(value, dict):
-        return dict, *((name, _form_of(part, leaves)) for name, part in value.items())
+        return dict, *((name, _key_of(part, leaves)) for name, part in value.items())
     if isinstance(value, (tuple, list)):
-        return type(value), *(_form_of(part, leaves) for part in value)
+        return type(value), *(_key_of(part, leaves) for part in value)
     return value
 
 
 def _replaced(value: Any, arrays: Any) -> Any:
-    """Return `value` with its host arrays replaced by the next of `arrays`, in the order of `_form_of`."""
+    """Return `value` with its host arrays replaced by the next of `arrays`, in the order of `_key_of`."""
     if isinstance(value, np.ndarray):
         return next(arrays)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

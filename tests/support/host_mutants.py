@@ -31,19 +31,19 @@ total = each(_fused.test_the_total_loss_and_its_gradients_factor, (33, HALF))
 parts = each(_update.test_parts_are_added_each_in_its_place, (HALF,))
 update = each(_update.test_updates_are_those_of_the_optimiser_with_clipping, (97, HALF))
 
-GRAPH, FORM, PRODUCT, LOAD = "kernels.graphs:Graphs.", "kernels.graphs:_Form.", "kernels.products:", "kernels.products:load_cublas"
+GRAPH, ENTRY, PRODUCT, LOAD = "kernels.graphs:Graphs.", "kernels.graphs:_BatchGraph.", "kernels.products:", "kernels.products:load_cublas"
 KERNELS, FUSED, OPS, OP = "kernels.attention:AttentionKernels.", "kernels.fused:", "kernels.ops:", "kernels.attention_op:FusedAttention."
 
 HOST_MUTANTS = [
-    KernelMutant("graphs", GRAPH + "__call__", "form.graph.launch()", "form.graph.launch(self.stream)", replayed),
-    KernelMutant("graphs", GRAPH + "__call__", "form.fill(leaves)", "if first: form.fill(leaves)", replayed),
+    KernelMutant("graphs", GRAPH + "__call__", "entry.graph.launch()", "entry.graph.launch(self.stream)", replayed),
+    KernelMutant("graphs", GRAPH + "__call__", "entry.fill(leaves)", "if first: entry.fill(leaves)", replayed),
     KernelMutant("graphs", GRAPH + "__call__", "if first:", "if False:", replayed),
     KernelMutant("graphs", GRAPH + "__call__", "value.copy() if is_array(value) else value", "value", each(_graphs.test_results_are_the_caller_s)),
-    KernelMutant("graphs", GRAPH + "__call__", "key = name, _form_of", "key = 0, _form_of", each(_graphs.test_names_and_numbers_make_graphs_of_their_own)),
+    KernelMutant("graphs", GRAPH + "__call__", "key = name, _key_of", "key = 0, _key_of", each(_graphs.test_names_and_numbers_make_graphs_of_their_own)),
     KernelMutant("graphs", GRAPH + "__call__", "popitem(last=False)", "popitem()", each(_graphs.test_the_oldest_graph_makes_room)),
-    KernelMutant("graphs", "kernels.graphs:_form_of", "value.shape, value.dtype.str", "value.shape", each(_graphs.test_arrays_of_a_batch_are_aligned_and_keep_their_types)),
-    KernelMutant("graphs", FORM + "__init__", "-(-leaf.nbytes // _ALIGNMENT) * _ALIGNMENT", "-(-leaf.nbytes // 4) * 4", each(_graphs.test_arrays_of_a_batch_are_aligned_and_keep_their_types)),
-    KernelMutant("graphs", FORM + "fill", "    self.buffer[...] =", "    with self.cupy.cuda.Stream(non_blocking=True): self.buffer[...] =", replayed),
+    KernelMutant("graphs", "kernels.graphs:_key_of", "value.shape, value.dtype.str", "value.shape", each(_graphs.test_arrays_of_a_batch_are_aligned_and_keep_their_types)),
+    KernelMutant("graphs", ENTRY + "__init__", "-(-leaf.nbytes // _ALIGNMENT) * _ALIGNMENT", "-(-leaf.nbytes // 4) * 4", each(_graphs.test_arrays_of_a_batch_are_aligned_and_keep_their_types)),
+    KernelMutant("graphs", ENTRY + "fill", "    self.buffer[...] =", "    with self.cupy.cuda.Stream(non_blocking=True): self.buffer[...] =", replayed),
     KernelMutant("graphs", GRAPH + "_capture", "(), held", "(), []", constants),
     KernelMutant("graphs", "backend:constant", "    _capture.held.append(made)\n", "", constants),
     KernelMutant("graphs", "backend:constant", "with xp.cuda.Stream.null:", "if True:", constants),

@@ -15,7 +15,7 @@ from tests.autograd.ops import test_conventions as table
 from tests.autograd.ops import test_numerics as numerics
 from tests.autograd.ops import test_whole_range as whole
 from tests.autograd.test_engine import test_summing_gradients_writes_into_no_array_that_another_tensor_holds as sums
-from tests.support.forms import examine_forms
+from tests.support.implementations import examine_implementations
 from tests.support.mutants import Mutant as M  # noqa: N817  (the table below is all Ms)
 
 # fmt: off
@@ -148,7 +148,7 @@ MUTANTS = (
     M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "y += past[piece]", "pass"),
     M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "d *= scale", "pass"),
     M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "None if past is None else rows_of(past)", "None"),
-    M("normalization", partial(examine_forms, "normalization"), "fast.normalization:ResidualLayerNormOnCPU.backward", "np.zeros(x.shape, x.dtype) if g is None", "x if g is None"),
+    M("normalization", partial(examine_implementations, "normalization"), "fast.normalization:ResidualLayerNormOnCPU.backward", "np.zeros(x.shape, x.dtype) if g is None", "x if g is None"),
     M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "h - x_hat * row_mean(h * x_hat)", "h"),
     M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "if isinstance(x, Tensor) else self.kept[0]", "if False else self.kept[0]"),
     # Losses: reduction, weights, padding, smoothing.
@@ -199,34 +199,34 @@ MUTANTS = (
     M("engine", higher.test_fused_attention_whose_inputs_depend_on_each_other, "engine:_backward_composed", "Alias()(tensor)", "tensor"),
 )
 
-# Planted in one form of an op, quick or plain, and noticed by the comparison of forms alone, without references and
+# Planted in one implementation of an op, quick or plain, and noticed by comparing implementations alone, without references and
 # difference quotients: these, and those above in a file of quick implementations. What only rounds worse is for other tests.
 OF_FORMS = (
-    M("quick", partial(examine_forms, "normalization"), "fast.normalization:Normalization.normalize", "+ self.eps", "+ 2 * self.eps"),
-    M("quick", partial(examine_forms, "linear"), "fast.linear:LinearOnCPU.finish", "y += bias", "pass"),
-    M("quick", partial(examine_forms, "linear"), "fast.linear:LinearReLUOnCPU.finish", "y *= y.dtype.type(self.scale)", "pass"),
-    M("quick", partial(examine_forms, "linear"), "fast.linear:LinearReLUOnCPU.dropout_mask", "~(self.kept[0] <= 0)", "(self.kept[0] <= 0)"),
-    M("quick", partial(examine_forms, "loss"), "fast.loss:CrossEntropyOnCPU.forward", "own * np.where(real", "real * np.where(real"),
-    M("quick", partial(examine_forms, "embedding"), "fast.embedding:EmbeddingOnCPU.backward", "gradient.without(self.padding_id)", "gradient"),
-    M("quick", partial(examine_forms, "dropout"), "fast.dropout:masked", "y += flat_added[piece]", "pass"),
-    M("quick", partial(examine_forms, "attention"), "fast.attention:StandardAttention.weigh", "scores *= wide.type(self.scale)", "pass"),
-    M("quick", partial(examine_forms, "attention"), "fast.attention:StandardAttention.dropout_mask", "self.kept[1:3]", "self.kept[1], 1.0"),
-    M("quick", partial(examine_forms, "heads"), "fast.heads:MergeHeadsOnCPU.forward", "out[start:stop, :, position]", "out[start:stop, :, -1 - position]"),
-    M("quick", partial(examine_forms, "heads"), "fast.heads:whole_of", "if address_of(part) !=", "if False and address_of(part) !="),
-    M("plain", partial(examine_forms, "normalization"), "ops.normalization:LayerNorm.normalized", "centred * r, r", "centred * r * r, r"),
-    M("plain", partial(examine_forms, "normalization"), "ops.normalization:LayerNorm.backward", "- x_hat * row_mean(h * x_hat)", ""),
-    M("plain", partial(examine_forms, "linear"), "ops.linear:Linear.forward", "y + bias", "y - bias"),
-    M("plain", partial(examine_forms, "linear"), "ops.linear:Linear.backward", "summed(g, 0)", "summed(g, 0) * 2"),
-    M("plain", partial(examine_forms, "linear"), "ops.linear:linear_activation_plain", "ACTIVATIONS[activation]", "ACTIVATIONS['silu']"),
-    M("plain", partial(examine_forms, "loss"), "ops.loss:cross_entropy_plain", "-(1 - label_smoothing) * weight[target]", "-weight[target]"),
-    M("plain", partial(examine_forms, "loss"), "ops.loss:cross_entropy_plain", "(weight[target] * real).sum()", "real.sum()"),
-    M("plain", partial(examine_forms, "dropout"), "ops.dropout:Dropout.forward", " * self.kept[1]", ""),
-    M("plain", partial(examine_forms, "dropout"), "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
-    M("plain", partial(examine_forms, "embedding"), "ops.embedding:SumRows.forward", "add_at(out, self.ids, wide)", "out[self.ids] = wide"),
-    M("plain", partial(examine_forms, "attention"), "ops.attention:attention_plain", "* scale", ""),
-    M("plain", partial(examine_forms, "attention"), "ops.attention:attention_plain", "mask_spec.alibi(scores.dtype, xp)", "None"),
+    M("quick", partial(examine_implementations, "normalization"), "fast.normalization:Normalization.normalize", "+ self.eps", "+ 2 * self.eps"),
+    M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearOnCPU.finish", "y += bias", "pass"),
+    M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearReLUOnCPU.finish", "y *= y.dtype.type(self.scale)", "pass"),
+    M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearReLUOnCPU.dropout_mask", "~(self.kept[0] <= 0)", "(self.kept[0] <= 0)"),
+    M("quick", partial(examine_implementations, "loss"), "fast.loss:CrossEntropyOnCPU.forward", "own * np.where(real", "real * np.where(real"),
+    M("quick", partial(examine_implementations, "embedding"), "fast.embedding:EmbeddingOnCPU.backward", "gradient.without(self.padding_id)", "gradient"),
+    M("quick", partial(examine_implementations, "dropout"), "fast.dropout:masked", "y += flat_added[piece]", "pass"),
+    M("quick", partial(examine_implementations, "attention"), "fast.attention:StandardAttention.weigh", "scores *= wide.type(self.scale)", "pass"),
+    M("quick", partial(examine_implementations, "attention"), "fast.attention:StandardAttention.dropout_mask", "self.kept[1:3]", "self.kept[1], 1.0"),
+    M("quick", partial(examine_implementations, "heads"), "fast.heads:MergeHeadsOnCPU.forward", "out[start:stop, :, position]", "out[start:stop, :, -1 - position]"),
+    M("quick", partial(examine_implementations, "heads"), "fast.heads:whole_of", "if address_of(part) !=", "if False and address_of(part) !="),
+    M("plain", partial(examine_implementations, "normalization"), "ops.normalization:LayerNorm.normalized", "centred * r, r", "centred * r * r, r"),
+    M("plain", partial(examine_implementations, "normalization"), "ops.normalization:LayerNorm.backward", "- x_hat * row_mean(h * x_hat)", ""),
+    M("plain", partial(examine_implementations, "linear"), "ops.linear:Linear.forward", "y + bias", "y - bias"),
+    M("plain", partial(examine_implementations, "linear"), "ops.linear:Linear.backward", "summed(g, 0)", "summed(g, 0) * 2"),
+    M("plain", partial(examine_implementations, "linear"), "ops.linear:linear_activation_plain", "ACTIVATIONS[activation]", "ACTIVATIONS['silu']"),
+    M("plain", partial(examine_implementations, "loss"), "ops.loss:cross_entropy_plain", "-(1 - label_smoothing) * weight[target]", "-weight[target]"),
+    M("plain", partial(examine_implementations, "loss"), "ops.loss:cross_entropy_plain", "(weight[target] * real).sum()", "real.sum()"),
+    M("plain", partial(examine_implementations, "dropout"), "ops.dropout:Dropout.forward", " * self.kept[1]", ""),
+    M("plain", partial(examine_implementations, "dropout"), "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
+    M("plain", partial(examine_implementations, "embedding"), "ops.embedding:SumRows.forward", "add_at(out, self.ids, wide)", "out[self.ids] = wide"),
+    M("plain", partial(examine_implementations, "attention"), "ops.attention:attention_plain", "* scale", ""),
+    M("plain", partial(examine_implementations, "attention"), "ops.attention:attention_plain", "mask_spec.alibi(scores.dtype, xp)", "None"),
     *(
-        M("quick", partial(examine_forms, m.where.partition(":")[0].rpartition(".")[2]), m.where, m.old, m.new)
+        M("quick", partial(examine_implementations, m.where.partition(":")[0].rpartition(".")[2]), m.where, m.old, m.new)
         for m in MUTANTS
         if m.where.startswith(("fast.", "ops.attention_blocked")) and not (m.family == "precision" and callable(m.check))
     ),

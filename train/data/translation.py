@@ -58,7 +58,7 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
     text = _read(path, source, target)
     if text is None:
         raise InputError(_not_found(path, source, target))
-    own_valid, own_test = (_read(_beside(path, part), source, target) for part in ("valid", "test"))
+    own_valid, own_test = (_read(_part_path(path, part), source, target) for part in ("valid", "test"))
     if own_valid and own_test:
         train, valid, test = text.pairs, own_valid.pairs, own_test.pairs
     else:
@@ -96,7 +96,7 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
     return None
 
 
-def _beside(path: str, part: str) -> str:
+def _part_path(path: str, part: str) -> str:
     """Return the name of a part's file: corpus.tsv.gz -> corpus.valid.tsv.gz; the prefix corpus -> corpus.valid."""
     ending = next((ending for ending in _TABLE_ENDINGS if path.endswith(ending)), "")
     return f"{path.removesuffix(ending)}.{part}{ending}"

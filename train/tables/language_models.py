@@ -131,7 +131,7 @@ def _cell(first: float, second: int) -> str:
     return f"{numbered(first, 'head')} of {second}" if isinstance(first, int) else f"rate {first:g}, batch {second}"
 
 
-def beside_the_report(name: str, rows: Sequence[Row], task: LanguageModelling) -> list[Row]:
+def with_report_figures(name: str, rows: Sequence[Row], task: LanguageModelling) -> list[Row]:
     """Add the report's figures to the rows of a table: to the report's own cells, or as separate rows.
 
     The report's character models are listed with their numbers of parameters; ours may be smaller.

@@ -93,7 +93,7 @@ def _with_epochs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["epoch"])
 
 
-def beside_the_report(rows: Sequence[dict[str, Any]], metric: Literal["accuracy", "bleu"]) -> list[dict[str, Any]]:
+def with_report_figures(rows: Sequence[dict[str, Any]], metric: Literal["accuracy", "bleu"]) -> list[dict[str, Any]]:
     """Add to the rows of the cells the report's value of this metric, as "report_accuracy" or "report_bleu"."""
     which = ("accuracy", "bleu").index(metric)
     stated = {numbered(n, thing): found[which] for thing, cells in ABLATED.items() for n, found in cells.items()}

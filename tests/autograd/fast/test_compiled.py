@@ -19,7 +19,7 @@ from handloom.autograd.fast import compiled, parallel
 from handloom.autograd.row_gradient import RowGradient
 from handloom.models.generation.top import log_sum_exp
 from handloom.train.optim.optimizers import Adam, AdamW
-from tests.support.forms import compare_forms, names_with, samples_of
+from tests.support.implementations import compare_forms, names_with, samples_of
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba: pip install numba")
 

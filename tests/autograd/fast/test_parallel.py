@@ -18,7 +18,7 @@ import pytest
 from handloom.autograd import Generator, quick
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.fast import parallel
-from tests.support.forms import computed, names_with, samples_of
+from tests.support.implementations import computed, names_with, samples_of
 
 COSTLY = 1e9  # nanoseconds an item: always worth a thread
 

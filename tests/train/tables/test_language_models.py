@@ -13,7 +13,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.language_models import (
     KTH_HEADS,
     KTH_RATES,
-    beside_the_report,
+    with_report_figures,
     draw_comparison,
     over_processor_time,
     table_cells,
@@ -32,7 +32,7 @@ def test_table_1_has_the_reports_heads() -> None:
     cells = table_cells("heads", task, task.preset)
     found = [(cell.preset.nhead, cell.preset.head_dim, cell.preset.layers) for cell in cells.values()]
     assert found == [(heads, size, 1) for heads, size in KTH_HEADS]
-    rows = beside_the_report("heads", [{"cell": name} for name in [*cells, "Transformer"]], task)
+    rows = with_report_figures("heads", [{"cell": name} for name in [*cells, "Transformer"]], task)
     assert rows[0] == {"cell": "1 head of 16", "report_loss": 2.25, "report_accuracy": 0.3562}
     assert [row["cell"] for row in rows if "report_loss" not in row] == ["Transformer"]
 
@@ -45,7 +45,7 @@ def test_table_6_has_the_reports_rates_and_shows_each_cell_the_same_text() -> No
     assert {(preset.nhead, preset.head_dim, preset.d_model) for preset in presets} == {(8, 16, 128)}
     seen = task.preset.steps * task.preset.batch_size
     assert [preset.steps * preset.batch_size for preset in presets] == pytest.approx([seen] * 16, rel=0.01)
-    assert {"cell": "rate 0.0001, batch 256", "report_loss": 2.49, "report_accuracy": 0.291} in beside_the_report(
+    assert {"cell": "rate 0.0001, batch 256", "report_loss": 2.49, "report_accuracy": 0.291} in with_report_figures(
         "learning-rate", [{"cell": name} for name in cells], task
     )
 
@@ -56,25 +56,25 @@ def test_the_smoke_tables_are_small() -> None:
     assert max(cell.preset.d_model for cell in heads.values()) == 16 * 16
     rates = table_cells("learning-rate", task, task.preset)
     assert {cell.preset.batch_size for cell in rates.values()} == {2, 8, 16, 64}
-    assert beside_the_report("heads", [{"cell": "1 head of 16"}], task) == [{"cell": "1 head of 16"}]
+    assert with_report_figures("heads", [{"cell": "1 head of 16"}], task) == [{"cell": "1 head of 16"}]
 
 
 def test_table_2_has_the_reports_models_with_their_sizes() -> None:
     task = task_of("smoke")
     rows = [{"cell": name} for name in [*table_cells("baselines", task, task.preset), "Transformer"]]
-    rows = beside_the_report("baselines", rows, task)
+    rows = with_report_figures("baselines", rows, task)
     stated = {row["cell"]: row.get("report_parameters") for row in rows}
     assert stated == {
         "Random": 0, "Bigram": 12_544, "RNN": 32_612, "LSTM": None, "GRU": None, "Transformer": 8_227_120,
     }  # fmt: skip
     assert rows[2] == {"cell": "RNN", "report_parameters": 32_612, "report_loss": 1.85, "report_accuracy": 0.448}
     subwords = replace(task, text=replace(task.text, tokenizer=BPETokenizer.train(["a text"], 270)))
-    assert beside_the_report("baselines", [{"cell": "RNN"}], subwords) == [{"cell": "RNN"}], "of characters only"
+    assert with_report_figures("baselines", [{"cell": "RNN"}], subwords) == [{"cell": "RNN"}], "of characters only"
 
 
 def test_table_3_has_gpt_3_beside_the_model() -> None:
     task = task_of("paper")
-    rows = beside_the_report("sizes", [{"cell": "Transformer", "valid_loss": 1.5}], task)
+    rows = with_report_figures("sizes", [{"cell": "Transformer", "valid_loss": 1.5}], task)
     assert [row["cell"] for row in rows] == ["report's, characters", "report's, BPE", "GPT-3 Medium", "Transformer"]
     assert rows[3].items() >= {"nhead": 8, "head_dim": 46, "d_model": 368, "valid_loss": 1.5}.items()
 

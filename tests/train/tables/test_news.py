@@ -6,7 +6,7 @@ import pytest
 
 from handloom.models.presets import CLASSIFIER_PRESETS
 from handloom.train.tables.cells import ablation_cells
-from handloom.train.tables.news import EPOCHS, beside_the_report, epoch_rows, sample_headlines, sample_predictions
+from handloom.train.tables.news import EPOCHS, with_report_figures, epoch_rows, sample_headlines, sample_predictions
 
 
 def test_training_means_are_of_the_updates_between_two_validations() -> None:
@@ -43,9 +43,9 @@ def test_each_cell_has_the_figures_of_the_report() -> None:
     cells = [ablation_cells(name, preset) for name in ("heads", "layers")]
     names = ["Transformer", *(name for own, others in cells for name in (own, *others))]
     rows = [{"cell": name, "accuracy": 0.1} for name in names]
-    accuracy = [row["report_accuracy"] for row in beside_the_report(rows, "accuracy")]
+    accuracy = [row["report_accuracy"] for row in with_report_figures(rows, "accuracy")]
     assert accuracy == [None, 0.678, 0.542, 0.623, 0.671, 0.678, 0.598, 0.689, 0.681]
-    bleu = [row["report_bleu"] for row in beside_the_report(rows, "bleu")]
+    bleu = [row["report_bleu"] for row in with_report_figures(rows, "bleu")]
     assert bleu == [None, 24.5, 18.7, 22.1, 23.8, 24.5, 20.1, 25.1, 24.7]
 
 

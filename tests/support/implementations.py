@@ -1,4 +1,4 @@
-"""Compares the forms of an op: its quick implementations with its plain one (`with plain():`) on the same inputs."""
+"""Compares the implementations of an op: its quick implementations with its plain one (`with plain():`) on the same inputs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from handloom.autograd.ops.registry import QUICK, Implementation
 from tests.support.derivatives import as_tuple
 
 #: How much values and gradients, and second derivatives, may differ, in units in the last place (ulps) of the array's
-#: largest element: forms sum in different orders, float16 in float32.
+#: largest element: implementations sum in different orders, float16 in float32.
 ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
-#: Ops of the catalogue that are computed by another op's forms.
+#: Ops of the catalogue that are computed by another op's implementations.
 SERVED_BY = {"linear_relu": "linear_activation"}
 
 
@@ -77,8 +77,8 @@ def close(a: np.ndarray, b: np.ndarray, order: int, what: str) -> None:
     np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=0, atol=bound * scale, err_msg=what)
 
 
-def examine_forms(module: str, count: int = 40) -> None:
-    """Compare the forms of all ops with a form in this module; it must notice a mutant planted there."""
+def examine_implementations(module: str, count: int = 40) -> None:
+    """Compare the implementations of all ops that have one in this module; it must notice a mutant planted there."""
     own = {
         op
         for op, forms in quick_implementations().items()

@@ -17,7 +17,7 @@ from handloom.autograd.ops.registry import ORDER
 from handloom.autograd.quick import switched_on
 from handloom.errors import InputError
 from tests.autograd.ops import test_whole_range as whole_range
-from tests.support.forms import (
+from tests.support.implementations import (
     SERVED_BY,
     compare_forms,
     compare_on_device,
@@ -41,7 +41,7 @@ def test_quick_forms_round_about_as_well_as_plain_ones(name: str) -> None:
     spec, worst = CATALOGUE[name], {order: np.zeros(2) for order in range(3)}
     for single in samples_of(name, np.float32, 40):
         if single.kwargs.get("dropout") and single.kwargs.get("method") == "blocked":
-            continue  # the forms draw other masks
+            continue  # the implementations draw other masks
         args = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in single.args]
         truth = computed(spec, Sample(tuple(args), single.kwargs, single.differentiable), True, "cpu")
         for form in (0, 1):
@@ -137,7 +137,7 @@ def test_plain_is_a_matter_of_the_thread_and_ends_with_its_block() -> None:
     assert plain()(is_plain)()
 
 
-def test_the_environment_asks_for_plain_forms() -> None:
+def test_the_environment_asks_for_plain_implementations() -> None:
     code = "from handloom.autograd import is_plain; print(is_plain())"
     for value, expected in (("1", "True"), ("0", "False")):
         done = subprocess.run(
@@ -156,7 +156,7 @@ def test_an_environment_variable_is_1_or_0(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", names_with("cpu", "standard"))
-def test_plain_forms_of_float16_are_float32_rounded(name: str) -> None:
+def test_plain_implementations_of_float16_are_float32_rounded(name: str) -> None:
     with plain():
         whole_range.test_float16_is_float32_rounded(name)
 
