@@ -29,7 +29,13 @@ from handloom.train.tables.attention_findings import FIRST_COLUMNS, HEAD_COLUMNS
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
 from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, EXPONENT_COLUMNS, cost_rows, cross_cost
-from handloom.train.tables.news import EPOCH_COLUMNS, SAMPLE_COLUMNS, with_report_figures, epoch_rows, sample_predictions
+from handloom.train.tables.news import (
+    EPOCH_COLUMNS,
+    SAMPLE_COLUMNS,
+    epoch_rows,
+    sample_predictions,
+    with_report_figures,
+)
 from handloom.train.tasks.classification import Classification, Classifier, MeanClassifier
 from handloom.train.tasks.metrics import confusion_matrix
 

@@ -35,11 +35,11 @@ from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.language_models import (
     COLUMNS,
     TABLES,
-    with_report_figures,
     draw_comparison,
     figures,
     table_cells,
     with_budgets,
+    with_report_figures,
 )
 from handloom.train.tasks.back_translation import round_trips
 from handloom.train.tasks.language_modelling import TOKENIZERS, LanguageModelling, Writer, learn_tokens, tokenize

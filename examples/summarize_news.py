@@ -28,9 +28,9 @@ from handloom.train.tables.news import (
     HEADLINE_WRITER,
     HEADLINES,
     SAMPLE_COLUMNS,
-    with_report_figures,
     epoch_rows,
     sample_headlines,
+    with_report_figures,
 )
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_table
 from handloom.train.tasks.translation import Translation, Translator

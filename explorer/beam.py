@@ -25,10 +25,11 @@ class Node:
         id, parent: numbers of the node and of its predecessor; the root's parent is None.
         step, slot: its column and its index in the column.
         token: its text.
-        log_probability: log-probability of the sequence up to this node, in nats. kind: "root", "open", "finished" or
-        "pruned". score, length: for a finished node, the score by which beam search ranks it, and its number of tokens.
-        rank: for a finished node, its rank among the returned hypotheses, from 0; None if it is not returned. cached:
-        the last step in which the node's key and value are still needed.
+        log_probability: log-probability of the sequence up to this node, in nats.
+        kind: "root", "open", "finished" or "pruned".
+        score, length: for a finished node, the score by which beam search ranks it, and its number of tokens.
+        rank: for a finished node, its rank among the returned hypotheses, from 0; None if it is not returned.
+        cached: the last step in which the node's key and value are still needed.
     """
 
     id: int

@@ -20,7 +20,8 @@ class StepCall:
     """One call that leads to the loss.
 
     Attributes:
-        number: index of the call in the order in which the step's calls were made. seen: record of the call.
+        number: index of the call in the order in which the step's calls were made.
+        seen: record of the call.
         module: names from the model down to the module that it belongs to, such as ("encoder", "layers.0", "norm1").
         sources: for each operand that requires a gradient, the number of the call that computed it, or a parameter's
             name; None for other operands.

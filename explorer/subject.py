@@ -34,9 +34,11 @@ class Layer:
     """One attention layer in one pass.
 
     Attributes:
-        name: name of its module, such as "encoder.layers.0.self_attn". title: name of its group of layers on the page.
-        number: index of the layer in its stack. rows, columns: names of the pass's lists of tokens for its queries and
-        keys. call: inputs and results, for a batch of one.
+        name: name of its module, such as "encoder.layers.0.self_attn".
+        title: name of its group of layers on the page.
+        number: index of the layer in its stack.
+        rows, columns: names of the pass's lists of tokens for its queries and keys.
+        call: inputs and results, for a batch of one.
     """
 
     name: str
@@ -96,8 +98,9 @@ class Search:
     """The initial state of a search.
 
     Attributes:
-        state, rules: see `models.generation`; the state has one row. begins: the page's text for the first token of all
-        sequences. prefix: number of prefix tokens before the generated tokens.
+        state, rules: see `models.generation`; the state has one row.
+        begins: the page's text for the first token of all sequences.
+        prefix: number of prefix tokens before the generated tokens.
     """
 
     state: CachedState

@@ -32,7 +32,9 @@ class Training:
     """A run that this session trains in another process.
 
     Attributes:
-        run: folder of the run. steps: number of updates. state: "running", "paused", "finished", "stopped" or "failed".
+        run: folder of the run.
+        steps: number of updates.
+        state: "running", "paused", "finished", "stopped" or "failed".
         said: the last lines of the process's output.
     """
 

@@ -43,9 +43,10 @@ class ClassifierConfig(ModelOptions):
         token_types: number of parts of a text, each with a learned vector that is added to the embeddings; 0 for none.
         embedding_norm: a norm after the embeddings, before their dropout.
         pooling: the input of the output layer: the state of the "first" token, or the "mean" or "max" of each feature
-            over all tokens. pooler: a linear layer with "tanh" or "relu" between pooling and output layer, or "none".
-            token_dropout: share of the tokens whose embedding is zero in training; the others are scaled by 1/(1-p).
-            bos: whether each text begins with <bos>; the caller adds it.
+            over all tokens.
+        pooler: a linear layer with "tanh" or "relu" between pooling and output layer, or "none".
+        token_dropout: share of the tokens whose embedding is zero in training; the others are scaled by 1/(1-p).
+        bos: whether each text begins with <bos>; the caller adds it.
 
     And those of `ModelOptions`.
 

@@ -32,9 +32,10 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, unco
     """Return the logits l' of the mixture, (batch, length, vocab_size). For float16 they are computed in float32.
 
     Args:
-        logits: l, the logits of the vocabulary, (batch, length, vocab_size). gate: z, (batch, length, 1); a larger
-        value copies less. weights: a, attention to the source, (batch, length, source_length): each row sums to 1.
-        Without a source it is all zeros, and nothing is copied.
+        logits: l, the logits of the vocabulary, (batch, length, vocab_size).
+        gate: z, (batch, length, 1); a larger value copies less.
+        weights: a, attention to the source, (batch, length, source_length): each row sums to 1. Without a source it is
+            all zeros, and nothing is copied.
         source: x, (batch, source_length) ids; those with no weight, such as padding, don't count.
         uncopied: an id of the source that is never copied, such as that of <eos>, or None.
     """

@@ -89,8 +89,9 @@ class Flag:
     """A command-line option for a field, in addition to --set.
 
     Attributes:
-        metavar: name of the value in --help; by default the field's name. preset: whether presets differ in this field;
-        the option's default is then the preset's value. times: whether the option multiplies the preset's value.
+        metavar: name of the value in --help; by default the field's name.
+        preset: whether presets differ in this field; the option's default is then the preset's value.
+        times: whether the option multiplies the preset's value.
         resumes: whether it may be changed when a run is resumed.
     """
 

@@ -41,16 +41,16 @@ class Seq2SeqConfig(ModelOptions):
         norm_first: pre-norm, with a final norm on both stacks.
         max_length: longest sequence, in tokens.
         pad_id: id of the padding token.
-        share_embeddings: whether source and target share one table; this needs equal vocabularies. tie_output: whether
-        the output layer shares the target table.
+        share_embeddings: whether source and target share one table; this needs equal vocabularies.
+        tie_output: whether the output layer shares the target table.
         positions: one of `nn.POSITIONS`; only sinusoidal and learned ones are limited to `max_length`.
         pattern: which positions self-attention sees, see `nn.sparse`.
         scale_embedding: multiply embeddings by sqrt(d_model).
         decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; the encoder's if None. With a
             `decoder_max_length` the decoder has its own positions.
         copy: whether the next token may also be copied from the source, see `copying`; this needs equal vocabularies.
-        uncopied_id: a token of the source that is never copied, such as <eos>. title_case: whether the model expects
-        sources in Title Case; the caller converts them.
+        uncopied_id: a token of the source that is never copied, such as <eos>.
+        title_case: whether the model expects sources in Title Case; the caller converts them.
 
     And those of `ModelOptions`.
 

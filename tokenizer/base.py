@@ -28,8 +28,8 @@ class Tokenizer(ABC):
     Attributes:
         kind: the class's name in its files.
         special_ids: the special tokens' texts and ids. A special token has one of the four roles if its text is the
-            role's name in angle brackets, in upper or lower case: `<bos>` and `<BOS>` both give `bos_id`. roles: role
-            ("pad", "unk", "bos" or "eos") -> text, for special tokens with other texts, as in other projects'
+            role's name in angle brackets, in upper or lower case: `<bos>` and `<BOS>` both give `bos_id`.
+        roles: role ("pad", "unk", "bos" or "eos") -> text, for special tokens with other texts, as in other projects'
             tokenizers.
         begins, ends: whether `encode_whole` puts `bos_id` before and `eos_id` after the text.
     """

@@ -39,9 +39,11 @@ class BPETokenizer(Tokenizer):
         add_prefix_space: whether a blank is added before a text that does not begin with one (GPT-2 pattern only).
         ignore_merges: whether a word of the vocabulary becomes that token without applying merges.
         dropout: the probability of skipping a possible merge, which regularises training (BPE-dropout, Provilkov et al.
-            2020). It can be set at any time; 0 switches it off. seed: random seed of `generator`, which draws the
-            random numbers for the dropout. Attributes: vocab, merges, added_tokens, add_prefix_space, ignore_merges,
-            dropout: the arguments.
+            2020). It can be set at any time; 0 switches it off.
+        seed: random seed of `generator`, which draws the random numbers for the dropout.
+
+        Attributes:
+        vocab, merges, added_tokens, add_prefix_space, ignore_merges, dropout: the arguments.
         generator: the random generator of the dropout; its state can be saved and restored.
 
     Raises:

@@ -141,9 +141,10 @@ class _RankTable:
     """The merges as arrays, in which the ranks of many pairs are looked up at once.
 
     Attributes:
-        left, right, merged: (n,) the pair of each rank and the token that it becomes. never: a number above all ranks.
+        left, right, merged: (n,) the pair of each rank and the token that it becomes.
+        never: a number above all ranks.
         in_order: whether each merge comes after those that create its parts, as in every trained vocabulary. A merge
-        then never creates a pair of a lower rank, and pairs can be replaced rank by rank.
+            then never creates a pair of a lower rank, and pairs can be replaced rank by rank.
     """
 
     def __init__(self, ranks: dict[Pair, int], merged: list[int]) -> None:

@@ -31,8 +31,9 @@ def draw_exploration(
 
     Args:
         tokenizer: encodes `text` for the last panel.
-        compressions: the compression by several vocabulary sizes. lengths: how many tokens have 1, 2, ... bytes. trees:
-        the trees of the first merges.
+        compressions: the compression by several vocabulary sizes.
+        lengths: how many tokens have 1, 2, ... bytes.
+        trees: the trees of the first merges.
         text: a sentence or two.
         out_png: the file to write.
 

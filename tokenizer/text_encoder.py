@@ -25,7 +25,8 @@ class TextEncoder:
     added token, `encode_quickly` raises `NeedsCareError`. Only chunks that are not in the cache are tested for these.
 
     Args:
-        encode_word: function from the bytes of a word to ids. pre_tokenizer: splits a text into words.
+        encode_word: function from the bytes of a word to ids.
+        pre_tokenizer: splits a text into words.
         added: the texts of the added tokens.
     """
 

@@ -54,7 +54,8 @@ class VocabularyTokenizer(Tokenizer):
         """Make a tokenizer from the units of `texts`: all, or the most frequent ones that fit `vocab_size`.
 
         Args:
-            texts: the training texts. vocab_size: maximum number of tokens, including special ones; None for no limit.
+            texts: the training texts.
+            vocab_size: maximum number of tokens, including special ones; None for no limit.
             special_tokens: the tokens with the first ids; None for the default of the class.
             min_frequency: units that occur less often are left out.
             settings: further arguments of the class.

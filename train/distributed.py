@@ -224,8 +224,9 @@ class GradientSum:
     gradients become ready, and begin in that order on every rank.
 
     Args:
-        parameters: the parameters in the order of the model. group: the processes. bucket_bytes: size at which a bucket
-        is closed.
+        parameters: the parameters in the order of the model.
+        group: the processes.
+        bucket_bytes: size at which a bucket is closed.
     """
 
     def __init__(self, parameters: Sequence[Any], group: ProcessGroup, bucket_bytes: int = 1 << 22):

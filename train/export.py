@@ -19,8 +19,8 @@ def export(source: str | Path, folder: str | Path) -> str:
     """Write a trained model as a folder of `transformers`, see `models.pretrained.save`.
 
     Args:
-        source: a run's folder, or the name of a model that comes with handloom, as in `handloom.load`. folder: the
-        folder to write to; it must be new or empty.
+        source: a run's folder, or the name of a model that comes with handloom, as in `handloom.load`.
+        folder: the folder to write to; it must be new or empty.
 
     Returns a line that says what was written. Raises InputError, before anything is written, for a source that is no
     trained model, a model without an equivalent in `transformers`, and a folder that holds files.

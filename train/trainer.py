@@ -84,8 +84,10 @@ class Trainer:
         train_batches: see `Batches`.
         validation: the validation data and interval; an exponential average replaces its mean of the last weights.
         run: folder that receives metrics.jsonl, loss.png, model.safetensors and the saves.
-        config: configuration saved with the weights, from which the model can be built again. steps: number of updates.
-        updates: options of the updates. record: what to log, and how often.
+        config: configuration saved with the weights, from which the model can be built again.
+        steps: number of updates.
+        updates: options of the updates.
+        record: what to log, and how often.
         observe: function called with the trainer after each update; it may wait, and an exception in it ends training.
         group: the processes that train together; None means those that mpirun started.
     """

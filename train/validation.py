@@ -18,7 +18,8 @@ class Validation:
     """The settings that say how a run is validated.
 
     Attributes:
-        batches: the validation data. every: steps between two validations; there is another one at the end.
+        batches: the validation data.
+        every: steps between two validations; there is another one at the end.
         metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
         monitor, higher_is_better: the metric of a validation's row that decides which weights are best.
         patience: stop after this many validations in a row without a better value; None means never.

@@ -142,9 +142,9 @@ class OpSpec:
         reference: the same function in slow NumPy.
         analytic: whether the reference takes complex numbers and is analytic in the differentiable arguments; its
             gradient is then checked by complex step.
-        second_order: whether the gradient can be differentiated again. views: whether the result may share memory with
-        an input. ulps: tolerated difference from the reference, in units in the last place (ulp) of its largest
-        element.
+        second_order: whether the gradient can be differentiated again.
+        views: whether the result may share memory with an input.
+        ulps: tolerated difference from the reference, in units in the last place (ulp) of its largest element.
     """
 
     name: str

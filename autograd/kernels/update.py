@@ -70,9 +70,10 @@ def prepare_update(
     """Compute the norm of the flat `gradient`, then its factor, whether the step is skipped, and the next loss scale.
 
     Args:
-        state: see `new_state`; modified in place. settings: (2,) float32: the learning rate, and the factor of the
-        gradient in addition to 1 / loss scale. max_norm: bound on the norm; None for no bound. interval, least: number
-        of good steps before the loss scale doubles, and the minimum of the scale.
+        state: see `new_state`; modified in place.
+        settings: (2,) float32: the learning rate, and the factor of the gradient in addition to 1 / loss scale.
+        max_norm: bound on the norm; None for no bound.
+        interval, least: number of good steps before the loss scale doubles, and the minimum of the scale.
     """
     if isinstance(gradient, np.ndarray):
         _prepare_on_cpu(gradient, state.view(STATE), float(settings[1]), max_norm, interval, least)

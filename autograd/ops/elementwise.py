@@ -159,7 +159,8 @@ def elementwise(
         value: (x, xp) -> y, with arrays of the namespace xp.
         saved: what the gradient needs, "x", "y" or "".
         gradient: (g, saved, xp) -> the gradient at x from that at y. Recorded if they are Tensors.
-        reference: see `declare`. text: the docstring of the function.
+        reference: see `declare`.
+        text: the docstring of the function.
     """
     needed = {"x": slice(0, 1), "y": slice(1, 2), "": slice(0)}[saved]
     rules = {"value": staticmethod(value), "gradient": staticmethod(gradient), "needed": needed}

@@ -23,11 +23,13 @@ class BeamStep(NamedTuple):
     """The result of one step of a beam search for one sentence, reported before `select` changes the state.
 
     Attributes:
-        sentence: the row of the state in which the sentence began. length: number of tokens of its sequences, including
-        the new one. candidates: the continuations that were considered, best first; at most twice the beam's width, or
-        more with several end tokens. kept: the candidates that stay open, in the order of their new rows; none if the
-        sentence is done. complete: for each sequence that ended, the number of the open sequence that it extends, the
-        added tokens ([] for <eos>), and the scored hypothesis.
+        sentence: the row of the state in which the sentence began.
+        length: number of tokens of its sequences, including the new one.
+        candidates: the continuations that were considered, best first; at most twice the beam's width, or more with
+            several end tokens.
+        kept: the candidates that stay open, in the order of their new rows; none if the sentence is done.
+        complete: for each sequence that ended, the number of the open sequence that it extends, the added tokens ([]
+            for <eos>), and the scored hypothesis.
     """
 
     sentence: int

@@ -22,7 +22,8 @@ class TreeCache:
     """The keys and values of every self-attention layer, for sentences with `width` sequences each.
 
     Args:
-        layers, sentences, heads, head_dim: sizes. dtype, xp: the dtype of the arrays and their module, numpy or cupy.
+        layers, sentences, heads, head_dim: sizes.
+        dtype, xp: the dtype of the arrays and their module, numpy or cupy.
 
     Attributes:
         keys, values: for each layer (sentences or more, heads, capacity, head_dim).

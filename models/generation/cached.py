@@ -22,8 +22,8 @@ class CachedState:
 
     Args:
         decoder: the layers that generate; several states may share one.
-        rows, positions, suggested_lengths: see DecodingState. memory: the encoder output (rows, source_length,
-        d_model), for a decoder with cross-attention.
+        rows, positions, suggested_lengths: see DecodingState.
+        memory: the encoder output (rows, source_length, d_model), for a decoder with cross-attention.
         memory_lengths: (rows,) host integers: source positions from there on are padding.
         source: (rows, source_length) ids, for a decoder that copies them.
         keep_attention: whether to keep the attention weights of the last step.

@@ -38,8 +38,9 @@ class DecodingState(Protocol):
 
         Args:
             ids: (rows, new) host integers; more than one new token is allowed only while each sentence has one
-            sequence. may_ban: tokens that may be banned before the largest logit is taken. If given, only this logit is
-            needed, and a state may return -inf instead of smaller logits.
+                sequence.
+            may_ban: tokens that may be banned before the largest logit is taken. If given, only this logit is needed,
+                and a state may return -inf instead of smaller logits.
 
         Returns logits (rows, vocab_size) of the token after the last one fed, an array on the model's device. The
         caller may modify it; the next step may reuse its memory. Raises ValueError beyond `positions`.

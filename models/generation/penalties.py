@@ -25,7 +25,8 @@ def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
 
     Args:
         attention: (..., source_length): for each source token i the attention sum_j p_ij of all target tokens to it;
-            without padding. beta: the weight of the penalty.
+            without padding.
+        beta: the weight of the penalty.
 
     Source: Wu et al. 2016, arXiv 1609.08144, equation 14.
     """

@@ -29,8 +29,8 @@ class Rules:
     """The rules of one generation. Lengths count generated tokens, <eos> included, without the prefix.
 
     Args:
-        bos_id: first token of each sequence, before its prefix; with None a prefix is needed. eos_id: the token that
-        ends a sequence; None if only the length ends it.
+        bos_id: first token of each sequence, before its prefix; with None a prefix is needed.
+        eos_id: the token that ends a sequence; None if only the length ends it.
         prefix: for each row of the state, the ids with which its output must begin (the prompt of a language model).
         min_length: no <eos> before this many tokens.
         max_length: maximum number of tokens; by default what the model's state suggests. Its `positions` limit both.

@@ -22,10 +22,11 @@ class Strategy:
     """The options of a generation. Each field is explained where it is used.
 
     Args:
-        beam, alpha, coverage, n_best: options of `beam_search`; a beam of 1 (with n_best 1) is greedy search. sampling:
-        sample instead, with temperature, top_k, top_p and seed as in `sample`; n_best sequences are drawn for each
-        sentence. consensus: draw this many samples and select those most similar to the others (`by_consensus`); 0
-        turns it off. length_norm, early_stopping: options of `beam_search`.
+        beam, alpha, coverage, n_best: options of `beam_search`; a beam of 1 (with n_best 1) is greedy search.
+        sampling: sample instead, with temperature, top_k, top_p and seed as in `sample`; n_best sequences are drawn for
+            each sentence.
+        consensus: draw this many samples and select those most similar to the others (`by_consensus`); 0 turns it off.
+        length_norm, early_stopping: options of `beam_search`.
         rules: lengths, repetition and forbidden tokens. <bos>, <eos> and the prefix come from `generate`.
 
     Raises ValueError for a value that its field does not allow.
@@ -77,9 +78,9 @@ class Strategy:
         Args:
             bos_id, eos_id, prefix, forbidden: see `Rules`; `forbidden` extends the tokens that the strategy forbids.
             numbers: for sampling, a number for each row that identifies its sentence, such as the line in a file; by
-            default the row's index. The same seed and number draw the same tokens in every batch. compared: for a
-            consensus, see `by_consensus`. scores: whether scores are needed; without them those of greedy search are
-            NaN, which saves time.
+                default the row's index. The same seed and number draw the same tokens in every batch.
+            compared: for a consensus, see `by_consensus`.
+            scores: whether scores are needed; without them those of greedy search are NaN, which saves time.
         """
         rules = replace(
             self.rules, bos_id=bos_id, eos_id=eos_id, prefix=prefix, forbidden=(*self.rules.forbidden, *forbidden)

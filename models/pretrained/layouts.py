@@ -19,11 +19,12 @@ class Entry:
     """One parameter of handloom and the tensor or tensors that hold it in a file of `transformers`.
 
     Attributes:
-        own: the parameter's name in handloom's state dict. theirs: the tensors' names in the file; several are
-        concatenated along handloom's first axis. shapes: the shapes of these tensors, according to the configuration.
-        transposed: whether they are stored as (in_features, out_features). aliases: other names under which the same
-        tensor may be stored again. optional: whether it may be missing; the parameter is then zero (or that of a new
-        head keeps its initial value).
+        own: the parameter's name in handloom's state dict.
+        theirs: the tensors' names in the file; several are concatenated along handloom's first axis.
+        shapes: the shapes of these tensors, according to the configuration.
+        transposed: whether they are stored as (in_features, out_features).
+        aliases: other names under which the same tensor may be stored again.
+        optional: whether it may be missing; the parameter is then zero (or that of a new head keeps its initial value).
     """
 
     own: str

@@ -67,8 +67,9 @@ def load(
     Args:
         folder_or_name: a folder, or a name on the Hugging Face Hub (needs the extra `hub`), whose files are cached.
         revision: branch, tag or commit on the Hub.
-        dtype: dtype of the parameters; it may differ from the dtype in the file. labels: the classes of another task; a
-        classifier gets a new, untrained output layer for them, also if the folder has none, such as a pre-trained BERT.
+        dtype: dtype of the parameters; it may differ from the dtype in the file.
+        labels: the classes of another task; a classifier gets a new, untrained output layer for them, also if the
+            folder has none, such as a pre-trained BERT.
         with_tokenizer: read the tokenizer as well.
         with_strategy: read the options of generation as well; otherwise the strategy is greedy search.
 

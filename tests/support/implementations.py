@@ -1,4 +1,4 @@
-"""Compares the implementations of an op: its quick implementations with its plain one (`with plain():`) on the same inputs."""
+"""Compares the quick implementations of an op with its plain one (`with plain():`) on the same inputs."""
 
 from __future__ import annotations
 

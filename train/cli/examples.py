@@ -39,9 +39,9 @@ def example_parser(
         doc: the script's docstring, shown by --help.
         preset: the kind of preset whose values can be chosen.
         data: describes --data.
-        texts: the input of a trained model, such as "German sentences". generates: whether the model generates texts
-        from texts, by beam search; continuations, by sampling; or nothing. shipped: the model of `models.shipped` that
-        is used without --checkpoint; "" if there is none.
+        texts: the input of a trained model, such as "German sentences".
+        generates: whether the model generates texts from texts, by beam search; continuations, by sampling; or nothing.
+        shipped: the model of `models.shipped` that is used without --checkpoint; "" if there is none.
         choose: (--preset, name of the data) -> the preset, whose values --help shows.
     """
     parser = OptionParser(description=doc)

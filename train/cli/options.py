@@ -22,9 +22,9 @@ class OptionParser(Parser):
 
     Attributes:
         uses: the option's name in the parsed arguments -> the uses in which it has an effect; in others it is refused.
-            Filled by `group`; empty for a program with a single use. texts: the input of a trained model, such as
-            "German sentences". shipped: the model of `models.shipped` that is used for texts without --checkpoint; ""
-            for none.
+            Filled by `group`; empty for a program with a single use.
+        texts: the input of a trained model, such as "German sentences".
+        shipped: the model of `models.shipped` that is used for texts without --checkpoint; "" for none.
     """
 
     texts = ""

@@ -119,14 +119,14 @@ class TokenBatches:
             needs (`Tokenizer.encode_batch(texts, add_eos=True)`).
         target_ids: token ids of the target sentences without special tokens; `bos_id` and `eos_id` are added here.
         tokens_per_batch: the budget for each side, padding included.
-        pairs_per_batch: maximum number of pairs per batch; None for as many as the budget allows. seed: determines the
-        order, together with the epoch's number.
+        pairs_per_batch: maximum number of pairs per batch; None for as many as the budget allows.
+        seed: determines the order, together with the epoch's number.
         pad_id, bos_id, eos_id: the special tokens.
         max_length: drop pairs whose source, or target with its one special token, is longer than this; None keeps all.
-            `dropped` (int64) lists their positions, and `note()` describes them in a sentence. shuffle: whether to
-            shuffle; otherwise every epoch has the same order, from short to long. curriculum: number of first epochs in
-            which batches come in the order of length, each epoch with other batches (Bengio et al. 2009, ICML,
-            "Curriculum learning"). Later epochs are shuffled.
+            `dropped` (int64) lists their positions, and `note()` describes them in a sentence.
+        shuffle: whether to shuffle; otherwise every epoch has the same order, from short to long.
+        curriculum: number of first epochs in which batches come in the order of length, each epoch with other batches
+            (Bengio et al. 2009, ICML, "Curriculum learning"). Later epochs are shuffled.
         pad_to: pad each side to a multiple of this: more padding, but batches of few shapes, for CUDA graphs.
 
     Raises:
@@ -305,8 +305,9 @@ def fit_lengths(
 
     Args:
         source_ids: token ids of the sentences, special tokens included.
-        max_length: the maximum number of tokens that the model supports. too_long: "error" refuses a longer sentence;
-        "truncate" truncates it with a warning. eos_id: if given, the last token of a truncated sentence.
+        max_length: the maximum number of tokens that the model supports.
+        too_long: "error" refuses a longer sentence; "truncate" truncates it with a warning.
+        eos_id: if given, the last token of a truncated sentence.
         texts: the sentences, for the message; without them it gives the sentence's number.
 
     Raises:

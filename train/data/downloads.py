@@ -51,7 +51,8 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
 
     Args:
         base_url: where the official files are, up to the last slash.
-        folder: the set's folder in HANDLOOM_DATA and in the cache. name: name of the file.
+        folder: the set's folder in HANDLOOM_DATA and in the cache.
+        name: name of the file.
         sha256: its checksum in hexadecimal; None for a file that its publishers renew from time to time.
         all_names: all files that the set needs, for the message.
 

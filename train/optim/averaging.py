@@ -19,7 +19,8 @@ class ExponentialAverage:
     ExponentialMovingAverage's.
 
     Args:
-        parameters: the parameters whose weights are averaged; the average starts as a copy. decay: a number in [0, 1).
+        parameters: the parameters whose weights are averaged; the average starts as a copy.
+        decay: a number in [0, 1).
 
     Raises ValueError for a decay out of range.
     """

@@ -150,7 +150,8 @@ class Adam(Optimizer):
     m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
 
     Args:
-        parameters, lr, weight_decay: see `Optimizer`. betas, eps: b1, b2 and eps in the formula.
+        parameters, lr, weight_decay: see `Optimizer`.
+        betas, eps: b1, b2 and eps in the formula.
 
     Source: Kingma and Ba 2015, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter 2019, arXiv 1711.05101.
     Raises ValueError for no parameters or values out of range.

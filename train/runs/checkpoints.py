@@ -45,8 +45,10 @@ def save_checkpoint(
     Args:
         folder: made if it doesn't exist.
         tensors: NumPy arrays of any shape with a real or boolean dtype; device arrays must be copied to the host first.
-        config: JSON values, such as the model's sizes and the step. file_name: name of the file; several names keep
-        several saves in one folder. Returns: the path of the written file.
+        config: JSON values, such as the model's sizes and the step.
+        file_name: name of the file; several names keep several saves in one folder.
+        Returns:
+        the path of the written file.
 
     Raises:
         InputError: the folder can't be made or written to, or the disk is full; an older save is untouched.
@@ -183,8 +185,9 @@ def check_shapes(
     """Compare the shapes that a model needs with those in a checkpoint, before anything is loaded.
 
     Args:
-        expected: name -> shape in the model. found: name -> shape in the checkpoint. where: description of the
-        checkpoint for the message.
+        expected: name -> shape in the model.
+        found: name -> shape in the checkpoint.
+        where: description of the checkpoint for the message.
 
     Raises:
         InputError: tensors differ in shape, are missing or are superfluous; the message names the first ones.

@@ -33,9 +33,11 @@ class Display:
     a terminal without a width, each validation prints one line. loss.png is redrawn from the log.
 
     Args:
-        run: the run whose log and picture are shown. steps, done: total number of updates, and updates made so far.
-        training_label, unit: name of the training loss in the picture, and the unit over which a loss is a mean. shows:
-        whether this process prints and shows a bar. draws: whether it draws the picture.
+        run: the run whose log and picture are shown.
+        steps, done: total number of updates, and updates made so far.
+        training_label, unit: name of the training loss in the picture, and the unit over which a loss is a mean.
+        shows: whether this process prints and shows a bar.
+        draws: whether it draws the picture.
     """
 
     def __init__(

@@ -48,8 +48,8 @@ class RunFolder:
     `with` block or the process ends. Reading needs no lock.
 
     Attributes:
-        path: the folder; `metrics_path`, `model_path` and so on are the files in it. config: the content of
-        `config.json`.
+        path: the folder; `metrics_path`, `model_path` and so on are the files in it.
+        config: the content of `config.json`.
         replaced: the new name of the older run's folder, which `create` renamed; None if there was none.
     """
 

@@ -27,8 +27,8 @@ class Progress:
     """The counters of a run, on which the loop's decisions depend. A resumed run restores them.
 
     Attributes:
-        seed: determines each batch's random numbers (dropout), together with the batch's position in the data. step:
-        number of updates made.
+        seed: determines each batch's random numbers (dropout), together with the batch's position in the data.
+        step: number of updates made.
         epoch, batch: the next batch to train on is batch `batch` of epoch `epoch`, both from 0.
         best, best_step: best value of the monitored metric and the step it was found at; None before a validation.
         stale: number of validations since `best_step`.

@@ -36,7 +36,8 @@ class SavedStates:
     """The saves of one run.
 
     Args:
-        folder: the folder of the saves; created with the first save. keep: number of newest saves to keep.
+        folder: the folder of the saves; created with the first save.
+        keep: number of newest saves to keep.
     """
 
     def __init__(self, folder: str | Path, keep: int = 2):

@@ -19,7 +19,8 @@ def draw_attention(
 
     Args:
         folder: the parent of a new folder for the pictures, whose name is the next free number. Pictures are named
-            after layers. target: ids of the translation; with None the translator's best one.
+            after layers.
+        target: ids of the translation; with None the translator's best one.
 
     Returns the pictures in the order of the layers. Raises InputError for a sentence that can't be translated, or a
     picture that can't be written.

@@ -37,11 +37,14 @@ def finish_cells(
 
     Args:
         folder: its `cells.jsonl` receives a row for each cell as soon as it is finished, so a second call makes only
-            the missing cells. cells: name -> options. make: (name, options) -> the cell's row, as JSON values; None if
-            it failed. over: a function like `map`, which may call `make` in other processes. note: called in this
-            process with each cell's name and row when it is finished. group: the processes that call this function
-            together, of which the first writes; None for this one alone. Each row also contains the cell's name as
-            "cell".
+            the missing cells.
+        cells: name -> options.
+        make: (name, options) -> the cell's row, as JSON values; None if it failed.
+        over: a function like `map`, which may call `make` in other processes.
+        note: called in this process with each cell's name and row when it is finished.
+        group: the processes that call this function together, of which the first writes; None for this one alone.
+
+        Each row also contains the cell's name as "cell".
     """
     file, group = folder / FINISHED, group or ProcessGroup()
     known = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
@@ -74,10 +77,12 @@ finished theirs, the first process writes the rows.
 
     Args:
         run: its folder `cells` receives a run folder for each cell. An interrupted table resumes its unfinished cells
-            from their last saves. cells: name -> options; a name must be valid as the name of a folder. make: (run
-            folder, options, whether to resume the run in the folder) -> the cell's figures; "seconds" are added for a
-            cell that was not interrupted. Raises TrainingStopped as `make`, with a message that says how to resume the
-            table.
+            from their last saves.
+        cells: name -> options; a name must be valid as the name of a folder.
+        make: (run folder, options, whether to resume the run in the folder) -> the cell's figures; "seconds" are added
+            for a cell that was not interrupted.
+
+        Raises TrainingStopped as `make`, with a message that says how to resume the table.
     """
     group = find_process_group()
     known = {row["cell"] for row in group.from_first(run.cells)}
@@ -125,8 +130,9 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
     """Format rows as a Markdown table with aligned columns.
 
     Args:
-        rows: the rows; a missing value leaves its cell empty. columns: key -> title, with a format after a colon:
-        {"loss": "validation loss:.3f"}; a column without any value is left out.
+        rows: the rows; a missing value leaves its cell empty.
+        columns: key -> title, with a format after a colon: {"loss": "validation loss:.3f"}; a column without any value
+            is left out.
 
     Raises InputError for a value that its format does not fit.
     """

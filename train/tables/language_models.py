@@ -91,10 +91,11 @@ def table_cells(
     """Return what each cell trains, by the name of the cell; a cell may be a model that needs no training.
 
     Args:
-        name: one of `TABLES`; "sizes" has no cells, except one for the text before augmentation. baseline: how the
-        recurrent models are trained. Heads and learning rates are the KTH report's; for a preset with fewer than 128
-        features, heads and batches are a quarter as large. Cells with other batch sizes make the number of updates that
-        reads the same amount of text.
+        name: one of `TABLES`; "sizes" has no cells, except one for the text before augmentation.
+        baseline: how the recurrent models are trained.
+
+        Heads and learning rates are the KTH report's; for a preset with fewer than 128 features, heads and batches are
+        a quarter as large. Cells with other batch sizes make the number of updates that reads the same amount of text.
     """
     preset, text = task.preset, task.text
     part = _part(preset)

@@ -22,9 +22,9 @@ def back_translate(translator: Translator, sentences: Sequence[str], *, beam: in
     Sentences with an empty translation are left out.
 
     Args:
-        translator: translates from the language of `sentences` into the other one. sentences: sentences in the target
-        language of the model to be trained; blank ones are skipped. beam: beam width; 1 is greedy search, which is fast
-        and not worse here.
+        translator: translates from the language of `sentences` into the other one.
+        sentences: sentences in the target language of the model to be trained; blank ones are skipped.
+        beam: beam width; 1 is greedy search, which is fast and not worse here.
     """
     real = [sentence for sentence in sentences if sentence.strip()]
     synthetic = translator.translate(real, beam=beam, too_long="truncate", progress=True)
@@ -37,12 +37,13 @@ def round_trips(
     """Augment the training text of a language model: sentences translated into another language and back.
 
     Args:
-        forth, back: translators into the other language, and back. share: share of the sentences to translate, chosen
-        at random by `seed`; they keep their order. Returns the new text, with five sentences per paragraph, and a line
-        that describes its amount and its similarity to the original. Sentences of more than 40 words are not
-        translated. Results that are unchanged, or have characters that the text doesn't have, are left out. Source of
-        back-translation: Sennrich et al. 2016, arXiv 1511.06709; of the round trip: Yu et al. 2018, arXiv 1804.09541,
-        section 3.
+        forth, back: translators into the other language, and back.
+        share: share of the sentences to translate, chosen at random by `seed`; they keep their order.
+
+        Returns the new text, with five sentences per paragraph, and a line that describes its amount and its similarity
+        to the original. Sentences of more than 40 words are not translated. Results that are unchanged, or have
+        characters that the text doesn't have, are left out. Source of back-translation: Sennrich et al. 2016, arXiv
+        1511.06709; of the round trip: Yu et al. 2018, arXiv 1804.09541, section 3.
 
     Raises InputError if nothing is left.
     """

@@ -45,8 +45,9 @@ class LabelledBatches:
     Args:
         ids: token ids of each text.
         labels: (n,) integers.
-        shuffle: whether to shuffle; otherwise the texts keep their order. curriculum: number of first epochs in which
-        batches come in the order of length. pad_to: pad to a multiple of this many tokens, or to the longest text.
+        shuffle: whether to shuffle; otherwise the texts keep their order.
+        curriculum: number of first epochs in which batches come in the order of length.
+        pad_to: pad to a multiple of this many tokens, or to the longest text.
 
     Raises ValueError if there is no text.
     """

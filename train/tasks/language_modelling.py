@@ -56,8 +56,10 @@ class WindowBatches:
     """Training data: consecutive windows of `length` tokens, with a different offset and order in each epoch.
 
     Args:
-        ids: (n,) the text. length: number of tokens per window. batch_size: number of windows per batch; an epoch's
-        last, incomplete batch is left out. seed: determines offset and order, together with the epoch's number.
+        ids: (n,) the text.
+        length: number of tokens per window.
+        batch_size: number of windows per batch; an epoch's last, incomplete batch is left out.
+        seed: determines offset and order, together with the epoch's number.
         curriculum: number of first epochs in which windows of frequent tokens come first (Platanios et al. 2019, arXiv
             1903.09848, section 2: rarity as difficulty).
 
@@ -299,7 +301,8 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
     """The task of learning to continue texts, from a text.
 
     Attributes:
-        text: the text as tokens. model: a configuration that replaces the preset's, such as that of a recurrent model.
+        text: the text as tokens.
+        model: a configuration that replaces the preset's, such as that of a recurrent model.
         plain: the text before augmentation, if it was augmented.
     """
 

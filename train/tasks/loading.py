@@ -38,9 +38,10 @@ class TrainedModel(ABC):
     """A trained model and its tokenizer.
 
     Attributes:
-        what: a description of the model for messages. kinds: the "kind" in a run's configuration -> the classes of the
-        model and of its configuration; `models.pretrained` must load the first model class. searches: whether a
-        transformers folder's generation options are used; otherwise the caller sets them.
+        what: a description of the model for messages.
+        kinds: the "kind" in a run's configuration -> the classes of the model and of its configuration;
+            `models.pretrained` must load the first model class.
+        searches: whether a transformers folder's generation options are used; otherwise the caller sets them.
     """
 
     what: ClassVar[str]
@@ -113,9 +114,10 @@ def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) ->
     """Return what a run saves in addition to its weights, for `load_trained`.
 
     Args:
-        task: the model's task, such as "translation from de to en"; empty if loading need not check it. tokenizer: the
-        tokenizer's file, whose checksum is saved. model: the model's configuration. more: further values that loading
-        needs.
+        task: the model's task, such as "translation from de to en"; empty if loading need not check it.
+        tokenizer: the tokenizer's file, whose checksum is saved.
+        model: the model's configuration.
+        more: further values that loading needs.
     """
     return {"task": task, "tokenizer": file_digest(tokenizer), "model": model.to_dict(), **more}
 
@@ -126,8 +128,9 @@ def load_trained(
     """Load the model that a run left in `folder`.
 
     Args:
-        what: the kind of model in words, for messages. kinds: the configuration's "kind" -> the classes of model and
-        configuration; "" if the configuration has none. tasks: the allowed tasks of the model; None for any task.
+        what: the kind of model in words, for messages.
+        kinds: the configuration's "kind" -> the classes of model and configuration; "" if the configuration has none.
+        tasks: the allowed tasks of the model; None for any task.
 
     Raises InputError if the folder is no run of such a model, or a file in it is missing, changed or damaged.
     """

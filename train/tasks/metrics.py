@@ -177,8 +177,9 @@ def samples_table(
     Long texts are wrapped inside their columns.
 
     Args:
-        samples: the samples, in this order. headers: titles of the three text columns. width: maximum number of
-        characters per line; None means the terminal's width, at most 160.
+        samples: the samples, in this order.
+        headers: titles of the three text columns.
+        width: maximum number of characters per line; None means the terminal's width, at most 160.
     """
     rows = [(f"{each.score:5.1f}", each.source, each.reference, each.hypothesis) for each in samples]
     return wrapped_table((" BLEU", *headers), rows, width=width)
@@ -189,8 +190,8 @@ def wrapped_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, widt
 
     Args:
         headers: titles of the columns; a column whose texts are not longer than its title keeps the title's width.
-        rows: the cells' texts. width: maximum number of characters per line; None means the terminal's width, at most
-        160.
+        rows: the cells' texts.
+        width: maximum number of characters per line; None means the terminal's width, at most 160.
     """
     if width is None:
         width = min(shutil.get_terminal_size((100, 24)).columns or 100, 160)

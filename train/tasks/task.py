@@ -42,9 +42,11 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
     """A task: its data, tokenizer, model and loss.
 
     Attributes:
-        preset: sizes and training options. name: description of the task, such as "translation from de to en". A run's
-        model is loaded only if the names are equal; an empty name is not checked. trained: the class of objects that
-        use the trained model. unit: the unit over which a loss is a mean.
+        preset: sizes and training options.
+        name: description of the task, such as "translation from de to en". A run's model is loaded only if the names
+            are equal; an empty name is not checked.
+        trained: the class of objects that use the trained model.
+        unit: the unit over which a loss is a mean.
     """
 
     preset: AnyPreset
@@ -114,12 +116,13 @@ def train_model(
     """Train a tokenizer and a model, and save both in the run's folder.
 
     Args:
-        seed: determines the order of the batches. (`manual_seed` determines initial weights and dropout.) device: the
-        device; "cuda" is each process's own GPU. resume: continue from the last save in `run`, which was started with
-        the same arguments.
+        seed: determines the order of the batches. (`manual_seed` determines initial weights and dropout.)
+        device: the device; "cuda" is each process's own GPU.
+        resume: continue from the last save in `run`, which was started with the same arguments.
         stop_at: see `Trainer.fit`.
         teacher: a model to learn from as well; its tokenizer becomes this one's.
-        init: the initial model, which is changed; its sizes and tokenizer replace the preset's. observe: see `Trainer`.
+        init: the initial model, which is changed; its sizes and tokenizer replace the preset's.
+        observe: see `Trainer`.
         group: the processes that train together; None means those that mpirun started.
         say: receives a line of text about each stage.
 

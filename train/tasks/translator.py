@@ -127,8 +127,10 @@ class Translator(TrainedModel):
             alpha: exponent of the length penalty.
             strategy: how to search; it replaces these two.
             too_long: what to do with a sentence beyond the model's maximum length: "error" refuses it, "truncate"
-                translates its beginning, with a warning. progress: whether to show a progress bar in a terminal. Raises
-                InputError for an empty sentence, or one beyond the maximum length.
+                translates its beginning, with a warning.
+            progress: whether to show a progress bar in a terminal.
+
+            Raises InputError for an empty sentence, or one beyond the maximum length.
         """
         strategy = strategy or Strategy(beam=beam, alpha=alpha)
         best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress, scores=False)

@@ -105,8 +105,8 @@ def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray,
     """Compute y = x @ W^T + bias, or its ReLU, for W^T cut into blocks.
 
     Args:
-        x: (rows, inner), at most MAX_BLOCK_ROWS rows, contiguous; inner is a multiple of 8. blocks: (number, inner,
-        WIDTH), contiguous: the columns in blocks of WIDTH, the last one padded.
+        x: (rows, inner), at most MAX_BLOCK_ROWS rows, contiguous; inner is a multiple of 8.
+        blocks: (number, inner, WIDTH), contiguous: the columns in blocks of WIDTH, the last one padded.
         bias: (columns,), contiguous.
         y: (rows, columns), whose rows are contiguous.
 

@@ -13,11 +13,11 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.language_models import (
     KTH_HEADS,
     KTH_RATES,
-    with_report_figures,
     draw_comparison,
     over_processor_time,
     table_cells,
     with_budgets,
+    with_report_figures,
 )
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
 

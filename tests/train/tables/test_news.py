@@ -6,7 +6,7 @@ import pytest
 
 from handloom.models.presets import CLASSIFIER_PRESETS
 from handloom.train.tables.cells import ablation_cells
-from handloom.train.tables.news import EPOCHS, with_report_figures, epoch_rows, sample_headlines, sample_predictions
+from handloom.train.tables.news import EPOCHS, epoch_rows, sample_headlines, sample_predictions, with_report_figures
 
 
 def test_training_means_are_of_the_updates_between_two_validations() -> None:

@@ -83,7 +83,7 @@ def steps(make: Callable[[], Task[Any, Any]], folder: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_training_step_by_plain_implementations_is_the_same_to_rounding(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_training_step_with_plain_implementations_is_the_same(name: str, tmp_path: Path, monkeypatch: Any) -> None:
     quick, losses = steps(MODELS[name], tmp_path / "quick", monkeypatch)
     with plain():
         own, plain_losses = steps(MODELS[name], tmp_path / "plain", monkeypatch)

@@ -41,10 +41,12 @@ class FlatAdam:
 
     Args:
         parameters: the float32 parameters to update, all on one device. Their `data` become views of one array.
-        half: whether to train in fp16: within `passes` the parameters hold float16 copies. constants: further float32
-        tensors of the model that the passes need in float16. betas, eps: see `Adam`. weight_decay: weight decay of
-        matrices, see `Optimizer`. loss_scale: the initial loss scale; 1 without `half`. interval, least: number of good
-        steps before the scale doubles, and the minimum of the scale.
+        half: whether to train in fp16: within `passes` the parameters hold float16 copies.
+        constants: further float32 tensors of the model that the passes need in float16.
+        betas, eps: see `Adam`.
+        weight_decay: weight decay of matrices, see `Optimizer`.
+        loss_scale: the initial loss scale; 1 without `half`.
+        interval, least: number of good steps before the scale doubles, and the minimum of the scale.
 
     Raises ValueError for no parameters, or ones that are not float32 or not on one device.
     """
@@ -120,7 +122,8 @@ class FlatAdam:
 
         Args:
             lr: learning rate.
-            average: factor of the gradient, in addition to 1 / loss scale. max_norm: bound on the gradient's norm.
+            average: factor of the gradient, in addition to 1 / loss scale.
+            max_norm: bound on the gradient's norm.
         """
         self.settings[...] = self.xp.asarray(np.array([lr, average], np.float32))
         self.apply(max_norm)
