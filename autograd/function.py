@@ -202,6 +202,7 @@ class Function:
         collected: Sequence[Array | None] | None = None,
     ) -> list[Any]:
         """Compute the input gradients by `backward` or `composed`, and check them.
+
         An output gradient is None if the output was not used. For `collected` see the attribute.
         """
         if self._saved is None:

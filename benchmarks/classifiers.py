@@ -1,6 +1,6 @@
 """Evaluate trained classifiers on their test set, each alone and all together by the mean of their probabilities.
 
-HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
+    HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
 """
 
 from __future__ import annotations

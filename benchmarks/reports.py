@@ -1,7 +1,8 @@
 """The experiments behind docs/reports: list them with their cost, or repeat them, the cheapest first.
 
-python -m benchmarks.reports list: results file, minutes of one core, command python -m benchmarks.reports --run run all
-in runs/reports; the same command resumes python -m benchmarks.reports --run news_cost run some of them
+    python -m benchmarks.reports                  list: results file, minutes of one core, command
+    python -m benchmarks.reports --run            run all in runs/reports; the same command resumes
+    python -m benchmarks.reports --run news_cost  run some of them
 
 The commands are those that the results files name. One that reads another's folder comes after it. A blank cost was
 not recorded.

@@ -42,6 +42,7 @@ class RandomLanguageModel(Module):
 
 class BigramLanguageModel(Module):
     """A model that predicts the next token from the last one.
+
     `logits.weight` (vocab_size, vocab_size) has a row for each last token.
     """
 

@@ -7,11 +7,14 @@ tokens x. The pointer-generator's probability of a token w is
 
 Divided by p and by exp(-lse), lse = log sum exp(l), P is proportional to exp(l_w) + c(w) exp(lse - z). So the mixture
 is softmax(l') with l'_w = l_w + log(1 + exp(lse - z + log c(w) - l_w)), which differs from l only at the source's
-tokens. Losses and searches use l' like l, and no logarithm of a rounded-off probability is taken. The <eos> of the
-source may be left out of c, so that it is never copied. Then c sums to less than 1, and P is divided by p + (1 - p) sum
-of c. Source: See, Liu and Manning 2017, arXiv 1704.04368, sections 2.2 and 2.3. In the paper, words outside the
-vocabulary get temporary ids; subwords can spell any word, so source and target share one vocabulary here. The paper's
-gate reads context, state and input of the decoder; here it reads the decoder's output, which is the sum of all three.
+tokens. Losses and searches use l' like l, and no logarithm of a rounded-off probability is taken.
+
+The <eos> of the source may be left out of c, so that it is never copied. Then c sums to less than 1, and P is divided
+by p + (1 - p) sum of c.
+
+Source: See, Liu and Manning 2017, arXiv 1704.04368, sections 2.2 and 2.3. In the paper, words outside the vocabulary
+get temporary ids; subwords can spell any word, so source and target share one vocabulary here. The paper's gate reads
+context, state and input of the decoder; here it reads the decoder's output, which is the sum of all three.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, unco
 
 def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
     """Return a matrix of zeros and ones, (batch, source_length, source_length), that computes c from weights.
+
     The product of a row of weights with it is c at the first position of each token that may be copied, else zero.
     """
     xp = array_module(source)

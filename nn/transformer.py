@@ -95,6 +95,7 @@ class TransformerEncoderLayer(Module):
 
 class TransformerDecoderLayer(Module):
     """A decoder layer: causal self-attention, cross-attention to the encoder output, feed-forward.
+
     The arguments are those of the encoder layer.
     """
 

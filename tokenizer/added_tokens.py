@@ -11,8 +11,10 @@ import regex
 class AddedToken(NamedTuple):
     """A token that is found in a text before the text is split into words.
 
-    Attributes: id: the token's id. content: the token's text. special: whether `skip_special_tokens` leaves it out of
-    decoded text.
+    Attributes:
+        id: the token's id.
+        content: the token's text.
+        special: whether `skip_special_tokens` leaves it out of decoded text.
     """
 
     id: int

@@ -1,14 +1,19 @@
 """The fast trainer: the same merges as `bpe_reference`, many at a time, on NumPy arrays.
 
-The trainer uses three ideas, none of which changes the result. Batches. Take pairs in order of falling frequency. Stop
-at the first pair whose left token is the right token of an earlier pair, or the other way round. Occurrences of these
-pairs don't overlap, so all can be replaced at once. The order of merges stays correct: if (a, b) becomes X, a new pair
-(X, y) is at most as frequent as (b, y) was. If (b, y) were more frequent than a pair of the batch, it would have ended
-the batch before. Of equally frequent pairs the new one comes later, because X is the largest id. Epochs. Only pairs
-that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so other pairs don't
-matter until all tracked ones are used up. Then all pairs are counted again with a lower floor. Most pairs are rare and
-are never tracked. One array. All words are in one array of tokens, with a separator between them. Links to the next and
-the previous token skip merged tokens, and each token has the count of its word.
+The trainer uses three ideas, none of which changes the result.
+
+Batches. Take pairs in order of falling frequency. Stop at the first pair whose left token is the right token of an
+earlier pair, or the other way round. Occurrences of these pairs don't overlap, so all can be replaced at once. The
+order of merges stays correct: if (a, b) becomes X, a new pair (X, y) is at most as frequent as (b, y) was. If (b, y)
+were more frequent than a pair of the batch, it would have ended the batch before. Of equally frequent pairs the new one
+comes later, because X is the largest id.
+
+Epochs. Only pairs that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so
+other pairs don't matter until all tracked ones are used up. Then all pairs are counted again with a lower floor. Most
+pairs are rare and are never tracked.
+
+One array. All words are in one array of tokens, with a separator between them. Links to the next and the previous token
+skip merged tokens, and each token has the count of its word.
 """
 
 from __future__ import annotations

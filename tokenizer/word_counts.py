@@ -3,9 +3,10 @@
 Running the pre-tokenizer's expression over the whole text would take longer than the rest of training. Here the text is
 first split at blanks, which is far cheaper, and equal chunks are counted together. The expression is then applied to
 each *distinct* chunk once. This gives the same words for all patterns in `PATTERNS`: their words can begin at a blank
-and, apart from white space, have no blank after the first character. White space needs care, because the expression
-splits a run of it depending on the text that follows. So the text is not split at a blank that follows white space; the
-run stays together with the word after it.
+and, apart from white space, have no blank after the first character.
+
+White space needs care, because the expression splits a run of it depending on the text that follows. So the text is not
+split at a blank that follows white space; the run stays together with the word after it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class MicroBatch(NamedTuple):
 class UpdateOptions:
     """The options of an update.
 
-    Attributes: clip_norm: bound on the gradient's norm; None for no bound.
+    Attributes:
+        clip_norm: bound on the gradient's norm; None for no bound.
         accumulate: batches per update; all tokens have the same weight, as if they were one batch.
         ema: decay of an exponential average of the weights, which is then validated and saved; None for no average.
         precision: "fp32"; or "fp16", which computes in float16 and keeps float32 weights, with a dynamic loss scale.

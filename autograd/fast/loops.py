@@ -359,6 +359,7 @@ def relu_backward(g, out, scale, d, start, stop):
 @exact
 def adam(w, g, m, v, b1, c1, b2, c2, eps, rate, keep):
     """Update flat arrays once; see `Adam`.
+
     c1 = 1 - b1 and c2 = 1 - b2. `eps` and `rate` contain the bias corrections, and `keep` is 1 minus the weight decay.
     """
     for i in range(w.size):

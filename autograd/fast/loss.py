@@ -16,8 +16,10 @@ from ..ops.registry import QuickImplementation, implements, on_cpu, through_plai
 @implements(cross_entropy_plain, "cpu", on_cpu)
 class CrossEntropyOnCPU(QuickImplementation):
     """Cross-entropy on the CPU, with its gradient.
+
     A row of logits x with p = softmax(x), lse = log sum exp x and a = (1 - s) w_t has the loss a (lse - x_t) + (s/V)
-    sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w)."""
+    sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w).
+    """
 
     composed, wide_start = through_plain, True
 

@@ -176,6 +176,7 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
 
 def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
     """Return how MKL reads this matrix: by rows, transposed, or not at all (0).
+
     The second result is the step from one row, or column, to the next; rows must not overlap.
     """
     (rows, columns), (down, right) = x.shape, x.strides

@@ -30,6 +30,7 @@ _BLOCKS = 264
 
 class DropoutKey(NamedTuple):
     """The values that determine a dropout mask.
+
     They are the seed, (1,) uint64 on the device, the number of the call, and the threshold, 65536 p.
     """
 
@@ -99,6 +100,7 @@ def layer_norm_backward(
     past: Array | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Compute the gradients of z, x, weight and bias from the gradient of y.
+
     Without `drop` the gradient of x is that of z. `past` is added to the gradient of z.
     """
     xp, width = array_module(g), g.shape[-1]

@@ -22,6 +22,7 @@ def philox4x32_10(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 def keep_mask(seed: int, call: int, shape: tuple[int, ...], threshold: int) -> np.ndarray:
     """Return which elements of an array are kept by dropout call number `call` of stream `seed`.
+
     `dropout_keeps` computes the same for each element in CUDA. `threshold` is the probability of dropping times 65536.
     """
     size = int(np.prod(shape))

@@ -43,6 +43,7 @@ def read_state(state: Array) -> dict[str, float]:
 
 def add_parts(flat: Array, places: Array, first: int, parts: Sequence[Array | None]) -> None:
     """Add to `flat` up to PARTS arrays of its dtype: the kth at row first + k of `places`, (start, size) int64.
+
     None instead of an array adds nothing.
     """
     if isinstance(flat, np.ndarray):

@@ -80,8 +80,9 @@ def record(label: Callable[[], str] = str) -> Iterator[Recording]:
     """Record all calls of this thread inside the `with` block: `recording.calls`.
 
     Args:
-        label: function that is called at each call and returns a string, such as the name of the running module. All
-values are kept as long as the recording. Other observers, such as `detect_anomaly`, can be active too.
+        label: function that is called at each call and returns a string, such as the name of the running module.
+
+        All values are kept as long as the recording. Other observers, such as `detect_anomaly`, can be active too.
     """
     recording = start_observing(Recording(label))
     try:

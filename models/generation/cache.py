@@ -43,6 +43,7 @@ class TreeCache:
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
         """Write the keys and values of new nodes, (sentences, heads, new, head_dim), and return all of this layer.
+
         `extend` allocates them first, once for all layers.
         """
         keys, values = self.keys[layer][: self.sentences], self.values[layer][: self.sentences]
@@ -68,6 +69,7 @@ class TreeCache:
 
     def distances(self, position: int, new: int) -> np.ndarray:
         """Return, for each new token and each cached node, the node's position minus the token's.
+
         The shape is (sentences or 1, new or 1, length).
         """
         positions = self.positions if self.allowed is not None else self.positions[:1]

@@ -44,8 +44,9 @@ def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
     """Run a greedy search, which takes the most probable token at each step.
 
-    Returns a Hypothesis for each row of the state. Without `scores` the scores are NaN, which saves the sum over the
-    vocabulary.
+    Returns a Hypothesis for each row of the state.
+
+    Without `scores` the scores are NaN, which saves the sum over the vocabulary.
     """
     return decode(state, rules, likeliest, scores=scores)
 

@@ -158,8 +158,9 @@ def save_tokenizer(
 ) -> None:
     """Write the tokenizer files of `transformers`.
 
-    They add <bos> before a text if `begins` and <eos> after it if `ends`, or if the tokenizer itself says so. Raises
-InputError for kinds that `transformers` does not have: characters and words.
+    They add <bos> before a text if `begins` and <eos> after it if `ends`, or if the tokenizer itself says so.
+
+    Raises InputError for kinds that `transformers` does not have: characters and words.
     """
     said: dict[str, Any] = {"model_max_length": max_length}
     said |= {f"{role}_token": name for role, name in role_names(tokenizer).items()}

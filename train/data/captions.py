@@ -41,7 +41,9 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
     """Load one of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
 
     A hash of the picture's first caption decides its part: 90 % train, 5 % validate, 5 % test. Held-out pictures with a
-    caption that training has too are left out. `seed` is the seed of the embedded grammar. Raises InputError if the set
+    caption that training has too are left out. `seed` is the seed of the embedded grammar.
+
+    Raises InputError if the set
 can't be had or the file can't be used.
     """
     if name_or_path == "embedded":

@@ -62,7 +62,9 @@ def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
     """Load one of `TEXT_NAMES`, several joined by +, or your own UTF-8 text file, gzipped or not.
 
     If a text has no official parts, its first 90 % are for training, the next 5 % for validation and the last 5 % for
-    test. With Gutenberg this applies to each book. `seed` is the seed of the embedded grammar. Raises InputError if the
+    test. With Gutenberg this applies to each book. `seed` is the seed of the embedded grammar.
+
+    Raises InputError if the
     set can't
 be had or the file can't be used.
     """

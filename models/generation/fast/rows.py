@@ -1,6 +1,8 @@
 """Passes over rows in compiled loops: the largest logits, log sum exp, layer norm.
+
 Each loop reads every number once or twice and writes only the results. Needs Numba (the extra `fast`); unsupported
-arrays are left to the plain implementation."""
+arrays are left to the plain implementation.
+"""
 
 from __future__ import annotations
 

@@ -5,11 +5,12 @@ by `autograd.fast.parallel` costs up to half of the gain: its threads sleep betw
 microseconds on a virtual machine, and they compete for Python's lock. The helpers here stay in a compiled loop for some
 milliseconds after a job, without the lock. Each job is cut into eight parts, and each free thread takes the next part,
 so a sleeping helper delays no other thread. A helper that loses its processor in the middle of a part does delay the
-others: while other programs run, a team can be slower than one thread. The threads share the board, an array of
-integers: the number of users, of helpers that are wanted and awake, of the next part and of finished parts, and the
-job, a compiled function and its arguments. Compiled code reads and writes everything except the job by atomic
-instructions of the processor, for which Numba has no functions. A helper reads the job only after it has taken one of
-its parts. The leader, which wrote the job, returns only when all parts are finished.
+others: while other programs run, a team can be slower than one thread.
+
+The threads share the board, an array of integers: the number of users, of helpers that are wanted and awake, of the
+next part and of finished parts, and the job, a compiled function and its arguments. Compiled code reads and writes
+everything except the job by atomic instructions of the processor, for which Numba has no functions. A helper reads the
+job only after it has taken one of its parts. The leader, which wrote the job, returns only when all parts are finished.
 
 Needs Numba (the extra `fast`).
 """

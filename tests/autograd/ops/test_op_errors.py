@@ -119,7 +119,7 @@ def test_errors_name_the_op_and_the_shapes(
 
 
 @pytest.mark.parametrize(("op", "call", "kind", "fragments"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
-def test_plain_implementations_refuse_too(op: str, call: Any, kind: type[Exception], fragments: tuple[str, ...]) -> None:
+def test_plain_ops_refuse_too(op: str, call: Any, kind: type[Exception], fragments: tuple[str, ...]) -> None:
     with plain(), pytest.raises(kind):
         call()
 
