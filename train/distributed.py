@@ -19,6 +19,7 @@ import numpy as np
 
 from ..autograd.backend import DeviceError, array_module
 from ..errors import InputError
+from .neighbours import Neighbours
 from .runs.checkpoints import digest
 
 # Set by the mpirun of MPICH, Open MPI, MVAPICH and Slurm's PMI for each process that they start.
@@ -81,6 +82,7 @@ class MpiProcessGroup(ProcessGroup):
         self.communicator = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
         self.prints = self.rank == 0
+        self.neighbours: Neighbours | None = None
         self._nccl: NcclSums | None = None
         self._show = sys.excepthook
         sys.excepthook = self._fail
@@ -130,6 +132,8 @@ class MpiProcessGroup(ProcessGroup):
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
         time.sleep(0.5)  # the launcher discards unread output when the abort reaches it
+        if self.neighbours is not None:
+            self.neighbours.tell(code)
         self.communicator.Abort(code)
 
     def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -205,7 +209,11 @@ def find_process_group() -> ProcessGroup:
             f"mpirun started this process, but mpi4py can't be imported ({error}). Install it with pip install "
             "mpi4py mpich; it must match the MPI that mpirun belongs to."
         ) from None
-    return ProcessGroup() if MPI.COMM_WORLD.Get_size() == 1 else MpiProcessGroup(MPI.COMM_WORLD)
+    if MPI.COMM_WORLD.Get_size() == 1:
+        return ProcessGroup()
+    group = MpiProcessGroup(MPI.COMM_WORLD)
+    group.neighbours = Neighbours(MPI.COMM_WORLD)
+    return group
 
 
 def local_device(device: str) -> str:

@@ -334,7 +334,7 @@ class Trainer:
                 f"{self.run.path} was not started like this: {', '.join(changed)} of the model differ. Restore the "
                 "run's config.json and tokenizer.json, or start a new run."
             )
-        if self.run.model_path.exists():
+        if self.group.first and self.run.model_path.exists():
             found = read_config(self.run.path)
             if {**found, "step": 0} != {**now, "step": 0}:
                 raise InputError(f"{self.run.model_path} is another run's model. Restore this run's, or remove it.")

@@ -77,7 +77,7 @@ def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None,
     """Start a run in `folder`, or resume it."""
     if not resume:
         find_process_group().from_first(lambda: RunFolder.create(folder, {}).path)
-    with RunFolder.resume(folder) if find_process_group().first else RunFolder.open(folder) as run:
+    with RunFolder.resume(folder) if find_process_group().first else RunFolder(folder, {}) as run:
         trainer = small_trainer(run, **options)
         if resume:
             trainer.load()

@@ -26,6 +26,7 @@ from handloom.train.distributed import (
     find_process_group,
     local_device,
 )
+from handloom.train.neighbours import Neighbours
 from handloom.train.runs.locks import folder_lock
 from handloom.train.runs.saves import SavedStates
 from tests.support.ranks import ENVIRONMENT, MPIRUN, assert_close_runs, needs_mpi, run
@@ -220,6 +221,12 @@ class TestOneProcess:
         MpiProcessGroup(exchange).check_equal(lambda: weights)
         with pytest.raises(RuntimeError, match="weights of rank 1 differ from those of rank 0"):
             MpiProcessGroup(exchange).check_equal(lambda: {"w": np.nextafter(weights["w"], 2)})
+
+
+def test_a_host_that_tcp_does_not_reach_is_a_warning(exchange) -> None:
+    exchange.other = ("host.invalid", 9)
+    with pytest.warns(UserWarning, match=r"can't reach host.invalid by TCP \(.*if a host is lost, the others may wait"):
+        Neighbours(exchange)
 
 
 class Doubling(ProcessGroup):

@@ -159,15 +159,15 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
     full |= {"notes": list(data.notes), **now}
     made: list[RunFolder] = []
 
-    def make() -> Path:
+    def make() -> tuple[Path, dict[str, Any]]:
         made.append(RunFolder.resume(arguments.resume) if arguments.resume else _new_run(arguments, name, full))
-        return made[0].path
+        return made[0].path, made[0].config
 
-    path = find_process_group().from_first(make)  # only this process locks the folder
-    for said in other_libraries(made[0].config, now) if arguments.resume and made else []:
+    path, config = find_process_group().from_first(make)  # only this process locks the folder
+    for said in other_libraries(config, now) if arguments.resume and made else []:
         print(said)
     watch(arguments, path)
-    run = made[0] if made else RunFolder.open(path)
+    run = made[0] if made else RunFolder(path, config)
     run.config = {**full, **run.config}  # an older run may lack some of these records
     return run
 

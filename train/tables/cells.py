@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ from ...errors import InputError
 from ...models.hyperparameters import Preset
 from ..distributed import ProcessGroup, find_process_group
 from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, whole_rows
+from ..runs.locks import LOCK_FILE
 from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
 
@@ -82,9 +84,17 @@ finished theirs, the first process writes the rows.
         make: (run folder, options, whether to resume the run in the folder) -> the cell's figures; "seconds" are added
             for a cell that was not interrupted.
 
-        Raises TrainingStopped as `make`, with a message that says how to resume the table.
+    Raises TrainingStopped as `make`, with a message that says how to resume the table; InputError if the run's
+    folder is not on a disk that all processes share.
     """
     group = find_process_group()
+    sees = group.first or not cells or (run.path / LOCK_FILE).exists()
+    blind = group.gather("" if sees else socket.gethostname())
+    if host := next(filter(None, blind), ""):
+        raise InputError(
+            f"{host} does not see {run.path}, where all processes write the models of a table. The run's own model is "
+            f"finished; train the others on one host with --resume {run.path}, or use a folder on a shared disk."
+        )
     known = {row["cell"] for row in group.from_first(run.cells)}
     numbers = {name: number for number, name in enumerate(cells, 1)}
     for name in numbers.keys() & known:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from handloom.train.distributed import ProcessGroup
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped
+from handloom.train.tables import cells
 from handloom.train.tables.cells import _share_out, markdown_table, run_cells
 
 
@@ -102,6 +105,14 @@ def test_a_rank_that_was_stopped_stops_all_once_the_rows_of_the_others_are_kept(
         rows.extend(found)
     assert rows == [{"square": 0}, {"square": 1}, None]
     assert stop.value.exit_code == 130
+
+
+def test_a_table_needs_a_folder_that_all_processes_see(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(cells, "find_process_group", lambda: OneOfThree([["", ""]]))
+    monkeypatch.setattr(socket, "gethostname", lambda: "host2")
+    run = RunFolder(tmp_path / "run", {})  # of the first process's host
+    with pytest.raises(InputError, match=r"host2 does not see .*run, "):
+        run_cells(run, {"cell": 1}, lambda *_: pytest.fail("a cell was made"))
 
 
 def test_a_table_in_markdown() -> None:
