@@ -11,9 +11,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from handloom.errors import InputError
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import summary_preset
 from handloom.models.text_baselines import nearest
+from handloom.tokenizer.word import preprocess
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of
@@ -80,6 +82,10 @@ def main() -> None:
     print(data.summary(), *data.notes, sep="\n")
     preset, strategy = preset_of(arguments, summary_preset(arguments.preset, data.name)), strategy_of(arguments)
     own, changes = ablation_cells(arguments.table, preset)
+    if preset.words:
+        if arguments.table == "attention":
+            raise InputError("--table attention needs subwords: leave out --set words=true.")
+        data = dataclasses.replace(data, **{part: in_words(getattr(data, part)) for part in ("train", "valid", "test")})
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     pairs = [[(article.description, article.headline) for article in part] for part in (data.train, data.valid)]
     descriptions = [article.description for article in data.test]
@@ -109,6 +115,11 @@ def main() -> None:
 
     task = Translation(*pairs, preset=preset, name=TASK)
     train_and_report(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
+
+
+def in_words(articles: list[Article]) -> list[Article]:
+    """The articles in lower case and without punctuation, as in the report: also what scores compare with."""
+    return [Article(one.category, preprocess(one.headline), preprocess(one.description)) for one in articles]
 
 
 def losses(run: RunFolder) -> dict[str, float]:

@@ -165,6 +165,7 @@ class TranslationPreset(Preset):
     tied: bool = setting(True, help="share one weight among source embedding, target embedding and output layer")
     copy: bool = setting(False, help="pointer-generator: the decoder can copy tokens from the source")
     title_case: bool = setting(False, help="convert sources to Title Case, the case of headlines")
+    words: bool = setting(False, help="tokens are words, in lower case and without punctuation, instead of subwords")
     coverage_loss: NotNegative = setting(
         0.0, help="weight of the coverage loss, which penalises copying a token twice; needs copy"
     )
@@ -175,8 +176,7 @@ class TranslationPreset(Preset):
     test_size: Count | None = setting(None, help="number of test texts to evaluate; with none, all of them")
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
-        """Return the model's configuration for `vocab_size` tokens, which may be fewer than the preset's.
-        """
+        """Return the model's configuration for `vocab_size` tokens, which may be fewer than the preset's."""
         return Seq2SeqConfig(
             source_vocab_size=vocab_size,
             target_vocab_size=vocab_size,
@@ -223,8 +223,7 @@ class LanguageModelPreset(Preset):
     )
 
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
-        """Return the decoder-only model's configuration for `vocab_size` tokens, with `changes` to its sizes.
-        """
+        """Return the decoder-only model's configuration for `vocab_size` tokens, with `changes` to its sizes."""
         sizes = {**self._shared("layers", "head_dim"), "max_length": self.length, "tie_output": self.tied}
         return LanguageModelConfig(vocab_size, **{**sizes, **changes})
 

@@ -62,11 +62,12 @@ SUMMARY_PRESETS = {
         validate_every=250,
     ),
     # The news report's encoder-decoder: d 512, 8 heads, 2 + 2 layers, 64 tokens, Adam at 1e-4, 5 epochs of 50,000
-    # articles in batches of 16.
+    # articles in batches of 16, and words in lower case without punctuation.
     "paper": TranslationPreset(
-        vocab_size=30_000, d_model=512, nhead=8, layers=2, dim_feedforward=2048, dropout=0.1, norm="layer_std",
-        bias="no_qkv", max_length=64, label_smoothing=0.0, tokens_per_batch=16 * 64, pairs_per_batch=16,
-        steps=15_625, schedule="constant", lr=1e-4, betas=(0.9, 0.999), eps=1e-8, validate_every=3125,
+        words=True, vocab_size=30_000, d_model=512, nhead=8, layers=2, dim_feedforward=2048, dropout=0.1,
+        norm="layer_std", bias="no_qkv", max_length=64, label_smoothing=0.0, tokens_per_batch=16 * 64,
+        pairs_per_batch=16, steps=15_625, schedule="constant", lr=1e-4, betas=(0.9, 0.999), eps=1e-8,
+        validate_every=3125,
     ),
 }  # fmt: skip
 

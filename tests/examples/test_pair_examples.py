@@ -52,6 +52,15 @@ def test_positions_are_compared(trained) -> None:
     assert "| layer 1, head 2 " in trained[0].succeeds("--resume", "run", "--table", "attention")
 
 
+def test_headlines_in_words(tmp_path) -> None:
+    example = Example("summarize_news.py", tmp_path, pictures=False)
+    options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "test_size=5", "--set", "words=true"]
+    example.succeeds(*options, "--out", "run")
+    written = example.succeeds("--checkpoint", "run", "The Storm reached Norwick's coast!")
+    assert written == written.lower()
+    assert "needs subwords" in example.fails(*options, "--table", "attention")
+
+
 def test_ablations_of_the_headline_writer(tmp_path) -> None:
     example = Example("summarize_news.py", tmp_path, pictures=False)
     options = ["--preset", "smoke", "--steps", 4, "--beam", 1, "--set", "test_size=5"]

@@ -14,7 +14,7 @@ from ...errors import InputError
 from ...models import Seq2SeqConfig, Seq2SeqTransformer
 from ...models.hyperparameters import TranslationPreset
 from ...nn import Module
-from ...tokenizer import BPETokenizer, Tokenizer
+from ...tokenizer import BPETokenizer, Tokenizer, WordTokenizer
 from ..data.batches import Batch, TokenBatches
 from ..data.bpe_dropout import BPEDropoutBatches
 from ..data.cleaning import title_case
@@ -87,7 +87,8 @@ class Translation(Task[TranslationPreset, Translator]):
         return [(title_case(source), target) for source, target in pairs] if self.preset.title_case else pairs
 
     def make_tokenizer(self) -> Tokenizer:
-        return BPETokenizer.train([text for pair in self._pairs(self.train) for text in pair], self.preset.vocab_size)
+        texts = [text for pair in self._pairs(self.train) for text in pair]
+        return (WordTokenizer if self.preset.words else BPETokenizer).train(texts, self.preset.vocab_size)
 
     def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
         preset = self.preset
