@@ -35,9 +35,11 @@ def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
     except (TypeError, ValueError):
         return f"is a {type(yours).__name__}; it should be numbers of the shape {right.shape}."
     if array.shape != right.shape:
-        return f"has the shape {array.shape}; it should be {right.shape}."
+        turned = " It is transposed." if array.ndim > 1 and array.shape == right.shape[::-1] else ""
+        return f"has the shape {array.shape}; it should be {right.shape}.{turned}"
     if right.dtype.kind == "b" and array.dtype.kind != "b":
         return f"holds {array.dtype} numbers; it should hold True and False."
+    allowed = 0.0
     if right.dtype.kind in "biu":
         wrong = array != right
     else:
@@ -49,7 +51,33 @@ def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     place = f"at {list(where)} " if where else ""
     count = f" ({int(wrong.sum())} of {wrong.size} numbers differ)" if wrong.size > 1 else ""
-    return f"is {place}{brief(array[where])}; it should be {brief(right[where])}{count}."
+    text = f"is {place}{brief(array[where])}; it should be {brief(right[where])}{count}."
+    return f"{text} {pattern}" if (pattern := _pattern(numbers, right, allowed)) else text
+
+
+def _pattern(yours: np.ndarray, right: np.ndarray, allowed: float) -> str:
+    """What all numbers have in common that are wrong; empty if nothing is known."""
+
+    def same(x: np.ndarray, y: np.ndarray) -> bool:
+        return bool((np.abs(x - y) <= allowed).all())
+
+    if right.size < 2 or right.dtype.kind not in "iuf" or not np.isfinite(right).all():
+        return ""
+    yours, right = yours.astype(float), right.astype(float)
+    if np.isnan(yours).any():
+        return "NaN comes from 0 / 0, from infinity minus infinity, or from the logarithm of a negative number."
+    if not np.isfinite(yours).all() or not right.any():
+        return ""
+    if same(yours, -right):
+        return "All signs are the wrong way round."
+    factor = float((yours * right).sum() / (right * right).sum())
+    if factor and same(yours, factor * right):
+        return f"All numbers are {factor:.6g} times what they should be."
+    if same(yours - yours.flat[0], right - right.flat[0]):
+        return f"All numbers are too {'large' if yours.flat[0] > right.flat[0] else 'small'} by the same amount."
+    if same(np.sort(yours, axis=None), np.sort(right, axis=None)):
+        return "The numbers are right, but they are in the wrong places: look at the order of the axes, or at an index."
+    return ""
 
 
 def _of_lists(yours: Any, right: Any) -> str:

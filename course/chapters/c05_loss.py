@@ -160,6 +160,7 @@ def probe_smoothed(smoothed: Any) -> dict[str, Any]:
         "the loss with padding, without smoothing": smoothed(numbers(5, 4), PADDED, 0.0),
         "the loss with padding and a smoothing of 0.2": smoothed(numbers(5, 4), PADDED, 0.2),
         "the loss with a smoothing of 1": smoothed(numbers(5, 4), target, 1.0),
+        "the loss of scores near 1000": smoothed(numbers(5, 4) + 1000, target, 0.1),
     }
 
 
@@ -204,6 +205,10 @@ SMOOTHED = Exercise(
         + log_p.mean() * counts.mean()
         - return (1 - smoothing)
         + return counts.mean() * (1 - smoothing)
+        The formula is right, but exp(1000) is infinite, and so is its logarithm. Subtract the largest score of each row
+        first, as in cross_entropy.
+        - logits[counts] - logits[counts].max(axis=1, keepdims=True)
+        + logits[counts]
         The smoothing has no effect yet.
         - (1 - smoothing) * cross_entropy(logits[counts], target[counts]) - smoothing * log_p.mean()
         + cross_entropy(logits[counts], target[counts])

@@ -192,6 +192,7 @@ def probe_masked_attend(masked_attend: Any) -> dict[str, Any]:
         "the output where all is allowed": masked_attend(q, k, v, np.ones((4, 4), dtype=bool)),
         "the output under a causal mask": masked_attend(q, k, v, causal),
         "the output where the third query may look at nothing": masked_attend(q, k, v, nothing),
+        "the output with scores near 1000": masked_attend(q * 40, k * 40, v, causal),
     }
 
 
@@ -233,6 +234,10 @@ MASKED_ATTEND = Exercise(
         + top
         - np.where(total == 0, 1.0, total)
         + total
+        The formula is right, but exp(1000) is infinite, and infinity over infinity is NaN. Subtract the largest score
+        of each row first, as in `attend`.
+        - scores - np.where(np.isfinite(top), top, 0.0)
+        + scores
         The mask has no effect yet: forbidden keys keep their weights.
         - np.where(mask, q
         + np.where(True, q

@@ -307,6 +307,14 @@ def test_how_results_differ() -> None:
     assert difference([1.0, np.nan], two, 1e-9) is None
     assert difference(two + 1e-12, two, 1e-9) is None
     assert "is at [0] 2; it should be 1 (1 of 2" in difference([2, np.nan], two, 1e-9)
+    three = np.array([1.0, 2.0, -4.0])
+    assert difference(-three, three, 1e-9).endswith("All signs are the wrong way round.")
+    assert difference(three / 4, three, 1e-9).endswith("All numbers are 0.25 times what they should be.")
+    assert difference(three - 1, three, 1e-9).endswith("All numbers are too small by the same amount.")
+    assert "in the wrong places" in difference(three[::-1], three, 1e-9)
+    assert "NaN comes from" in difference(three * np.nan, three, 1e-9)
+    assert difference(three**2, three, 1e-9).endswith("(2 of 3 numbers differ).")
+    assert difference(np.ones((2, 3)), np.ones((3, 2)), 1e-9).endswith("It is transposed.")
     assert "has the shape (2, 1); it should be (2,)" in difference(two[:, None], two, 1e-9)
     assert "is a `return` missing?" in difference(None, two, 1e-9)
     assert "it should be numbers" in difference("text", two, 1e-9)
