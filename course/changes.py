@@ -1,4 +1,4 @@
-"""Typical mistakes as small changes of an exercise's solution, so that each mistake is next to the message about it.
+"""Reads typical mistakes, which are written as small changes of an exercise's solution with a message for each.
 
 The scores are not divided by sqrt(d), so the weights are too sharp.
 - / np.sqrt(q.shape[1])
@@ -17,10 +17,10 @@ from .stub import without_marks
 
 
 def changed(solution: Any, text: str) -> Iterator[tuple[str, Any]]:
-    """The messages of `text`, each with the solution (a function or class) changed as the lines below it say.
+    """Yield each message of `text` with the solution (a function or class), changed by the lines below the message.
 
-    "- " begins what is replaced, wherever it occurs, and "+ " what takes its place. More lines with the same sign have
-    the indentation of the line of the source in which the first one is found.
+    "- " begins the text to replace, wherever it occurs, and "+ " begins its replacement. Further lines with the same
+    sign have the indentation of the source line in which the first one is found.
     """
     message: list[str] = []
     changes: list[tuple[list[str], list[str]]] = []

@@ -1,7 +1,7 @@
 """Finds the chapters in `chapters/`, and makes a learner's files from theirs.
 
-A chapter `c01_gradient` has the text `c01_gradient.md`, the solution `c01_gradient_solution.py`, of which the learner's
-file is cut, the exercises `c01_gradient.py`, and the pictures, drawn by `c01_gradient_pictures.py`.
+A chapter `c01_gradient` has the text `c01_gradient.md`, the solution `c01_gradient_solution.py`, from which the
+learner's file is made, the exercises `c01_gradient.py`, and the pictures, drawn by `c01_gradient_pictures.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Chapter:
 
     @cached_property
     def text(self) -> str:
-        """The text as it is written, with roles for links: see `with_links`."""
+        """The source of the text, with roles for links: see `with_links`."""
         return (FOLDER / f"{self.stem}.md").read_text(encoding="utf-8")
 
     @property
@@ -80,17 +80,17 @@ class Chapter:
 
     @property
     def stub(self) -> str:
-        """The learner's file before anything is written in it."""
+        """The learner's file before the learner writes anything."""
         return self._stub[0]
 
     @property
     def messages(self) -> list[str]:
-        """The messages of the stubs."""
+        """The messages of the unfinished exercises."""
         return self._stub[1]
 
     @property
     def lines(self) -> int:
-        """Lines of code that the learner writes, by the solution's count."""
+        """The number of lines of code that the learner writes, counted in the solution."""
         return self._stub[2]
 
     @property
@@ -99,7 +99,7 @@ class Chapter:
 
     @property
     def exercises(self) -> list[Exercise]:
-        """In the order in which the chapter's module makes them."""
+        """The exercises in the order in which the chapter's module creates them."""
         return [value for value in vars(self._module("")).values() if isinstance(value, Exercise)]
 
     @property
@@ -111,7 +111,7 @@ class Chapter:
 
     @property
     def views(self) -> list[str]:
-        """The views of the explorer that the text sends to."""
+        """The views of the explorer to which the text links."""
         return list(dict.fromkeys(re.findall(r"\{explorer\}`([^`]+)`", self.text)))
 
     def _module(self, kind: str) -> ModuleType:
@@ -133,7 +133,7 @@ def chapters() -> list[Chapter]:
 
 
 def definition(name: str) -> tuple[Path, str, int]:
-    """The file, the name in it and the line of something in the package, as "autograd.ops.softmax.Softmax.backward".
+    """Return file, name and line of a definition in the package, such as "autograd.ops.softmax.Softmax.backward".
 
     Raises KeyError if there is no such function, class or module.
     """
@@ -153,13 +153,13 @@ def definition(name: str) -> tuple[Path, str, int]:
 
 
 def _names(node: Any) -> list[str]:
-    """What a statement defines: a function, a class, or the row of a table."""
+    """Return the names that a statement defines: a function, a class, or the row of a table."""
     targets = node.targets if isinstance(node, ast.Assign) else []
     return [name for one in (node, *targets) if (name := getattr(one, "name", None) or getattr(one, "id", None))]
 
 
 def source_link(name: str) -> str:
-    """Where something is defined, for a terminal: file:line and the name."""
+    """Return the place of a definition, for a terminal: file:line and the name."""
     file, inside, line = definition(name)
     return f"{file}:{line} ({inside})" if inside else str(file)
 
@@ -171,9 +171,10 @@ def explorer_link(view: str, yours: Path | None = None) -> str:
 
 
 def with_links(text: str, up: str | None = None) -> str:
-    """A chapter's text with its roles made into links: {source}`module.name` and {explorer}`view`.
+    """Return a chapter's text with its roles replaced by links: {source}`module.name` and {explorer}`view`.
 
-    Sources are linked by `up`, the way from the text to the repository's root, or as files of this installation.
+    Links to sources begin with `up`, the path from the text to the repository's root, or name this installation's
+    files.
     """
 
     def source(match: re.Match[str]) -> str:

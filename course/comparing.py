@@ -8,7 +8,7 @@ import numpy as np
 
 
 def difference(yours: Any, right: Any, rtol: float) -> str | None:
-    """How `yours` differs from `right`, to go on after its name ("... has the shape (2,)"); None if it does not.
+    """Describe how `yours` differs from `right`, after its name ("... has the shape (2,)"); None if it does not differ.
 
     Arrays and numbers are equal to rounding: `rtol` of the largest number, with NaN equal to NaN. An array of booleans
     must hold booleans. Anything else must be equal (`==`).

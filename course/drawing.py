@@ -1,4 +1,4 @@
-"""What the pictures of the chapters have in common: colours, panels and arrows, without a display or global state.
+"""Shared code of the chapters' pictures: colours, panels and arrows, without a display or global state.
 
 python -m handloom.course.draw 1        redraws the pictures of chapter 1 in chapters/images
 """

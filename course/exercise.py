@@ -1,8 +1,8 @@
 """An exercise, and the verdict on a learner's answer to it.
 
-An answer is probed: called with fixed inputs, which gives named results. The process that runs the learner's file
-writes them down (`examined`), and another one compares them with those of the real module (`judged`): a file can't say
-that it is right. If the results are exactly those of a typical mistake, the verdict is that mistake's hint.
+An answer is probed: it is called with fixed inputs, which gives named results. The process that runs the learner's file
+saves these results (`examined`), and another process compares them with those of the real module (`judged`), so a file
+can't claim to be right. If the results are exactly those of a typical mistake, the verdict is that mistake's hint.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Mistake:
 
 @dataclass(eq=False)
 class Exercise:
-    """Something that the learner builds, a function or a class of the chapter's file.
+    """An exercise: a function or a class of the chapter's file that the learner writes.
 
     Attributes:
         solution: the chapter's own answer.
@@ -84,7 +84,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of an answer: passed, unwritten, mistake (a known one), wrong, error, missing or stopped."""
+    """The verdict on an answer: passed, unwritten, mistake (a known one), wrong, error, missing or stopped."""
 
     state: str
     text: str = ""
@@ -95,7 +95,8 @@ class Verdict:
 
 
 def need(value: Any, kind: Any, what: str) -> Any:
-    """`value` if it is a `kind` (a type or several); else raises Wrong, naming `what` was expected, as "tanh(x)"."""
+    """Return `value` if it is of type `kind`; otherwise raise Wrong, which names `what` was expected, such as
+    "tanh(x)"."""
     if isinstance(value, kind):
         return value
     kinds = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
@@ -132,7 +133,7 @@ def known(probe: Any, answer: Any) -> Results:
 
 
 def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> dict[str, Any]:
-    """What there is to say about an answer, for JSON.
+    """Return the results of an answer, for JSON.
 
     Args:
         answer: the learner's function or class.
@@ -145,7 +146,7 @@ def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> 
 
 
 def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
-    """The verdict on what `examined` gave. Raises ValueError, TypeError or KeyError for anything else."""
+    """Return the verdict on the result of `examined`. Raises ValueError, TypeError or KeyError for anything else."""
     if "state" in told:
         return failed(told)
     found = _read(told)
@@ -188,8 +189,7 @@ def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float
 def _begins_as(
     mistake: Mistake, exercise: Exercise, found: Mapping[str, Any], first: str, right: Mapping[str, Any]
 ) -> bool:
-    """Whether a mistake's first wrong result is the same one with the same numbers. There must be at least two numbers,
-    so that it is no coincidence.
+    """Return whether a mistake has the same first wrong result, with at least two equal numbers.
     """
     its = known(exercise.probe, mistake.answer)
     if isinstance(its, Raised) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
@@ -203,7 +203,7 @@ def _begins_as(
 
 
 def same(found: Results, other: Results, rtol: float) -> bool:
-    """Whether two answers do the same on the probes: the same results, or the same error."""
+    """Return whether two answers have the same results, or the same error, on the probes."""
     if isinstance(found, Raised) or isinstance(other, Raised):
         return (
             isinstance(found, Raised)
@@ -228,7 +228,7 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -
 
 
 def _unlike(name: str, answer: Any, solution: Any) -> str:
-    """Why an answer can't be called in the way of the checks; empty if it can."""
+    """Return why the checks can't call an answer; empty if they can."""
     kind = "class" if inspect.isclass(solution) else "function"
     if not callable(answer) or inspect.isclass(answer) != inspect.isclass(solution):
         what = "class" if inspect.isclass(answer) else type(answer).__name__
@@ -239,7 +239,7 @@ def _unlike(name: str, answer: Any, solution: Any) -> str:
         ours, yours = inspect.signature(solution), inspect.signature(answer)
         names = ", ".join(ours.parameters)
         return f"`{name}` takes ({', '.join(yours.parameters)}); it is called with ({names}): keep these parameters."
-    except ValueError:  # something of Python's own that tells no signature
+    except ValueError:  # a builtin without a signature
         return ""
     return ""
 

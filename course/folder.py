@@ -1,4 +1,4 @@
-"""A learner's folder: the texts, the files to write in, and what has been reached."""
+"""A learner's folder: the texts, the files to write in, and the progress."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Folder:
         return all_passed and known.get("file") == digest(self.file(chapter))
 
     def keep(self, chapter: Chapter, passed: list[str], file: str) -> None:
-        """Remember what passed, of a file with this digest."""
+        """Save which exercises passed, for a file with this digest."""
         self.progress["chapters"][chapter.stem] = {"passed": passed, "file": file}
         self._save()
 
@@ -73,12 +73,12 @@ def _is_progress(value: Any) -> bool:
 
 
 def digest(path: Path) -> str:
-    """Of a file's bytes; "" if there is none."""
+    """Return the digest of a file's bytes; "" if there is no file."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def start(path: Path) -> tuple[list[str], list[str]]:
-    """Make the folder, or add what is missing; what is there stays as it is.
+    """Make the folder, or add missing files; existing files are not changed.
 
     Returns the names of the files that were written, and of those that were there. Raises InputError if the folder
     holds something else, or can't be written.

@@ -1,4 +1,4 @@
-"""What a learner built in earlier chapters, for the chapters in which the parts meet."""
+"""The functions that a learner wrote in earlier chapters, for the chapters that combine them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def own(stem: str, *names: str) -> list[Any]:
     if not. The solutions themselves build upon solutions.
     """
     chapter = next(chapter for chapter in chapters() if chapter.stem == stem)
-    if sys._getframe(1).f_globals.get("__package__"):  # no learner's file: it is a solution that asks
+    if sys._getframe(1).f_globals.get("__package__"):  # the caller is a solution, not a learner's file
         return [getattr(chapter.solution, name) for name in names]
     wanted = [exercise.name for exercise in chapter.exercises if exercise.name in names]
     found = importlib.util.find_spec(stem)

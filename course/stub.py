@@ -1,4 +1,4 @@
-"""Makes the learner's file from the solution: code below a mark is removed, and the mark's text is its message.
+"""Makes the learner's file from the solution: code below a mark is removed, and the mark's text becomes the message.
 
 # your turn: What is the derivative of tanh, written with y = tanh(x) itself?
 return ...                    cut, down to the end of the block, or to a line `# given:`

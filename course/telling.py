@@ -22,7 +22,7 @@ class Raised:
 
 
 def packed(value: Any) -> Any:
-    """`value` for JSON. What is no number, text, array or collection of them is only named."""
+    """Return `value` for JSON. Anything except numbers, texts, arrays and collections of them is only named."""
     if value is None or isinstance(value, (bool, str, float)) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
@@ -42,7 +42,7 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(value: Any) -> Any:
-    """The value of which `packed` made this. Raises ValueError, TypeError or KeyError for anything else."""
+    """Return the value from the result of `packed`. Raises ValueError, TypeError or KeyError for anything else."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()

@@ -36,7 +36,7 @@ class Bounded(io.StringIO):
 
 
 def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """The exercises in order, each first with None (begun) and then with what it gave; nothing after one that raises.
+    """Yield the exercises in order, each first with None (begun) and then with its results, up to one that raises.
 
     The name is "" as long as the file is read.
     """

@@ -25,7 +25,7 @@ def saved(folder: Folder, chapters: list[Chapter], pause: Callable[[float], None
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is saved; None if there is none."""
+    """Return a value that changes when a file is saved; None if there is no file."""
     try:
         status = path.stat()
     except OSError:

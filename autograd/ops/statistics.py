@@ -96,7 +96,8 @@ def _std_reference(x: np.ndarray, axis: Axis = None, keepdims: bool = False, ddo
 @declare(_std_reference)
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
     """Compute the standard deviation over `axis`.
-    Its gradient is 0 where it is 0. It is NaN or infinite unless n > ddof.
+
+    The gradient is 0 where the standard deviation is 0. The result is NaN or infinite unless n > ddof.
     """
     return Std(axis_of(x, axis), keepdims, ddof)(x)
 

@@ -16,9 +16,9 @@ POINTS = [-1.3, -0.2, 0.0, 0.7, 2.5]
 
 
 def rule_of(result: Any, inputs: tuple[Any, ...], g: Any, what: str) -> tuple[Any, ...]:
-    """What the rule of a learner's Scalar gives, if that is a tuple of as many numbers as there are inputs."""
+    """Return the result of the rule of a learner's Scalar; it must be a tuple with a number for each input."""
     if not all(hasattr(result, name) for name in ("data", "inputs", "rule")):
-        need(result, Scalar, what)  # the learner's Scalar is a class of its own
+        need(result, Scalar, what)  # the learner's Scalar is another class
     if not isinstance(result.inputs, (tuple, list)):
         raise Wrong(f"{what}: its `inputs` should be a tuple. A tuple of one has a comma: (x,).")
     if tuple(result.inputs) != inputs:
@@ -154,7 +154,7 @@ class _TooManyError(Exception):
 
 
 def each_rule_once(backward: Any) -> bool:
-    """Of y = x + x, y + y, ...: there are 2^40 ways from the last one to x."""
+    """A chain of sums y = x + x, y + y, ..., in which 2^40 paths lead from the last sum to x."""
     called: list[int] = []
 
     def doubled(y: Scalar) -> Scalar:
@@ -183,7 +183,7 @@ def probe_backward(backward: Any) -> dict[str, Any]:
         return np.array([x.grad, w.grad, b.grad])
 
     def twice(x: Scalar, w: Scalar, b: Scalar) -> Scalar:
-        """h is used twice, and older than all that uses it."""
+        """A graph in which h is used twice."""
         h = tanh(add(multiply(x, w), b))
         return multiply(add(h, b), multiply(h, h))
 
@@ -320,7 +320,7 @@ def queued_for_each_share(y):
 
 @BACKWARD.right
 def after_all_that_use_it(y):
-    """In reversed order of a depth-first walk, instead of in the order of the numbers."""
+    """A correct answer that goes in the reversed order of a depth-first search instead of by number."""
     order = []
 
     def visit(scalar):

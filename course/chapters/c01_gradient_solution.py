@@ -7,7 +7,7 @@ numbers = itertools.count()  # 0, 1, 2, ...: a number that was made later has a 
 
 
 class Scalar:
-    """A number `data` that remembers the scalars it was made from, and the rule that turns its gradient into theirs.
+    """A number `data` that stores its inputs, and the rule that computes their gradients from its own.
 
     rule(g) is given the gradient of this number and returns a tuple: for each of `inputs`, g times the derivative.
     """

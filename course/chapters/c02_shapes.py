@@ -18,7 +18,7 @@ def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def two(gradients: Any, what: str) -> tuple[Any, Any]:
-    """What a rule gave, if it is a gradient for each of two operands."""
+    """Return the result of a rule; it must be a gradient for each of two operands."""
     if isinstance(gradients, np.ndarray):
         raise Wrong(f"{what} gave one array; it should give two gradients: return of_x, of_y.")
     if len(need(gradients, (tuple, list), what)) != 2:

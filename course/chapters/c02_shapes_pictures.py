@@ -13,7 +13,7 @@ CELL = 0.8
 
 
 def cells(axes: Any, x: float, y: float, texts: Any, colours: Any, edge: str = GREY) -> None:
-    """A table of texts on coloured cells; (x, y) is its upper left corner."""
+    """Draw a table of texts on coloured cells; (x, y) is its upper left corner."""
     from matplotlib.patches import Rectangle
 
     for (i, j), text in np.ndenumerate(np.asarray(texts)):
@@ -52,7 +52,7 @@ def draw_copies() -> Any:
 
 
 def draw_product() -> Any:
-    """x left, y above, c in the corner: c_ij is in the row of x and the column of y that it is made of."""
+    """Draw x on the left, y at the top and c between them: c_ij is in the row of x and the column of y that give it."""
     figure = new_figure(3.6)
     axes = empty(figure.subplots(), 16.6, 6.6)
     orange, blue, mixed = "#f4b07a", "#a9c8ec", "#f8d9bf"

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def unbroadcast(g, shape):
-    """The gradient of an operand of the shape `shape` that was broadcast to g.shape: an array of the shape `shape`."""
+    """Return the gradient of an operand of the shape `shape` that was broadcast to g.shape."""
     # your turn: Two kinds of axes were copied: those that `shape` does not have, at the front of g; and those where
     # `shape` has a 1. Sum over both. Which of them may disappear?
     missing = g.ndim - len(shape)
@@ -13,13 +13,13 @@ def unbroadcast(g, shape):
 
 
 def multiply_rule(x, y, g):
-    """For x * y with broadcasting, and the gradient g of the product: the gradients (of x, of y), shaped like them."""
+    """Return the gradients of x and y from the gradient g of x * y, with broadcasting."""
     # your turn: First each copy's own share, by the rule of chapter 1 for a product; then the sum over the copies.
     return unbroadcast(g * y, x.shape), unbroadcast(g * x, y.shape)
 
 
 def matmul_rule(x, y, g):
-    """For x @ y, x (..., m, k), y (..., k, n), and the gradient g (..., m, n): the gradients (of x, of y)."""
+    """Return the gradients of x (..., m, k) and y (..., k, n) from the gradient g (..., m, n) of x @ y."""
     # your turn: For two matrices: which product of g with one of x and y, transposed, has the shape of x? Which has the
     # shape of y? For stacks, transpose the last two axes only, and sum over what was copied.
     return (

@@ -15,7 +15,7 @@ POINT = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
 
 
 def along(f: Any, x: np.ndarray, index: tuple[int, ...]) -> Any:
-    """step -> f where one element of x is moved by it."""
+    """Return the function step -> f(x with one element moved by step)."""
 
     def value(step: complex) -> Any:
         moved = x.astype(np.result_type(x.dtype, type(step)))
@@ -278,7 +278,7 @@ ACCEPTS = Exercise(
 
 @ACCEPTS.right
 def along_a_direction(f, rule, x):
-    """Random directions in place of single elements: the change of L along v is the gradient times v."""
+    """A correct answer with random directions instead of single elements: L changes along v by the gradient times v."""
     rng = np.random.default_rng(5)
     for _ in range(5):
         g, v, h = rng.standard_normal(f(x).shape), rng.standard_normal(x.shape), 1e-5 * np.abs(x).max()

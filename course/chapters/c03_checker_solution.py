@@ -39,7 +39,7 @@ WRONG = {
 
 
 def central(f, x, h):
-    """Central differences with the step h of f, from an array to one number, by each element of x (any shape)."""
+    """Return central differences with step h: the derivatives of f(array) -> number by each element of x."""
     # your turn: Go through the elements, for index in np.ndindex(x.shape). For each element make two copies of x, one
     # with this element moved up by h and one with it moved down by h. How much do the values of f differ, and over
     # which distance?
@@ -53,7 +53,7 @@ def central(f, x, h):
 
 
 def complex_step(f, x):
-    """The derivatives of f, from an array to one number, by each element of x, by imaginary steps."""
+    """Return the derivatives of f(array) -> number by each element of x, computed with imaginary steps."""
     # your turn: Add 1e-20j to one element, in a copy that can hold complex numbers: x.astype(complex). Which part of
     # f's value holds the derivative, and multiplied by what?
     out = np.zeros(x.shape)
@@ -65,7 +65,7 @@ def complex_step(f, x):
 
 
 def accepts(f, rule, x):
-    """Whether rule(x, g), the gradient of x for the gradient g of f(x), an array, is right: True or False."""
+    """Return whether rule(x, g), which computes the gradient of x from the gradient g of f(x), is right."""
     # your turn: Draw a g at random (np.random.default_rng(0).standard_normal). The rule gives its gradient; `central`
     # gives the gradient of (f(x) * g).sum(). How far apart may they be, relative to what?
     g = np.random.default_rng(0).standard_normal(f(x).shape)

@@ -36,7 +36,7 @@ def probe_count_pairs(count_pairs: Any) -> dict[str, Any]:
 
 
 def real_count_pairs(words: Any) -> dict[Any, int]:
-    """What `train_reference` counts before its first merge."""
+    """Return what `train_reference` counts before its first merge."""
     counts: Counter[Any] = Counter()
     for tokens, often in words.items():
         for pair in pairwise(tokens):
@@ -363,7 +363,7 @@ def leftmost_first(tokens, merges):
 
 @ENCODE.right
 def lowest_rank(tokens, merges):
-    """Always the pair that was merged earliest in training."""
+    """A correct answer that always merges the pair that was merged earliest in training."""
     ranks = {tuple(pair): rank for rank, pair in enumerate(merges)}
     while len(tokens) > 1:
         rank = min(ranks.get(pair, len(merges)) for pair in pairwise(tokens))

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 
 def count_pairs(words):
-    """How often each pair of neighbours occurs: words {tokens: how often} -> {(left, right): how often}."""
+    """Count each pair of neighbours: words {tokens: how often} -> {(left, right): how often}."""
     # your turn: Go through the words and, in each, through its neighbours (itertools.pairwise). A pair in a word that
     # occurs 5 times occurs 5 times.
     counts = Counter()
@@ -16,7 +16,7 @@ def count_pairs(words):
 
 
 def merge(tokens, pair, new):
-    """The tokens, a tuple, with the pair replaced by the token `new` wherever it occurs, from left to right."""
+    """Return the tokens, a tuple, with each occurrence of the pair replaced by the token `new`, from left to right."""
     # your turn: Walk through the tokens. Where this token and the next one are the pair, write `new` and continue after
     # both; else copy one token. What does (1, 1, 1) become if (1, 1) is merged?
     out, i = [], 0
@@ -28,7 +28,7 @@ def merge(tokens, pair, new):
 
 
 def train(words, merges):
-    """The first `merges` merges, a list of pairs; fewer if no pair is left. The first makes token 256, then 257, ..."""
+    """Return the first `merges` merges, a list of pairs, or fewer if no pair is left. They make tokens 256, 257, ..."""
     # your turn: Repeat: count, take the most frequent pair (of equally frequent ones that with the smaller numbers),
     # keep it, and merge it in all words.
     found = []
@@ -40,7 +40,7 @@ def train(words, merges):
 
 
 def encode(tokens, merges):
-    """The bytes of a word, a tuple, merged as in training; merges is the list that `train` gives."""
+    """Return the bytes of a word, a tuple, merged as in training. `merges` is the result of `train`."""
     # your turn: Take the merges in their order, the first one makes 256, and apply each to the whole word.
     for number, pair in enumerate(merges):
         tokens = merge(tokens, pair, 256 + number)

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def softmax(x):
-    """exp(x) divided by its sum along each row: (rows, n) -> (rows, n); each row sums to 1."""
+    """Return exp(x) divided by its sum along each row: (rows, n) -> (rows, n). Each row sums to 1."""
     # your turn: exp, then divide by the sum of the row. What must be subtracted from each row first, so that exp(1000)
     # is never computed, and why does this change nothing?
     e = np.exp(x - x.max(axis=1, keepdims=True))
@@ -12,7 +12,7 @@ def softmax(x):
 
 
 def cross_entropy(logits, target):
-    """The mean of -log p(target): logits (positions, tokens), target (positions,), integers -> one number, in nats."""
+    """Return the mean of -log p(target) in nats, for logits (positions, tokens) and integers target (positions,)."""
     # your turn: For each row: log of the sum of exp, minus the score of the target. If the row's largest score is
     # subtracted first, this works for scores of any size.
     x = logits - logits.max(axis=1, keepdims=True)
@@ -21,7 +21,7 @@ def cross_entropy(logits, target):
 
 
 def smoothed(logits, target, smoothing):
-    """As `cross_entropy`, with label smoothing from 0 to 1; positions whose target is -100 (padding) don't count."""
+    """Return `cross_entropy` with label smoothing from 0 to 1. Positions with target -100 (padding) don't count."""
     # your turn: Keep only the positions that count. Then the loss is (1 - smoothing) times the cross-entropy, plus
     # smoothing times the mean of -log p over all tokens.
     counts = target != -100
@@ -31,7 +31,7 @@ def smoothed(logits, target, smoothing):
 
 
 def gradient(logits, target, smoothing):
-    """The gradient of `smoothed` by the logits: (positions, tokens)."""
+    """Return the gradient of `smoothed` with respect to the logits: (positions, tokens)."""
     # your turn: What the network said minus what was wanted: p - q, where q is the smoothed target. Which number is it
     # divided by, and what do positions of padding get?
     counts = target != -100

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def attend(q, k, v):
-    """Chapter 6's head with the causal mask, for a stack: (..., length, d) -> (..., length, d)."""
+    """Compute chapter 6's head with the causal mask, for a stack: (..., length, d) -> (..., length, d)."""
     scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
     scores = np.where(np.tri(q.shape[-2], dtype=bool), scores, -np.inf)
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))

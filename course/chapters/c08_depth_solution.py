@@ -13,7 +13,7 @@ def self_attention(x, w_in, w_out, heads):
 
 
 def layer_norm(x, weight, bias, eps=1e-5):
-    """Each row of x (length, d) to mean 0 and variance 1, times weight (d,), plus bias (d,)."""
+    """Normalise each row of x (length, d) to mean 0 and variance 1, then multiply by weight (d,) and add bias (d,)."""
     # your turn: Compute mean and variance of each row (along which axis?), both as a column, so that they are lined up
     # with x. eps is added inside the square root.
     centred = x - x.mean(axis=1, keepdims=True)
@@ -22,7 +22,7 @@ def layer_norm(x, weight, bias, eps=1e-5):
 
 
 def layer_norm_rule(x, weight, g, eps=1e-5):
-    """For layer_norm(x, weight, bias) and its gradient g (length, d): the gradients (of x, of weight, of bias)."""
+    """Return the gradients of x, weight and bias from the gradient g (length, d) of layer_norm(x, weight, bias)."""
     # your turn: You need x_hat and r of the text again, and h = g * weight. Then the gradient of x is one line: which
     # two terms are subtracted from h? For weight and bias think of chapter 2: the same row is used for all words.
     centred = x - x.mean(axis=1, keepdims=True)

@@ -39,7 +39,8 @@ def feed_forward(x, w, name):
 
 
 def shifted(sentences, pad, bos, eos):
-    """What the decoder reads, and what it should say: two arrays (batch, longest + 1) of ids, filled up with `pad`.
+    """Return what the decoder reads and what it should predict: two arrays (batch, longest + 1) of ids, padded with
+    `pad`.
 
     sentences: lists of ids, without `bos` and `eos`.
     """

@@ -50,7 +50,7 @@ def suspect(model, optimizer, rate, batches, held_out):
 
 
 def train(model, optimizer, rate, batches, held_out):
-    """What `suspect` should be: the same arguments, the same two lists."""
+    """The corrected `suspect`: the same arguments, the same two lists."""
     # your turn: Copy the lines of `suspect` here and fix four mistakes. What does the decoder read, and what should it
     # say? Whose losses are counted? What does backward() do with the gradients that are there already? And which mode
     # is the model in when the held-out loss is taken?

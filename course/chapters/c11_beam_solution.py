@@ -12,7 +12,7 @@ def from_table(table):
 
 
 def greedy(next_log_p, bos, eos, limit):
-    """The likeliest word at each step, up to eos or `limit` words: (ids without bos and eos, log-probability).
+    """Take the likeliest word at each step, up to eos or `limit` words: (ids without bos and eos, log-probability).
 
     eos counts as a word, in the limit and in the log-probability.
     """
@@ -42,14 +42,14 @@ def trap():
 
 
 def score(log_p, length, alpha):
-    """How good a whole sentence is: its log-probability over ((5 + length) / 6)^alpha. `length` counts eos."""
+    """Return the score of a sentence: its log-probability divided by ((5 + length) / 6)^alpha. `length` counts eos."""
     # your turn: alpha = 0 leaves the log-probability as it is. What does the sign of a logarithm say about longer
     # sentences, and so about what you should do with the penalty: multiply or divide?
     return log_p / ((5 + length) / 6) ** alpha
 
 
 def extended(sentences, next_log_p, bos):
-    """All that may become of some unfinished sentences when each gets one word more, best first.
+    """Return all continuations of some unfinished sentences by one word, best first.
 
     sentences: list of (log-probability, ids without bos). Returns such a list, of len(sentences) times the vocabulary.
     """
@@ -62,7 +62,7 @@ def extended(sentences, next_log_p, bos):
 
 
 def beam_search(next_log_p, bos, eos, width, limit, alpha=0.0):
-    """The best sentence found if `width` unfinished ones are kept at each step: (ids without bos and eos, score).
+    """Return the best sentence of a beam search of this width: (ids without bos and eos, score).
 
     A sentence is finished with eos, which counts as a word. At `limit` words the unfinished ones count as they are.
     """

@@ -61,7 +61,7 @@ class State:
 
 
 def attend_new(q, k, v, keys, values):
-    """A new word looks at all words before it, and at itself.
+    """Let a new word look at all words before it, and at itself.
 
     q, k, v: of the new word, (batch, heads, 1, e); keys, values: of those before, (batch, heads, past, e).
     Returns the output of attention, (batch, heads, 1, e), and the keys and values, to which its own are appended.
@@ -73,7 +73,7 @@ def attend_new(q, k, v, keys, values):
 
 
 def start(memory, source, w, heads, layers, pad=0):
-    """A State with nothing said. memory (batch, source length, d) is the encoder's output for the ids `source`."""
+    """Return a State without words. memory (batch, source length, d) is the encoder's output for the ids `source`."""
     # your turn: The source never changes, so each layer's keys and values for the source are computed here, once:
     # project(memory, w, "decoder.layers.0.multihead_attn", ...) and so on. The mask is True at the words.
     names = [f"decoder.layers.{i}.multihead_attn" for i in range(layers)]
@@ -82,7 +82,7 @@ def start(memory, source, w, heads, layers, pad=0):
 
 
 def step(ids, state, w, heads):
-    """Say one word more in each sentence, ids (batch,): logits (batch, vocabulary) of the word after it.
+    """Append one word to each sentence, ids (batch,); return the logits (batch, vocabulary) of the next word.
 
     The new keys and values are put into the state.
     """
@@ -105,7 +105,7 @@ def step(ids, state, w, heads):
 
 
 def select(state, rows):
-    """Keep these sentences of the batch, in this order; one that is named twice is kept twice. Changes the state."""
+    """Keep these sentences of the batch, in this order, by changing the state. A sentence may be kept twice."""
     # your turn: Select the rows of everything in the state whose first axis is the batch: five things, four of which
     # are lists with one array for each layer.
     state.memory_mask = state.memory_mask[rows]

@@ -9,7 +9,7 @@ def slices(length, size):
 
 
 def running_sum(blocks):
-    """For arrays of numbers, each seen once: m, the largest of all, and total, the sum of exp(number - m)."""
+    """Read arrays of numbers once; return m, the largest number, and total, the sum of exp(number - m)."""
     m, total = -np.inf, 0.0
     for numbers in blocks:
         # your turn: The largest number so far may grow. The old sum is relative to the old m: by which factor must it
@@ -22,7 +22,7 @@ def running_sum(blocks):
 
 
 def take_block(m, total, o, scores, values):
-    """The running values of some queries after one block of keys more.
+    """Return the running values of some queries after another block of keys.
 
     m, total (queries,) as in `running_sum`, for each query; o (queries, e): the values so far, summed with the weights
     exp(score - m). scores (queries, block), values (block, e). Returns new m, total, o.

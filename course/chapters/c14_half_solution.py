@@ -4,7 +4,7 @@ import numpy as np
 
 
 def lost(gradients, scale):
-    """What is lost when gradients times `scale` are stored in 16 bits: two shares of those that are not 0.
+    """Return which shares of the non-zero gradients are lost when gradients times `scale` are stored in 16 bits.
 
     gradients: a float32 array. Returns (share that becomes 0, share that becomes infinite), floats.
     """
@@ -16,7 +16,7 @@ def lost(gradients, scale):
 
 
 class Scaler:
-    """A loss scale that looks for its own size.
+    """A loss scale that adapts itself.
 
     scale: what the loss is multiplied by. good: steps without an overflow since the scale last changed.
     skipped: steps with an overflow, in all. interval: good steps until the scale grows. least: it does not fall below.
@@ -27,7 +27,7 @@ class Scaler:
         self.good = self.skipped = 0
 
     def update(self, finite):
-        """Take note of a step: whether all its gradients were finite."""
+        """Record a step. `finite` says whether all its gradients were finite."""
         # your turn: After an overflow the scale halves, and counting starts at 0 again. After `interval` good steps in
         # a row it doubles, and counting starts at 0 as well.
         if not finite:

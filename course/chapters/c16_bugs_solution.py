@@ -34,7 +34,7 @@ def suspect(w, ids):
 
 
 def sees_the_future(model, w, ids):
-    """Whether the logits of a position depend on what comes after it: a bool. ids (batch, length), length > 1."""
+    """Return whether the logits of a position depend on later tokens: a bool. ids (batch, length), length > 1."""
     # your turn: Run the model twice, the second time with another last token in each row, in a copy of ids. Which
     # positions of the logits may differ, and which may not?
     other = ids.copy()
@@ -43,13 +43,13 @@ def sees_the_future(model, w, ids):
 
 
 def mixes_the_batch(model, w, ids):
-    """Whether the logits of a sentence depend on the others of its batch: True or False. ids (batch, length)."""
+    """Return whether the logits of a sentence depend on other sentences of its batch. ids (batch, length)."""
     # your turn: Run the model on the whole batch, and on the first sentence alone, as a batch of one: ids[:1].
     return not np.allclose(model(w, ids).data[:1], model(w, ids[:1]).data)
 
 
 def unused(model, w, ids):
-    """The names of the weights with a row that plays no part, sorted. Every token occurs in ids (batch, length)."""
+    """Return the sorted names of the weights with an unused row. Every token occurs in ids (batch, length)."""
     # your turn: A weight that plays no part has the gradient 0, or None if it was never touched. Forget the gradients,
     # walk back from some number made of all logits, such as the sum of their squares, and look at each row.
     for parameter in w.values():
@@ -59,7 +59,7 @@ def unused(model, w, ids):
 
 
 def mended(w, ids):
-    """What `suspect` should be."""
+    """The corrected `suspect`."""
     # your turn: Copy the lines of `suspect` here. Run your tools on it after each change: they say what is left.
     length = ids.shape[1]
     x = ops.embedding(ids, w["table"]) + w["positions"][:length]

@@ -58,7 +58,7 @@ class Strategy:
 
     @property
     def width(self) -> int:
-        """The number of sequences of each sentence that are computed side by side."""
+        """The number of sequences per sentence that are computed at the same time."""
         return self.consensus or (self.n_best if self.sampling else self.beam)
 
     def generate(

@@ -100,7 +100,7 @@ def refuse(config: dict[str, Any], **expected: Any) -> None:
 
 
 def needs(problems: dict[str, bool], architecture: str) -> None:
-    """Raise InputError, naming the problems that apply, if a model can't be saved as this architecture."""
+    """Raise InputError if a model can't be saved as this architecture; the message names the problems."""
     found = [problem for problem, there in problems.items() if there]
     if found:
         raise InputError(f"This model can't be saved as {architecture}: {'; '.join(found)}.")

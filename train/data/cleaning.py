@@ -80,7 +80,7 @@ def detokenized(text: str) -> str:
     """Return a text without the blanks and escapes of the Moses tokeniser.
 
     >>> detokenized('He said : &quot; Don &apos;t ( ever ) ! &quot;')
-    'He said: "Don\'t (ever)!"'
+    'He said: "Don\\'t (ever)!"'
     """
     text = " ".join(html.unescape(text).split())
     text = re.sub(r'" ([^"]*?) ?"', r'"\1"', text)
