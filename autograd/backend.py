@@ -34,7 +34,7 @@ class DeviceError(RuntimeError):
 
 
 class DeviceWarning(UserWarning):
-    """A warning that an operation uses a slower method on a device. The message says which, and why."""
+    """A warning that an operation uses a slower method on a device. The message names the operation and the reason."""
 
 
 def register_namespace(kind: type, namespace: ModuleType) -> None:

@@ -295,7 +295,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def array_of(value: Any) -> Any:
-    """Return the array of a Tensor; other values unchanged. For masks and indices, through which no gradient flows."""
+    """Return the array of a Tensor, and other values unchanged. For masks and indices, through which no gradient
+    flows."""
     return value.data if isinstance(value, Tensor) else value
 
 

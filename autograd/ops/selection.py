@@ -97,7 +97,7 @@ def minimum(x: Any, y: Any) -> Tensor:
 
 
 class Clip(Function):
-    """min(max(x, low), high); the gradient goes to the one of the three that is the result, on a bound to x."""
+    """min(max(x, low), high); the gradient goes to the argument that equals the result, and on a bound to x."""
 
     broadcasts = True
 

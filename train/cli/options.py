@@ -80,8 +80,8 @@ class OptionParser(Parser):
     def stored(self, options: Any, origin: str) -> dict[str, Any]:
         """Return the options of a run from config.json, parsed like a command line.
 
-        Options without a use for training are left out. Raises InputError, which names `origin`, for a value that
-        can't have been given, or an option that doesn't exist.
+        Options without a use for training are left out. Raises InputError, which names `origin`, for an invalid value
+        or an unknown option.
         """
         for name in options:
             if name not in self.uses:

@@ -65,7 +65,8 @@ def noun_form(noun: Noun, plural: bool, case: int) -> str:
 
 @dataclass(slots=True)
 class NounPhrase:
-    """A noun with what agrees with it. An `owner` is put in the genitive: den Hut des Piraten, the pirate's hat."""
+    """A noun with the words that agree with it. An `owner` is put in the genitive: den Hut des Piraten, the pirate's
+    hat."""
 
     noun: Noun
     determiner: Determiner
