@@ -295,8 +295,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def array_of(value: Any) -> Any:
-    """Return the array of a Tensor, and other values unchanged. For masks and indices, through which no gradient
-    flows."""
+    """Return the array of a Tensor; other values are returned unchanged. For masks and indices without gradients."""
     return value.data if isinstance(value, Tensor) else value
 
 
