@@ -91,7 +91,8 @@ def parse_arguments() -> Any:
     )
     add(
         "--remove-special", action="store_true",
-        help="remove characters outside the alphabet, as in the report, instead of transliterating them",
+        help="remove characters outside the alphabet instead of transliterating them, and the titles, authors and "
+        "tables of contents of Gutenberg's books, as in the report",
     )  # fmt: skip
     both = ("train", "checkpoint")
     add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)
@@ -110,7 +111,7 @@ def main() -> None:
         writer = Writer.load(arguments.checkpoint, [TASK])
         use(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
         return
-    data = in_turn(lambda: load_text_data(arguments.data))
+    data = in_turn(lambda: load_text_data(arguments.data, bare=arguments.remove_special))
     if arguments.remove_special:
         parts = {name: without_special(getattr(data, name)) for name in ("train", "valid", "test")}
         data = dataclasses.replace(data, **parts)

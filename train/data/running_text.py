@@ -58,21 +58,22 @@ class TextData:
         )
 
 
-def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
+def load_text_data(name_or_path: str, *, seed: int = 0, bare: bool = False) -> TextData:
     """Load one of `TEXT_NAMES`, several joined by +, or your own UTF-8 text file, gzipped or not.
 
     If a text has no official parts, its first 90 % are for training, the next 5 % for validation and the last 5 % for
     test. With Gutenberg this applies to each book. `seed` is the seed of the embedded grammar.
+    With `bare`, Gutenberg's books begin with their first paragraph; see `without_front_matter`.
 
-    Raises InputError if the
-    set can't
-be had or the file can't be used.
+    Raises InputError if the set can't be had or the file can't be used.
     """
     names = name_or_path.split("+")
     if len(names) > 1 and set(names) <= set(TEXT_NAMES) and not Path(name_or_path).exists():
         if len(set(names)) < len(names):
             raise InputError(f"{name_or_path} names a text twice. Name each one once.")
-        return _one_after_another([load_text_data(name, seed=seed) for name in names])
+        return _one_after_another([load_text_data(name, seed=seed, bare=bare) for name in names])
+    if name_or_path == "gutenberg":
+        return load_gutenberg(seed, bare=bare)
     if name_or_path in SETS:
         return SETS[name_or_path](seed)
     if not Path(name_or_path).exists():
@@ -103,10 +104,11 @@ def load_shakespeare(seed: int) -> TextData:
     return _from_parts([read_text(path)], "shakespeare", description)
 
 
-def load_gutenberg(seed: int) -> TextData:
+def load_gutenberg(seed: int, *, bare: bool = False) -> TextData:
     """Load 15 novels."""
     books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
-    data = _from_parts(books, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
+    texts = [without_front_matter(book) for book in books] if bare else books
+    data = _from_parts(texts, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
     return replace(data, notes=(unverified("gutenberg", "".join(books).encode()),))
 
 
@@ -156,6 +158,13 @@ def without_licence(text: str) -> str:
     start, end = text.find("*** START OF"), text.find("*** END OF")
     text = text[text.find("\n", start) + 1 :] if start >= 0 else text
     return text[: text.find("*** END OF")].strip() + "\n" if end >= 0 else text
+
+
+def without_front_matter(text: str) -> str:
+    """Remove title, author and table of contents: all that precedes the first three full lines in a row."""
+    lines = text.splitlines(keepends=True)
+    full = [len(line.strip()) >= 50 for line in lines]
+    return "".join(lines[next((i for i in range(len(lines)) if all(full[i : i + 3])), 0) :])
 
 
 def _one_after_another(texts: list[TextData]) -> TextData:

@@ -11,7 +11,7 @@ import pytest
 
 from handloom.errors import InputError
 from handloom.train.data import running_text
-from handloom.train.data.running_text import GUTENBERG_BOOKS, load_text_data, without_licence
+from handloom.train.data.running_text import GUTENBERG_BOOKS, load_text_data, without_front_matter, without_licence
 
 
 def write(path: Path, text: str) -> None:
@@ -69,6 +69,12 @@ def test_project_gutenberg_frames_are_cut_off() -> None:
     text = "Licence\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nOnce upon a time.\n*** END OF THE X ***\nMore\n"
     assert without_licence(text) == "Once upon a time.\n"
     assert without_licence("Once.\n") == "Once.\n"
+    line = "a line of at least fifty characters, as in a paragraph\n"
+    assert (
+        without_front_matter("A BOOK\n\nBy Somebody\n" + line + "\nCONTENTS\nOne\n" + 3 * line + "end\n")
+        == 3 * line + "end\n"
+    )
+    assert without_front_matter("Once.\n") == "Once.\n"
 
 
 @pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
