@@ -75,7 +75,7 @@ def run_cells(
     """Finish the cells of a table that belongs to `run`; see `finish_cells`.
 
     The processes that mpirun started divide the cells among themselves. Each makes one cell at a time; when all have
-finished theirs, the first process writes the rows.
+    finished theirs, the first process writes the rows.
 
     Args:
         run: its folder `cells` receives a run folder for each cell. An interrupted table resumes its unfinished cells
