@@ -1,11 +1,16 @@
 """Build the translator that comes with handloom from a run, and evaluate it.
 
     HANDLOOM_DATA=... python -m benchmarks.shipped_model runs/tatoeba
+    python -m benchmarks.shipped_model --everyday tatoeba-de-en
 
-The run's weights are rounded to half precision. The folder models/shipped/tatoeba_de_en receives the files that an
+The run's matrices are rounded to 8 bits. The folder models/shipped/tatoeba_de_en receives the files that an
 example loads: configuration, weights and tokenizer. It also receives the losses of the first updates, which a test
 repeats, and figures.json with the scores in the model's card. The scores are for Tatoeba sentences that are not in the
 training data, and for Multi30k's descriptions of pictures, for which the model was not trained.
+
+With --everyday, a model given by its name or folder translates the 200 sentences of everyday.tsv, which were written
+for this test and are in no training text. results/everyday.json receives the translations and their BLEU with two
+references each.
 """
 
 from __future__ import annotations
@@ -22,22 +27,16 @@ from typing import Any
 import numpy as np
 
 FIRST_UPDATES = 20
-TESTED_SENTENCES = (
-    200  # the tests translate so many test sentences, evenly spaced (they are in order of length)
-)
+TESTED_SENTENCES = 200  # the tests translate so many test sentences, evenly spaced (they are in order of length)
 
 
-def write_half(run: Path, folder: Path) -> None:
-    """Write the run's model, with its weights in half precision, and the losses of its first updates."""
-    from handloom.train.runs.checkpoints import read_config, save_checkpoint
+def write_rounded(run: Path, folder: Path) -> None:
+    """Write the run's model, with its matrices in 8 bits, and the losses of its first updates."""
+    from handloom.train.runs.checkpoints import read_config, rounded_to_8_bits, save_checkpoint
     from handloom.train.tasks.translation import Translator
 
     model = Translator.load(run).model
-    tensors = model.state_dict()
-    half = {id(tensor): tensor.astype(np.float16) for tensor in tensors.values()}
-    assert all(np.isfinite(tensor).all() for tensor in half.values())
-    named = {name: half[id(tensor)] for name, tensor in tensors.items()}  # tied tables have several names
-    size = save_checkpoint(folder, named, read_config(run)).stat().st_size
+    size = save_checkpoint(folder, rounded_to_8_bits(model.state_dict()), read_config(run)).stat().st_size
     print(f"{model.parameter_count():,} parameters, {size:,} bytes")
     for name in ("config.json", "tokenizer.json"):
         shutil.copyfile(run / name, folder / name)
@@ -81,16 +80,36 @@ def measure(folder: Path) -> dict[str, Any]:
     return figures
 
 
+def everyday(model: str) -> None:
+    """Write a model's answers to the 200 everyday sentences and its score to results/everyday.json."""
+    import handloom
+    from handloom.train.tasks.metrics import bleu_of_several
+
+    here = Path(__file__).parent
+    rows = [line.split("\t") for line in (here / "everyday.tsv").read_text(encoding="utf-8").splitlines()]
+    found = handloom.load(model, "translate").translate([source for source, *_ in rows], too_long="truncate")
+    score = bleu_of_several(found, [references for _, *references in rows])
+    print(f"{len(rows)} everyday sentences: {score}")
+    results = here / "results/everyday.json"
+    models = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    models[model] = {"BLEU": round(score.value, 2), "signature": score.signature, "answers": found}
+    results.write_text(json.dumps(models, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the training run")
+    parser.add_argument("run", metavar="RUN", help="folder of the training run")
     parser.add_argument("--out", type=Path, help="folder to write to (default: the package's own)")
+    parser.add_argument("--everyday", action="store_true", help="only translate the 200 everyday sentences with RUN")
     arguments = parser.parse_args()
+    if arguments.everyday:
+        everyday(arguments.run)
+        return
     from handloom.models.shipped import MODELS
 
     folder = arguments.out or MODELS["tatoeba-de-en"]
     folder.mkdir(exist_ok=True)
-    write_half(arguments.run, folder)
+    write_rounded(Path(arguments.run), folder)
     figures = measure(folder)
     (folder / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
 

@@ -1,6 +1,6 @@
 """Models included in handloom, usable without training or a network.
 
-Each is the folder of a run with its weights in half precision. Its card, README.md, describes the training data, the
+Each is the folder of a run with its matrices in 8 bits. Its card, README.md, describes the training data, the
 training command, the scores and the limits of the model. `python -m benchmarks.shipped_model RUN` makes one.
 """
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from benchmarks import outside
 from handloom.models.shipped import MODELS, min_log_probability, model_path
@@ -81,10 +82,12 @@ def test_a_folder_comes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytes
     assert model_path("runs/x") == Path("runs/x")
 
 
-def test_the_weights_are_of_half_precision_and_small() -> None:
-    assert (FOLDER / "model.safetensors").stat().st_size <= 10_000_000
-    tensors, _ = load_checkpoint(FOLDER)
-    assert {tensor.dtype for tensor in tensors.values()} == {np.dtype(np.float16)}
+def test_the_weights_are_small_and_of_8_bits() -> None:
+    assert (FOLDER / "model.safetensors").stat().st_size <= 5_300_000
+    with safe_open(FOLDER / "model.safetensors", "numpy") as file:
+        tensors = [file.get_tensor(name) for name in file.keys()]  # noqa: SIM118 - not a dict
+    assert {tensor.dtype.name for tensor in tensors if tensor.ndim == 2} == {"int8"}
+    assert {tensor.dtype for tensor in load_checkpoint(FOLDER).tensors.values()} == {np.dtype(np.float32)}
 
 
 def test_the_card_quotes_the_figures_and_the_attribution() -> None:

@@ -78,8 +78,24 @@ def save_checkpoint(
     return path
 
 
+def rounded_to_8_bits(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return each matrix as int8 and, under its name and ".scale", a float32 factor a row; other arrays as they are.
+
+    The largest number of a row becomes 127 or -127. `load_checkpoint` multiplies the two.
+    """
+    found: dict[str, np.ndarray] = {}
+    integers: dict[int, np.ndarray] = {}  # of an array with several names
+    for name, tensor in tensors.items():
+        if tensor.ndim == 2 and id(tensor) not in integers:
+            scale = np.maximum(np.abs(tensor).max(axis=1) / 127, 1e-12).astype(np.float32)
+            found[f"{name}.scale"] = scale
+            integers[id(tensor)] = np.rint(tensor / scale[:, None]).astype(np.int8)
+        found[name] = integers.get(id(tensor), tensor)
+    return found
+
+
 def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> LoadedCheckpoint:
-    """Load a file of `save_checkpoint`, with bit-equal arrays, dtypes and shapes.
+    """Load a file of `save_checkpoint`, with bit-equal arrays, dtypes and shapes; those `rounded_to_8_bits` as float32.
 
     Args:
         folder: the folder, or the safetensors file itself.
@@ -97,6 +113,9 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Loade
             raise InputError(f"{path} is damaged: its list of shared arrays is missing. Restore a copy.")
         if metadata["checksum"] != _checksum(tensors, metadata["config"], shared):
             raise InputError(f"{path} is damaged: its checksum does not match its content. Restore a copy.")
+        rounded = [name for name, tensor in tensors.items() if tensor.dtype == np.int8 and f"{name}.scale" in tensors]
+        for name in rounded:
+            tensors[name] = tensors[name] * tensors.pop(f"{name}.scale")[:, None]
         tensors |= {name: tensors[first] for name, first in shared.items()}
         return LoadedCheckpoint(tensors, _config(metadata, path))
 

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from handloom.errors import InputError
 from handloom.train.runs import checkpoints
-from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, save_checkpoint
+from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, rounded_to_8_bits, save_checkpoint
 
 TENSORS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a.bias": np.ones(3)}
 CONFIG = {"model": {"d_model": 8}, "name": "Grüße", "step": 3}
@@ -204,6 +204,21 @@ def test_an_array_with_several_names_is_stored_once(tmp_path: Path) -> None:
     again = path.read_bytes()
     save_checkpoint(tmp_path, loaded, CONFIG)
     assert path.read_bytes() == again
+
+
+def test_matrices_rounded_to_8_bits_come_back_to_half_a_step(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    table = generator.normal(size=(5, 300)).astype(np.float32) * np.array([[0], [1e-6], [1], [1], [1e6]], np.float32)
+    tensors = {"table": table, "bias": generator.normal(size=300).astype(np.float32), "output": table}
+    path = save_checkpoint(tmp_path, rounded_to_8_bits(tensors), CONFIG)
+    assert path.stat().st_size < table.size + 4 * 300 + 1000
+    loaded = load_checkpoint(tmp_path).tensors
+    assert loaded.keys() == tensors.keys()
+    assert loaded["output"] is loaded["table"]
+    assert loaded["table"].dtype == np.float32
+    np.testing.assert_array_equal(loaded["bias"], tensors["bias"])
+    step = np.abs(table).max(axis=1, keepdims=True) / 127
+    assert (np.abs(loaded["table"] - table) <= 0.5001 * step).all()
 
 
 def test_names_of_arrays_that_are_not_there_are_refused(tmp_path: Path) -> None:
