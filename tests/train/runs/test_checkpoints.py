@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from handloom.errors import InputError
 from handloom.train.runs import checkpoints
-from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, rounded_to_8_bits, save_checkpoint
+from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, save_checkpoint
 
 TENSORS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a.bias": np.ones(3)}
 CONFIG = {"model": {"d_model": 8}, "name": "Grüße", "step": 3}
@@ -210,7 +210,7 @@ def test_matrices_rounded_to_8_bits_come_back_to_half_a_step(tmp_path: Path) -> 
     generator = np.random.default_rng(0)
     table = generator.normal(size=(5, 300)).astype(np.float32) * np.array([[0], [1e-6], [1], [1], [1e6]], np.float32)
     tensors = {"table": table, "bias": generator.normal(size=300).astype(np.float32), "output": table}
-    path = save_checkpoint(tmp_path, rounded_to_8_bits(tensors), CONFIG)
+    path = save_checkpoint(tmp_path, checkpoints.rounded_to_8_bits(tensors), CONFIG)
     assert path.stat().st_size < table.size + 4 * 300 + 1000
     loaded = load_checkpoint(tmp_path).tensors
     assert loaded.keys() == tensors.keys()
