@@ -39,10 +39,10 @@ export function show({ shared }) {
     stacks.get(side).set(layer.number, [...(stacks.get(side).get(layer.number) ?? []), layer]);
   }
   if (!stacks.size) stacks.set("model", new Map());
-  // On a phone the decoder is above the encoder, and each box is a tier of its own.
-  const narrow = box.clientWidth < 600, SIDE = narrow ? 300 : 560, most = narrow ? 46 : 60;
+  // In a narrow window each box is a tier of its own, and on a phone the decoder is above the encoder.
+  const narrow = box.clientWidth < 600, SIDE = narrow ? 300 : Math.max(250, Math.min(560, (box.clientWidth - BETWEEN) / 2 - 2)), most = Math.floor(SIDE / 7);
   const sides = [...stacks].map(([side, layers], i) => tiers(side, layers, { pass, facts, first: !i, last: i === stacks.size - 1 }))
-    .map((side) => (narrow ? side.flat().map((one) => [one]) : side));
+    .map((side) => (SIDE < 450 ? side.flat().map((one) => [one]) : side));
   const below = (number) => (narrow && number ? sides[0].length + 1 : 0);
   const height = Math.max(...sides.map((side, number) => below(number) + side.length)) * (TALL + GAP), width = narrow ? SIDE + BETWEEN / 2 : sides.length * (SIDE + BETWEEN) - BETWEEN;
   const boxes = [], lines = [], up = (tier) => height - (tier + 1) * (TALL + GAP) + GAP / 2, memory = up(sides[0].length - 1) + TALL / 2;
@@ -59,6 +59,6 @@ export function show({ shared }) {
       if (layer && layer.columns === "source" && layer.rows !== "source") lines.push(`M${narrow ? SIDE : left - BETWEEN} ${memory}h${BETWEEN / (narrow ? 4 : 2)}V${y + TALL + GAP / 2}H${x + wide / 2}v${-GAP / 2}`);
     });
   }));
-  box.replaceChildren(s("svg", { class: `model ${narrow ? "" : "wide"}`, width, height, viewBox: `-2 0 ${width + 4} ${height}`, role: "group", "aria-label": `${facts.kind} model` }, s("path", { class: "flow", d: lines.join("") }), boxes));
+  box.replaceChildren(s("svg", { class: "model", width, height, viewBox: `-2 0 ${width + 4} ${height}`, role: "group", "aria-label": `${facts.kind} model` }, s("path", { class: "flow", d: lines.join("") }), boxes));
   box.closest("section").dataset.ready = pass.text;
 }
