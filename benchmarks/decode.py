@@ -34,6 +34,7 @@ from benchmarks.side_by_side import (
     write_results,
 )
 from handloom.autograd.fast import compiled, mkl
+from handloom.train.tables.cells import markdown_table
 
 SIZES = {
     "d_model 256, 3+3 layers, vocabulary 30,000": {"d_model": 256, "layers": 3, "vocabulary": 30_000},
@@ -145,23 +146,16 @@ class Transformers(Engine):
 
 
 class CTranslate2(Engine):
-    """The C++ engine, given a specification of our model; `kind` is the type of its weights, float32 or int8."""
+    """The C++ engine, with the model of `Transformers`; `kind` is the type of its weights, float32 or int8."""
 
     def __init__(self, size: Size, threads: int, kind: str):
         import ctranslate2
+        from ctranslate2.converters.transformers import BartLoader  # Marian's leaves <pad> out
 
         super().__init__(size, threads)
-        ours = build(size)
-        layers, heads = (size["layers"],) * 2, size["d_model"] // 64
-        spec = ctranslate2.specs.TransformerSpec.from_config(layers, heads, pre_norm=False)
-        for part, stack in ((spec.encoder, ours.encoder), (spec.decoder, ours.decoder)):
-            embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
-            embeddings.weight, embeddings.multiply_by_sqrt_depth = ours.source_embedding.weight.data, True
-            part.position_encodings.encodings = ours.positions.table.data
-            for layer, target in zip(stack.layers, part.layer, strict=True):
-                self._fill(layer, target)
-        spec.decoder.projection.weight = ours.output.weight.data
-        spec.decoder.projection.bias = ours.output.bias.data
+        model = Transformers(size, threads).model
+        model.config.normalize_before = model.config.normalize_embedding = False
+        spec = BartLoader().get_model_spec(model)
         self.names = ["<pad>", "<unk>", "<s>", "</s>", *(str(i) for i in range(4, size["vocabulary"]))]
         self.ids = {name: i for i, name in enumerate(self.names)}
         spec.register_source_vocabulary(self.names)
@@ -172,29 +166,6 @@ class CTranslate2(Engine):
             spec.save(folder)
             options = {"inter_threads": 1, "intra_threads": threads}
             self.translator = ctranslate2.Translator(folder, compute_type=kind, **options)
-
-    def _fill(self, layer: Any, target: Any) -> None:
-        def copy(module: Any, to: Any) -> None:
-            to.weight, to.bias = module.weight.data, module.bias.data
-
-        def norm(module: Any, to: Any) -> None:
-            to.gamma, to.beta = module.weight.data, module.bias.data
-
-        own = layer.self_attn
-        target.self_attention.linear[0].weight = own.in_proj_weight.data
-        target.self_attention.linear[0].bias = own.in_proj_bias.data
-        copy(own.out_proj, target.self_attention.linear[1])
-        norm(layer.norm1, target.self_attention.layer_norm)
-        if hasattr(layer, "multihead_attn"):
-            cross, d = layer.multihead_attn, layer.multihead_attn.embed_dim
-            for number, part in ((0, slice(0, d)), (1, slice(d, None))):
-                target.attention.linear[number].weight = np.ascontiguousarray(cross.in_proj_weight.data[part])
-                target.attention.linear[number].bias = np.ascontiguousarray(cross.in_proj_bias.data[part])
-            copy(cross.out_proj, target.attention.linear[2])
-            norm(layer.norm2, target.attention.layer_norm)
-        copy(layer.linear1, target.ffn.linear_0)
-        copy(layer.linear2, target.ffn.linear_1)
-        norm(layer.norm3 if hasattr(layer, "norm3") else layer.norm2, target.ffn.layer_norm)
 
     def generate(self, source: np.ndarray, beam: int) -> Ids:
         texts = [[self.names[i] for i in row] for row in source.tolist()]
@@ -259,15 +230,13 @@ def line(cell: dict[str, Any]) -> str:
 
 def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
     """Return the results as lines of Markdown: tokens per second of each engine, and the ratios to the others."""
-    others = [name for name in engines if name != "handloom"]
-    titles = ["", "handloom", *others, *(f"to {name}" for name in others)]
-    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    columns = {name: f"{name}:,.0f" for name in engines} | {f"to {name}": f"to {name}:.2f" for name in engines[1:]}
+    rows = []
     for cell in cells:
         search = "greedy" if cell["beam"] == 1 else f"beam {cell['beam']}"
-        numbers = [f"{cell['tokens per second'][name]:,.0f}" for name in ("handloom", *others)]
-        numbers += [f"{cell['ratios'][name]:.2f}" for name in others]
-        lines.append(f"| {cell['size']}, batch {cell['batch']}, {search} | {' | '.join(numbers)} |")
-    return "\n".join(lines)
+        ratios = {f"to {name}": ratio for name, ratio in cell["ratios"].items()}
+        rows.append({"cell": f"{cell['size']}, batch {cell['batch']}, {search}", **cell["tokens per second"], **ratios})
+    return markdown_table(rows, {"cell": ""} | columns)
 
 
 def prefixes(threads: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
-from handloom.errors import InputError
+from ..errors import InputError
 
 A = TypeVar("A")
 R = TypeVar("R")

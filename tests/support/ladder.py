@@ -46,7 +46,7 @@ class Rung:
 
 RUNGS = (
     Rung("thread_a_row", ROWS, 0, "the running softmax; every thread reads all keys"),
-    Rung("tiles", ROWS, 2, "keys and values are read once a block, into shared memory"),
+    Rung("tiles", ROWS, 2, "keys and values are read once per block, into shared memory"),
     Rung("tensor_cores", 128, 3, "a warp multiplies 16 x 16 by 16 x 8 numbers at once"),
     Rung("swizzle", 128, 3, "no two rows that are read at a time lie in the same banks"),
     Rung("pipelined", 128, 3, "a tile is copied while another one is multiplied"),
