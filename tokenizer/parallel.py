@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from ..errors import InputError
@@ -24,6 +21,9 @@ def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list
     """
     if len(arguments) < 2 or sys.platform != "linux":
         return [function(argument) for argument in arguments]
+    import multiprocessing  # slow to import, and needed for large data only
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+
     with warnings.catch_warnings():
         # Python warns where other threads run, such as those of NumPy's BLAS; the processes do not use them.
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -9,8 +9,6 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from ...errors import InputError, remedy
 
 LOCK_FILE = ".handloom.lock"
@@ -32,6 +30,8 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
         FolderInUseError: another process holds the lock.
         InputError: the folder can't be written to.
     """
+    from filelock import FileLock, Timeout  # slow to import, and needed for writing only
+
     lock = FileLock(Path(folder) / LOCK_FILE, timeout=0, thread_local=False)
     try:
         lock.acquire()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +49,8 @@ def machine() -> dict[str, Any]:
 
 def versions(*names: str) -> dict[str, str]:
     """Return the versions of distributions. Those that aren't installed are left out."""
+    from importlib import metadata  # slow to import, and not needed to use a model
+
     found = {}
     for name in names:
         try:

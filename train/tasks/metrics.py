@@ -11,7 +11,6 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -99,6 +98,8 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L")
     Raises:
         ValueError: the lists differ in length or are empty, or the kind is unknown.
     """
+    from importlib.metadata import version
+
     from rouge_score import rouge_scorer  # the import takes half a second and is not needed to translate
 
     _check_lengths(hypotheses=hypotheses, references=references)
