@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -153,27 +154,42 @@ class _TooManyError(Exception):
     pass
 
 
-def each_rule_once(backward: Any) -> bool:
-    """A chain of sums y = x + x, y + y, ..., in which 2^40 paths lead from the last sum to x."""
+def doublings(backward: Any) -> tuple[bool, bool]:
+    """Return whether each rule of 40 doublings y + y is called once, and whether few of their inputs are read.
+
+    A doubling adds two copies of y, so 2^40 paths lead from the last sum to the first number.
+    """
     called: list[int] = []
+    read: list[int] = []
 
-    def doubled(y: Scalar) -> Scalar:
-        def rule(g: float) -> tuple[float, float]:
-            called.append(y.number)
-            if len(called) > 40:
+    class Counting(Scalar):
+        @property
+        def inputs(self) -> tuple[Scalar, ...]:
+            read.append(self.number)
+            if len(read) > 2000:
                 raise _TooManyError
-            return g, g
+            return self._inputs
 
-        return Scalar(2 * y.data, (y, y), rule)
+        @inputs.setter
+        def inputs(self, inputs: tuple[Scalar, ...]) -> None:
+            self._inputs = inputs
 
-    y = Scalar(1.0)
+    def counted(inputs: tuple[Scalar, ...]) -> Scalar:
+        def rule(g: float) -> tuple[float, ...]:
+            called.append(y.number)
+            if len(called) > 3 * 40:
+                raise _TooManyError
+            return (g,) * len(inputs)
+
+        y = Counting(1.0, inputs, rule)
+        return y
+
+    last = Scalar(1.0)
     for _ in range(40):
-        y = doubled(y)
-    try:
-        backward(y)
-    except _TooManyError:
-        return False
-    return len(called) == len(set(called)) == 40
+        last = counted((counted((last,)), counted((last,))))
+    with contextlib.suppress(_TooManyError):
+        backward(last)
+    return len(called) == len(set(called)) == 3 * 40, len(read) <= 2000
 
 
 def probe_backward(backward: Any) -> dict[str, Any]:
@@ -192,12 +208,14 @@ def probe_backward(backward: Any) -> dict[str, Any]:
         h = multiply(x, w)
         return add(h, tanh(tanh(multiply(h, b))))
 
+    once, few = doublings(backward)
     return {
         "the gradient by (x, w, b) of w": gradients(lambda x, w, b: w),
         "the gradient by (x, w, b) of tanh(x w + b)": gradients(lambda x, w, b: tanh(add(multiply(x, w), b))),
         "the gradient by (x, w, b) of (h + b) h h, with h = tanh(x w + b)": gradients(twice),
         "the gradient by (x, w, b) of h + tanh(tanh(h b)), with h = x w": gradients(late),
-        "whether each rule of 40 doublings is called once": each_rule_once(backward),
+        "whether each rule of 40 doublings is called once": once,
+        "whether at most 2,000 inputs are read in 40 doublings": few,
     }
 
 
@@ -302,6 +320,26 @@ def along_every_path(y):
             hand(x, share)
 
     hand(y, 1.0)
+
+
+@BACKWARD.wrong
+def collected_on_every_path(y):
+    """Each rule is called once, but the search for the Scalars follows every path, and 40 doublings have 2^40 paths.
+    Skip a Scalar that was found before, together with its inputs.
+    """
+    order = []
+
+    def visit(scalar):
+        for x in scalar.inputs:
+            visit(x)
+        if scalar not in order:
+            order.append(scalar)
+
+    visit(y)
+    y.grad += 1.0
+    for scalar in reversed(order):
+        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
+            x.grad += share
 
 
 @BACKWARD.wrong
