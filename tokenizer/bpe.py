@@ -42,7 +42,7 @@ class BPETokenizer(Tokenizer):
             2020). It can be set at any time; 0 switches it off.
         seed: random seed of `generator`, which draws the random numbers for the dropout.
 
-        Attributes:
+    Attributes:
         vocab, merges, added_tokens, add_prefix_space, ignore_merges, dropout: the arguments.
         generator: the random generator of the dropout; its state can be saved and restored.
 
