@@ -8,7 +8,7 @@ import sys
 
 from . import __version__
 
-#: A command -> its module in this package and the function there, and what it does.
+#: For each command: its module in this package, the function to call, and what the command does.
 COMMANDS = {
     "translate": ("train.cli.texts:translate", "translate sentences; a German-English model comes with handloom"),
     "generate": ("train.cli.texts:generate", "continue texts"),
@@ -23,7 +23,7 @@ COMMANDS = {
     "export": ("train.export:main", "save a trained model in the format of Hugging Face transformers"),
     "report": ("train.report:main", "compare runs in one picture and one table"),
 }
-#: What `handloom train` runs, each a file of `examples`.
+#: The programs of `handloom train`; each is a file of `examples`.
 PROGRAMS = {
     "translate_de_en": "German into English",
     "translate_en_fr": "English into French, with six position encodings",
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def run(words: list[str]) -> int | str | None:
-    """Run a command; returns its exit status."""
+    """Run a command and return its exit status."""
     if words[:1] == ["--version"]:
         return _say(f"handloom {__version__}")
     if words[:1] in ([], ["--help"], ["-h"]):
@@ -76,7 +76,7 @@ def _unknown(name: str, known: dict, usage: str) -> str:
     if name in known:
         return ""
     close = difflib.get_close_matches(name, known, 1, 0.5)
-    cure = f"Did you mean {close[0]}?" if close else f"{usage} --help lists what there is."
+    cure = f"Did you mean {close[0]}?" if close else f"{usage} --help lists the choices."
     return f"error: there is no `{usage} {name[:40]!s}`. {cure}"
 
 

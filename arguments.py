@@ -20,7 +20,7 @@ _SHORT.maxstring = 60
 
 
 class OptionError(InputError):
-    """An invalid command line; `usage` says where the options are explained."""
+    """An error for an invalid command line; `usage` says where the options are explained."""
 
     def __init__(self, message: str, usage: str):
         super().__init__(message)
@@ -72,7 +72,7 @@ positive = Whole(1, 10**9 - 1)
 
 
 def path(text: str) -> Path:
-    """A type for argparse: a path. A leading ~ is the home folder even if the shell did not expand it."""
+    """A type for argparse: a path. A leading ~ means the home folder, even if the shell did not expand it."""
     if not text.strip():
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(os.path.expanduser(text))
@@ -84,7 +84,7 @@ def shortened(text: str, most: int = 200) -> str:
 
 
 def print_error(error: object) -> None:
-    """Print an error as one line on standard error, and for an OptionError a second line on the usage."""
+    """Print an error as one line on standard error; for an OptionError, print a second line on the usage."""
     print(f"error: {printable(str(error))}", file=sys.stderr)
     if isinstance(error, OptionError):
         print(f"usage: {error.usage}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Finds what slows handloom down on this machine, and the cure: python -m handloom.doctor
+"""Finds what slows handloom down on this machine, and suggests remedies: python -m handloom.doctor
 
 It only measures and reads, and changes nothing. Checks that are not possible on a system are skipped; most of them read
 Linux's /proc and /sys.
@@ -75,7 +75,7 @@ print(2 * x.size * len(weight) / best / 1e9)
 
 
 def _in_child(code: str, environment: Environment) -> float:
-    """The number that a Python program prints; nan if it fails or takes too long."""
+    """Return the number that a Python program prints, or nan if it fails or takes too long."""
     environment = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     options: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": _PATIENCE}
     try:
@@ -87,13 +87,13 @@ def _in_child(code: str, environment: Environment) -> float:
 def product_speed(environment: Environment) -> float:
     """Return the GFLOP/s of a product of two 1024 x 1024 float32 matrices in a process with this environment.
 
-    It is the better of two processes, since other programs may disturb one, and nan if both fail.
+    Two processes measure it, since other programs may disturb one; the better result counts. It is nan if both fail.
     """
     return max(_in_child(_PRODUCT, environment) for _ in range(2))
 
 
 def speeds_on_one_thread() -> tuple[float, float]:
-    """Return the GFLOP/s of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; nan for one that fails."""
+    """Return the GFLOP/s of a linear layer (256 rows, 512 by 2,048) by NumPy and by MKL; nan for a failure."""
     one = {**os.environ, **dict.fromkeys(THREADS, "1")}
     return _in_child(_LINEAR, {**one, "HANDLOOM_MKL": "0"}), _in_child(_LINEAR, {**one, "HANDLOOM_MKL": "1"})
 
@@ -104,7 +104,7 @@ def speeds_on_one_thread() -> tuple[float, float]:
 def blas_findings(
     blas: Blas, environment: Environment, flags: frozenset[str], speed: Callable[[Environment], float] = product_speed
 ) -> Iterator[Finding]:
-    """Check which library and kernels compute matrix products, how fast, and whether a variable slows them down."""
+    """Check which library and kernels compute matrix products, their speed, and whether a variable slows them down."""
     now = speed(environment)
     named = f"{blas.name}, kernels {blas.kernel}, {blas.threads or 'unknown'} threads: {now:.0f} GFLOP/s"
     cure = "install NumPy's own wheel, which brings OpenBLAS: pip install --force-reinstall numpy"
@@ -125,7 +125,7 @@ def blas_findings(
 
 
 def thread_findings(blas: Blas, environment: Environment, usable: int, present: int) -> Iterator[Finding]:
-    """Compare threads with cores: those `usable` by this process, and those `present` in the machine."""
+    """Compare threads with cores: the `usable` cores of this process, and the cores `present` in the machine."""
     limits = {name: environment[name] for name in THREADS if name in environment}
     by = f" ({', '.join(f'{name}={value}' for name, value in limits.items())})" if limits else ""
     if usable < present:
@@ -154,7 +154,7 @@ def processor_findings(name: str, flags: frozenset[str], governors: frozenset[st
 def library_findings(
     missing: Mapping[str, str | None], speeds: Callable[[], tuple[float, float]] = speeds_on_one_thread
 ) -> Iterator[Finding]:
-    """Check whether Numba and MKL are used, and how fast MKL is. `missing` says why not, and the remedy."""
+    """Check whether Numba and MKL are used, and how fast MKL is. `missing` gives reasons and remedies."""
     for subject, name in (("compiled loops", "compiled_loops"), ("MKL", "mkl")):
         if (why := missing[name]) is not None:
             text, _, cure = why.partition(": ")

@@ -1,4 +1,4 @@
-"""InputError: the exception for input that can't be used; the advice for errors of the file system; escapes."""
+"""InputError, the exception for unusable input; advice on errors of the file system; escapes for control characters."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def remedy(error: OSError) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with its control characters and odd white space written as escapes."""
+    """Return `text` with its control characters and unusual white space written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

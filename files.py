@@ -23,8 +23,8 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
     """Yield a binary file to write to; `path` appears, or changes, when the block ends without an error.
 
     The bytes go to a temporary file in the same folder, which is synced and then renamed (`os.replace`). After a crash
-    at any moment `path` is the old file or the new one, never a part. The temporary name is fixed, so the next write
-    replaces the leftover of a killed process. A symbolic link is followed. A device, a pipe and the file behind
+    at any moment `path` is the old file or the new one, never a part of one. The temporary name is fixed, so the next
+    write replaces the leftover of a killed process. A symbolic link is followed. A device, a pipe and the file behind
     standard output or standard error are written to, not replaced.
 
     Raises:
@@ -84,7 +84,7 @@ def temporary_name(name: str) -> str:
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 text file, atomically.
 
-    Half of a surrogate pair, as in a path that is not UTF-8, becomes an escape such as \\udcff, which JSON reads back.
+    An unpaired surrogate, as in a path that is not UTF-8, becomes an escape such as \\udcff, which JSON reads back.
     Raises InputError as `atomic_file`.
     """
     with atomic_file(path) as file:

@@ -91,7 +91,7 @@ def steps(folder: Path) -> list[Step]:
 
 
 def tests(*which: str) -> Step:
-    """Return the step that runs the tests of a file, or some of them."""
+    """Return the step that runs all tests of a file, or some of them."""
     words = "-m", "pytest", "-m", "gpu", "-v", "-n", "0", "--tb=short", "-o", "faulthandler_timeout=120", *which
     return Step(which[0], words, 900)
 
@@ -148,7 +148,7 @@ def again(step: Step, outcome: Outcome, folder: Path, limit: float) -> list[dict
 
 
 def check(planned: Sequence[Step], folder: Path, minutes: float) -> dict[str, Any]:
-    """Run the steps that the folder's report lacks, as far as time allows, and write the report after each."""
+    """Run the steps that the folder's report lacks, as far as time allows; write the report after each one."""
     folder.mkdir(parents=True, exist_ok=True)
     file, end = folder / "report.json", time.monotonic() + 60 * minutes
     report: dict[str, Any] = {"format": FORMAT, "steps": []}
@@ -184,13 +184,13 @@ def summary(outcome: dict[str, Any]) -> str:
 
 
 def text(report: dict[str, Any]) -> str:
-    """Return the report to read."""
+    """Return the report as text for a reader."""
     lines = [summary(outcome) for outcome in report["steps"]]
     for outcome in report["steps"]:
         for row in outcome["rows"].get("rows", []) if isinstance(outcome["rows"], dict) else []:
             lines.append(f"{outcome['name']}: " + ", ".join(f"{name} {value}" for name, value in row.items()))
     if report.get("left"):
-        lines.append(f"not run yet, the same command goes on: {', '.join(report['left'])}")
+        lines.append(f"not run yet (the same command continues with them): {', '.join(report['left'])}")
     lines += ["", "Please attach report.json to an issue of the project: it says how handloom runs on this GPU."]
     return "\n".join(lines) + "\n"
 
@@ -219,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise InputError("the tests are not installed with handloom: run this in a clone of its repository")
         planned = [x for x in steps(folder) if not options.only or any(part in x.name for part in options.only)]
         if not planned:
-            raise InputError(f"--only {' '.join(options.only)}: no step is called so")
+            raise InputError(f"--only {' '.join(options.only)}: no step has a name that contains one of these words")
     except (DeviceError, InputError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

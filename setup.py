@@ -11,5 +11,5 @@ from setuptools import setup
 
 base = tempfile.mkdtemp()
 atexit.register(shutil.rmtree, base, ignore_errors=True)
-# The script is named so that it does not become a module of the package, whose folder is the root.
+# The package's folder is the root: this name keeps setuptools from installing the script as one of its modules.
 setup(script_name="setup.py", options={"build": {"build_base": base}, "egg_info": {"egg_base": base}})

@@ -21,7 +21,7 @@ import numpy as np
 
 from .quick import replaceable
 
-# A NumPy array, a CuPy array, or (in a backward rule that is being recorded) a Tensor.
+# A NumPy array, a CuPy array, or a Tensor (in a backward rule that is being recorded).
 Array = Any
 
 _NAMESPACES: dict[type, ModuleType] = {np.ndarray: np}
@@ -83,7 +83,7 @@ def is_array(value: Any) -> bool:
 def native(array: Array) -> Array:
     """Return `array` in this machine's byte order, converted to NumPy's own array class.
 
-    Subclasses define * or sum differently.
+    (Subclasses define * or sum differently.)
 
     Raises TypeError for a masked array, whose mask no operation would see.
     """
@@ -120,7 +120,7 @@ def to_device(array: Array, device: str) -> Array:
 def use_device(device: str) -> None:
     """Make `device` the current one of this thread: kernels run there, wherever their arrays are.
 
-    Nothing for "cpu". Raises DeviceError as `check_device` does.
+    It does nothing for "cpu". Raises DeviceError as `check_device` does.
     """
     check_device(device)
     if device != "cpu":
@@ -175,7 +175,7 @@ def _is_available(cupy: Any) -> bool:
 
 
 def compute_capability(cupy: Any, device: int) -> int:
-    """Return the compute capability of a GPU times ten: 75 for 7.5. It says which instructions the GPU has."""
+    """Return the compute capability of a GPU times ten: 75 for 7.5. It determines which instructions the GPU has."""
     return int(cupy.cuda.Device(device).compute_capability)
 
 
@@ -188,7 +188,7 @@ extern "C" __global__ void trial(__half* x) { x[0] = __float2half_rn(1.0f); }
 
 @cache
 def _try_kernel(cupy: Any, device: int) -> None:
-    """Load cuBLAS, compile and launch a kernel, without waiting. DeviceError names cause and remedy of a failure."""
+    """Load cuBLAS; compile and launch a kernel without waiting. Raises DeviceError with cause and remedy."""
     try:
         with cupy.cuda.Device(device):
             cupy.cuda.device.get_cublas_handle()
@@ -210,7 +210,7 @@ def _try_kernel(cupy: Any, device: int) -> None:
 
 
 class GraphError(RuntimeError):
-    """An error raised when something can't be captured as a CUDA graph. The message says what."""
+    """An error raised when something can't be captured as a CUDA graph. The message says what prevents it."""
 
 
 @replaceable
@@ -261,7 +261,7 @@ def constant(xp: Any, array: Any) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Blas:
-    """The linear algebra library under NumPy: its name and version, the kernels it chose, its threads (0: unknown)."""
+    """The linear algebra library under NumPy: its name, version, kernels and number of threads (0: unknown)."""
 
     name: str
     kernel: str

@@ -1,4 +1,4 @@
-"""Records of in-place changes: which memory was written to, and when. A graph that needs it then raises an error.
+"""Records of in-place changes: which memory was changed, and when. A graph that needs the old values raises an error.
 
 Changes are tracked by memory, not by tensor, because views, `detach()`, `Tensor(x.data)` and a bare `x.data` given to
 an op all share the leaf's memory. Each change calls `note`. A check only compares two numbers, unless a call of the
@@ -31,7 +31,7 @@ class Changes:
         self._lock = threading.Lock()
 
     def note(self, array: Array) -> None:
-        """Record a write to `array`."""
+        """Record that `array` was written to."""
         region = _region(array)
         with self._lock:
             self._numbers.pop(region, None)
@@ -53,7 +53,7 @@ class Changes:
 
 
 def _region(array: Array) -> tuple[int, int]:
-    """Return the addresses of an array's first byte and of the byte after its last; equal for an empty array."""
+    """Return the addresses of an array's first byte and of the byte after its last; both are equal if it is empty."""
     start = address_of(array)
     if array.flags.c_contiguous:
         return start, start + array.nbytes
@@ -64,5 +64,5 @@ def _region(array: Array) -> tuple[int, int]:
     return first, start + sum(step for step in steps if step > 0) + array.itemsize
 
 
-#: Those of this process.
+#: The changes in this process.
 changes = Changes()

@@ -90,7 +90,7 @@ class Checkpoint(Function):
                 seen.add(id(origin.node))
                 waiting += [other for other in origin.node.inputs if other is not None]
         self.leaves = [(leaf, leaf.data) for leaf in leaves.values()]
-        # Views, since results are made read-only: one may be the array of a constant.
+        # The outputs become views, since results are made read-only and an output may be the array of a constant.
         self.outputs = [tensor.data[...] for tensor in outputs]
         self.seen = [_glance(array) for array in self.outputs]
         return list(leaves.values())
@@ -108,7 +108,7 @@ class Checkpoint(Function):
         if len(held) < len(self.leaves):
             raise RuntimeError(
                 "checkpoint: a leaf that the function uses was given another array, or another requires_grad, between "
-                "the forward and the backward pass, which needs it as it was; do that after backward()"
+                "the forward and the backward pass, which needs the old one; make the change after backward()"
             )
         oldest = next(call_numbers)
         with enable_grad(), plain(self.plain), self.draws.repeated():
@@ -129,7 +129,7 @@ class Checkpoint(Function):
         return found
 
     def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor]]:
-        """Call the function on leaves made of the operands' arrays; returns these leaves and the outputs."""
+        """Call the function on leaves made of the operands' arrays; return these leaves and the outputs."""
         inner = [Tensor(array[...], requires_grad=True) for array in arrays]
         tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]
 

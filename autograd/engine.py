@@ -42,7 +42,7 @@ class _Gradient:
         elif isinstance(self.value, Tensor):
             self.value = self.value + value
         else:
-            # The first gradient may be shared (a + b hands one array to both), so the sum gets a buffer of its own.
+            # The first gradient may be shared (a + b hands one array to both), so the sum gets its own buffer.
             xp = array_module(self.value)
             self.value = xp.add(self.value, value, out=xp.empty_like(self.value))
             self.owned = True
@@ -60,14 +60,14 @@ class _Gradient:
         rows.add_to(self.value)
 
     def finished(self, hooks: dict[int, Any]) -> Any:
-        """Return the gradient after its hooks. It shares memory with no array that others hold."""
+        """Return the gradient after its hooks. It shares no memory with other arrays."""
         if hooks:
             return _run_hooks(hooks, as_dense(self.value)).copy()
         return self.value if self.owned else self.value.copy()
 
 
 class _Pass:
-    """One backward pass: the gradients collected so far and the calls that wait."""
+    """One backward pass, with the gradients collected so far and the calls that wait."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _Pass:
                 self.ready(leaf)
 
     def give(self, origin: Origin, value: Any, owned: bool) -> None:
-        """Add `value` to the gradient of the tensor that `origin` stands for."""
+        """Add `value` to the gradient of the tensor with this `origin`."""
         if isinstance(origin, Leaf):
             existing = self.leaves.get(origin)
             if existing is None:
@@ -132,7 +132,7 @@ class _Pass:
         existing.add(value, owned)
 
     def run(self, retain_graph: bool, oldest: int = -1) -> None:
-        """Go back through the calls, down to number `oldest`: older calls can't lead to a target."""
+        """Go back through the calls, down to number `oldest`; older calls can't lead to a target."""
         while self.heap and -self.heap[0][0] >= oldest:
             # In a separate function, so that its buffers are freed before the next call allocates more.
             self._step(heapq.heappop(self.heap)[1], retain_graph, oldest)
@@ -347,7 +347,7 @@ def grad(
 
 
 class Alias(Function):
-    """A function that returns the same values as a new result, at which a backward pass can stop."""
+    """The identity as an op: its result is a new tensor with the same values, at which a backward pass can stop."""
 
     def forward(self, x):
         return x[...]
@@ -375,9 +375,9 @@ def inner_gradients(
     """Return the gradients for a backward rule that records calls of its own.
     The pass goes back to call number `oldest`.
 
-    Returns arrays, or None where there is no gradient: of the leaves that the rule made (`own`), then of others that
-    its calls use (`held`). The outer pass calls their hooks, with the complete gradients. Returns None if the calls
-    use further leaves, or results of older calls.
+    Returns arrays, or None where there is no gradient: first for the leaves that the rule made (`own`), then for the
+    other leaves that its calls use (`held`). The outer pass calls their hooks, with the complete gradients. Returns
+    None if the calls use further leaves, or results of older calls.
     """
     work = _Pass()
     _start(outputs, gradients, work, "backward")
@@ -407,5 +407,5 @@ def _number(origin: Origin) -> int:
 
 
 def _key(origin: Origin) -> Any:
-    """Return the identity of a tensor in a pass: its origin for a leaf, its call and output number for a result."""
+    """Return what identifies a tensor in a pass: its origin for a leaf, its call and output number for a result."""
     return origin if origin.node is None else (origin.node, origin.slot)

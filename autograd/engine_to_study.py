@@ -24,7 +24,7 @@ _numbers = itertools.count()  # a value is made after its inputs: its number is 
 class Value:
     """A float64 array `data`, its gradient `grad` (None before a backward pass), and how it was computed.
 
-    `rule(g)` is given the gradient of this value and returns those of `inputs`: g times each derivative.
+    `rule(g)` takes the gradient g of this value and returns the gradients of `inputs`: g times each derivative.
     """
 
     def __init__(self, data: Any, inputs: tuple[Value, ...] = (), rule: Any = lambda g: ()):
@@ -65,7 +65,7 @@ class Value:
         return Value(x @ y, (self, other), lambda g: (g @ y.swapaxes(-1, -2), x.swapaxes(-1, -2) @ g))
 
     def __getitem__(self, index: Any) -> Value:
-        """The elements that NumPy's index selects; with an array of ids, rows of a table: an embedding."""
+        """The elements that NumPy's index selects. With an array of ids these are rows of a table: an embedding."""
 
         def rule(g: np.ndarray) -> tuple[np.ndarray]:
             dx = np.zeros_like(self.data)

@@ -46,7 +46,7 @@ class Function:
     #: `backward` may itself add to the arrays in `collected`, instead of returning gradients that the engine adds to
     #: them.
     adds: ClassVar[bool] = False
-    #: Where the backward pass starts at a float16 result, its gradient arrives in float32: a loss scale may exceed
+    #: If the backward pass starts at a float16 result, the gradient arrives in float32: a loss scale may exceed
     #: float16's range.
     wide_start: ClassVar[bool] = False
     #: The name of this implementation of an op (`ops/registry.py`), and the plain one, if there are several.
@@ -54,7 +54,7 @@ class Function:
     plain_implementation: ClassVar[Any] = None
 
     inputs: Sequence[Origin | None] = ()
-    #: For `adds`: for each input the gradient from other calls, if nothing else refers to it, or None.
+    #: Used with `adds`: each input's gradient from other calls if nothing else refers to it, else None.
     collected: Sequence[Array | None] = (None,) * 8
     number = -1  # the call's, once it is recorded
     output_count = 1

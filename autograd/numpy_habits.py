@@ -1,4 +1,4 @@
-"""NumPy's functions and methods on tensors except arithmetic: supported, or refused with an alternative.
+"""Supports NumPy's functions and methods on tensors, or refuses them and names an alternative (without arithmetic).
 
 NumPy's own functions accept a tensor without a gradient as an array, and raise an error if a gradient would be lost.
 """
@@ -56,7 +56,7 @@ class NumPyHabits:
             path = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
             instead = _op_named(_ALIASES.get(function.__name__, function.__name__), self)
             raise TypeError(
-                f"{path} knows nothing of gradients, and that of a Tensor would be lost: write "
+                f"{path} does not compute gradients, so the Tensor's gradient would be lost: write "
                 f"{instead or 'functions of handloom.autograd.ops'}, or give it x.numpy() if you want the values only"
             )
         return result
@@ -96,11 +96,11 @@ class NumPyHabits:
         return self._constant(function(*arrays))
 
     def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Return whether any element over `axis` is not 0, as booleans."""
+        """Return as booleans whether any element along `axis` differs from 0."""
         return self._constant(self.data.any(axis=axis, keepdims=keepdims))
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Return whether all elements over `axis` are not 0, as booleans."""
+        """Return as booleans whether all elements along `axis` differ from 0."""
         return self._constant(self.data.all(axis=axis, keepdims=keepdims))
 
     def __contains__(self, value: Any) -> bool:
@@ -142,8 +142,8 @@ class NumPyHabits:
             return str(self)
         if self.data.ndim:
             raise TypeError(
-                f"format: {form!r} is for one number, not for a Tensor of shape {self.data.shape}: give an element or "
-                "a mean, or write np.array2string(x.numpy(), precision=...)"
+                f"format: {form!r} is for one number, not for a Tensor of shape {self.data.shape}: pick an element, "
+                f"or write np.array2string(x.numpy(), precision=...)"
             )
         return format(self.data.item(), form)
 

@@ -1,4 +1,4 @@
-"""Arithmetic and NumPy's methods on tensors: each calls the op of that name.
+"""Arithmetic and NumPy's methods on tensors: each method calls the op of the same name.
 
 Arrays have the same methods, so a backward rule written with them works for arrays and tensors.
 """

@@ -46,7 +46,7 @@ class Leaf(Origin):
     def __init__(self, tensor: Tensor):
         super().__init__(tensor.data, None, 0)
         self.tensor = weakref.ref(tensor)  # a strong reference would be a cycle
-        # Calls that use the tensor have larger numbers: a pass that looks for its gradient may stop here.
+        # Calls that use the tensor have larger numbers: a pass that computes the tensor's gradient may stop here.
         self.number: int = next(call_numbers)
         self.hooks: dict[int, Callable[[Any], Any]] = {}
 

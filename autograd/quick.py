@@ -1,7 +1,7 @@
 """How optional, faster code replaces plain code.
 
 `fast/` (for a CPU) and `kernels/` (for a GPU) contain only faster implementations; a reader can skip them. Only
-`autograd/__init__.py` imports them, and with HANDLOOM_PLAIN=1 in the environment nothing does. `implements`
+`autograd/__init__.py` imports them, and HANDLOOM_PLAIN=1 in the environment prevents this import. `implements`
 (`ops/registry.py`) registers a quick implementation of an op. Other functions are marked as `replaceable`: the plain
 version is defined where it is used, and a quicker one `replaces` it when its module is imported.
 """
@@ -18,8 +18,8 @@ from ..errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Elements processed at a time by loops over several arrays: a few arrays of this size fit into a core's cache. A
-#: constant, since some sums over rows are taken by pieces: with another length their last bits would change.
+#: Elements processed at a time by loops over several arrays: a few arrays of this size fit into a core's cache. It is a
+#: constant because some sums over rows are computed in pieces: another length would change their last bits.
 PIECE = 1 << 17
 
 
@@ -38,7 +38,7 @@ PLAIN = switched_on("HANDLOOM_PLAIN", False, "quick implementations too", "plain
 
 
 def replaceable(plain: F) -> F:
-    """Decorator of a function that `replaces` may replace. `__wrapped__` remains the plain one."""
+    """Decorator for a function that `replaces` may replace. `__wrapped__` remains the plain version."""
 
     @functools.wraps(plain)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -50,7 +50,7 @@ def replaceable(plain: F) -> F:
 
 
 def replaces(plain: Callable[..., Any]) -> Callable[[F], F]:
-    """Decorator: calls of the `replaceable` function run this one from now on."""
+    """Decorator: calls of the `replaceable` function run the decorated one from now on."""
 
     def enter(quick: F) -> F:
         target: Any = plain
@@ -62,7 +62,7 @@ def replaces(plain: Callable[..., Any]) -> Callable[[F], F]:
 
 @replaceable
 def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: float) -> None:
-    """Call body(start, stop) for parts that cover range(count): here in one part, in `fast` on several threads.
+    """Call body(start, stop) for parts that cover range(count): here in one part, with `fast` on several threads.
 
     Args:
         xp: the arrays' module; work on a device is not divided.

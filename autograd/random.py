@@ -17,12 +17,13 @@ from .backend import Array, device_of, to_device
 from .quick import blocks, parallel_for
 
 # A mask of at least _LARGE elements is drawn in _LANES parts, each from a stream seeded by the generator, so that
-# several threads can draw at once. The number of parts is fixed, so that the result doesn't depend on that of threads.
+# several threads can draw at once. The number of parts is fixed, so that the result doesn't depend on the number of
+# threads.
 _LARGE, _LANES = 1 << 16, 4
 
 
 class _Words(np.random.bit_generator.ISeedSequence):
-    """Three random words (3,) uint64 as a seed. NumPy's SeedSequence would take ten times as long."""
+    """A seed of three random words (3,) uint64. NumPy's SeedSequence would take ten times as long."""
 
     def __init__(self, words: np.ndarray):
         self.words = words
@@ -72,7 +73,7 @@ class Generator:
     def set_state(self, state: dict[str, Any]) -> None:
         """Continue from a saved state. Raises ValueError if it is not the state of an SFC64 generator.
 
-        No effect while draws are repeated (see `Draws`).
+        It has no effect while draws are repeated (see `Draws`).
         """
         if state.get("bit_generator") != "SFC64" or len(state.get("state", ())) != 4:
             raise ValueError(f"this is not the state of an SFC64 generator: {state!r}")
@@ -95,7 +96,7 @@ class Generator:
 
     def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
         """Return the result of draw(bits), atomically.
-        `bits` is this stream, or that of a draw that is being repeated.
+        `bits` is this stream, or the stream of a repeated draw.
         """
         log = _thread.log
         if log is None:
@@ -146,7 +147,7 @@ class Generator:
         """Return a boolean mask, False with probability `drop`, and the scale that preserves expectations: 1 / P(True).
 
         Each element takes sixteen random bits: the probability is rounded to a multiple of 2^-16, and the scale is
-        that of the rounded one.
+        computed from the rounded probability.
         """
         if math.prod(shape) < _LARGE:
             return self.draw(lambda bits: keep_mask([bits], shape, drop))
@@ -155,7 +156,7 @@ class Generator:
 
 
 def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
-    """Do the same as `Generator.keep_mask`, with an equal part from each stream, on several threads."""
+    """Do the same as `Generator.keep_mask` on several threads; each stream draws an equal part."""
     threshold = round(drop * 65536)
     mask = np.empty(math.prod(shape), bool)
     bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
@@ -211,7 +212,7 @@ class Draws:
         with draws.repeated():
             again = compute()  # the generators are not touched
 
-    The record contains the initial state of each draw, so draws of other threads in between have no influence.
+    The record contains the initial state of each draw, so draws by other threads have no influence.
     """
 
     def __init__(self) -> None:
@@ -248,7 +249,7 @@ class _Log:
         return self.repeats or (self.outer is not None and self.outer.is_repeating())
 
     def given(self) -> Any:
-        """Return the state at which the next draw must start; None if it is not a repetition."""
+        """Return the state at which the next draw must start, or None if no draws are being repeated."""
         if not self.repeats:
             return None if self.outer is None else self.outer.given()
         self.check(self.index < len(self.states))

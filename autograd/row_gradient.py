@@ -13,8 +13,8 @@ class RowGradient:
     """A gradient of `shape` (rows, features) that is zero except in the rows `ids`, which are sorted and distinct.
 
     An embedding of some hundred tokens uses some hundred of a table's 50,000 rows. Filling an array of the table's size
-    with zeros, adding it up and reading it again would cost more than the rest of the op. The engine adds row gradients
-    up, `Tensor.grad` converts them to arrays, and the optimisers accept them unchanged.
+    with zeros, adding it up and reading it again would take longer than the rest of the op. The engine adds row
+    gradients up, `Tensor.grad` converts them to arrays, and the optimisers accept them unchanged.
     """
 
     __slots__ = ("dtype", "ids", "rows", "shape")

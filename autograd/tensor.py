@@ -38,7 +38,7 @@ class Tensor(Operators, NumPyHabits):
         data: the array. Results of recorded operations are read-only, since a backward rule may need them.
         grad: None, or an array of the same shape and dtype, to which `backward` adds. Setting it copies the array.
         grad_or_rows: the same gradient, but after an embedding it may be a `RowGradient`, which takes less memory.
-        requires_grad: True for such a leaf and for every result computed from one.
+        requires_grad: True for a leaf whose gradient is wanted, and for every result computed from one.
 
     Raises TypeError for data that is not numeric, or for `requires_grad` on integers, booleans or complex numbers.
     """
@@ -200,7 +200,7 @@ class Tensor(Operators, NumPyHabits):
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Report an in-place change of this array, so that a graph that needs its memory raises an error."""
+        """Report an in-place change of this array; a graph that needs the old values then raises an error."""
         changes.note(self.data)
 
     def __copy__(self) -> Tensor:
@@ -246,12 +246,12 @@ class Tensor(Operators, NumPyHabits):
         return _ops.getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Set elements; the index is as in NumPy.
+        """Set elements at an index, as in NumPy.
 
         The tensor becomes the result of `setitem` on its old value and `value`: other references keep the old value,
         and gradients reach both. Only the array of a leaf that requires a gradient is changed in place, under
-        `no_grad`. Raises RuntimeError for such a leaf while operations are recorded, and for a recorded result while
-        they are not, because both would silently lose a gradient.
+        `no_grad`. Raises RuntimeError where a gradient would be lost silently: for such a leaf while operations are
+        recorded, and for a recorded result while they are not.
         """
         if not self.requires_grad or (not self.is_leaf and is_grad_enabled()):
             result = _ops.setitem(self, index, value)

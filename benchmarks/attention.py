@@ -44,10 +44,10 @@ def operations(task: Task) -> float:
 
 
 class Side:
-    """The interface of a worker. A subclass defines `wait`, `peak_mb` and `make`, which returns a task's function."""
+    """The interface of a worker. A subclass defines `wait`, `peak_mb` and `make`, which makes a task."""
 
     def prepare(self, task: Task) -> dict[str, Any]:
-        """Run the task once. Return its peak memory, or why it failed."""
+        """Run the task once. Return its peak memory, or the reason why it failed."""
         self.task, self.run = task, lambda: None  # frees the memory of the last method before the next one begins
         try:
             self.run = self.make(task)
@@ -58,7 +58,7 @@ class Side:
             return {"failed": str(error).strip().partition("\n")[0]}
 
     def time(self, times: int) -> float:
-        """Return the mean seconds of a run."""
+        """Return the mean seconds per run."""
         begin = time.perf_counter()
         for _ in range(times):
             self.run()
@@ -175,7 +175,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def why_not(device: str, alone: bool = False) -> str | None:
-    """Return why nothing can be measured on this device, or None. `alone` means without PyTorch."""
+    """Return the reason why nothing can be measured on this device, or None. `alone` means without PyTorch."""
     try:
         check_device(device)
     except DeviceError as error:
@@ -183,7 +183,7 @@ def why_not(device: str, alone: bool = False) -> str | None:
     if alone:
         return None
     if importlib.util.find_spec("torch") is None:
-        return "PyTorch is not installed, with which handloom is compared: pip install torch"
+        return "PyTorch, with which handloom is compared, is not installed: pip install torch"
     if device == "cuda":
         import torch
 

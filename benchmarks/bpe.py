@@ -27,7 +27,7 @@ from benchmarks.side_by_side import Worker, conditions, peak_memory, processor_t
 
 Result = dict[str, Any]
 
-# Labels: which tokenizer, with how many processes (handloom) or threads (tokenizers).
+# Labels: the tokenizer, and its number of processes (handloom) or threads (tokenizers).
 TRAINERS = [("handloom", 2), ("tokenizers", 2), ("handloom", 1), ("tokenizers", 1)]
 ENCODERS = [("handloom", 1), ("tokenizers", 2), ("tokenizers", 1), ("tokenizers-fast", 2)]
 
@@ -79,7 +79,7 @@ class Subject:
         return lambda: tokenizer.train(files, trainer) or tokenizer, []
 
     def encode(self, model: str, *files: str) -> Result:
-        """Return the MB/s of encoding all lines with an empty cache and again, and a digest of the ids."""
+        """Return the MB/s of encoding all lines, first with an empty cache, then again; and a digest of the ids."""
         lines = [line for file in files for line in Path(file).read_bytes().decode().split("\n")]
         batch: Any
         if self.name == "handloom":
@@ -189,7 +189,7 @@ def compare_encoding(files: Sequence[Path], model: Path, repeat: int) -> Result:
             for theirs in [speeds[label(name, workers)]]
         },
         "ids equal": len({result["ids"] for results in runs.values() for result in results}) == 1,
-        "note": "encode_batch of tokenizers builds offsets too; its encode_batch_fast leaves them out.",
+        "note": "encode_batch of tokenizers also computes offsets; its encode_batch_fast does not.",
     }
 
 

@@ -1,4 +1,4 @@
-"""Evaluate trained classifiers on their test set, each alone and all together by the mean of their probabilities.
+"""Evaluate trained classifiers on their test set, each alone, and all together by the mean of their probabilities.
 
     HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
 """

@@ -108,7 +108,7 @@ class Handloom(Engine):
         return [best[0].ids for best in beam_search(state, rules, width=beam)]
 
     def token_seconds(self, tokens: int) -> list[float]:
-        """Return the seconds of each token of a greedy generation."""
+        """Return the seconds that each token of a greedy generation took."""
         from handloom.models import Rules, stream
 
         state = self.model.start(self.source(1), decoder=self.decoder)
@@ -190,7 +190,7 @@ def start(engines: Sequence[str], size: Size, threads: int) -> Any:
 
 
 def compare(engines: Sequence[str], threads: int, repeat: int) -> list[dict[str, Any]]:
-    """Measure all configurations, one after the other; in each, the runs of the engines are interleaved."""
+    """Measure all configurations one after the other. In each, the runs of the engines are interleaved."""
     cells = []
     for title, size in SIZES.items():
         with start(engines, {**size, "positions": 128}, threads) as workers:
@@ -240,12 +240,12 @@ def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
 
 
 def prefixes(threads: int) -> dict[str, float]:
-    """Return the milliseconds of a greedy token after prefixes of several lengths (medians of 16, batch 1)."""
+    """Return the milliseconds per token of greedy search after prefixes of several lengths (medians of 16, batch 1)."""
     size = {**SIZES["d_model 512, 6+6 layers, vocabulary 50,000"], "positions": 1024}
     with start(["handloom"], size, threads) as workers:
         times = workers["handloom"].ask("token_seconds", max(PREFIXES) + 16)
     result = {str(n): 1000 * statistics.median(times[n - 8 : n + 8]) for n in PREFIXES}
-    print("ms a token after a prefix of", ", ".join(f"{n}: {ms:.2f}" for n, ms in result.items()))
+    print("ms per token after a prefix of", ", ".join(f"{n}: {ms:.2f}" for n, ms in result.items()))
     return result
 
 
@@ -263,7 +263,7 @@ def main() -> None:
     common |= {"handloom uses": [name for name in (compiled.library(), mkl.library()) if name]}
     common |= {"threads": options.threads}
     if options.prefix:
-        common["ms a token after a prefix"] = prefixes(options.threads)
+        common["ms per token after a prefix"] = prefixes(options.threads)
     print(table(cells, engines))
     if options.json:
         write_results(options.json, {**common, "rows": cells})

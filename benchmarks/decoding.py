@@ -3,7 +3,7 @@
     HANDLOOM_DATA=folder python -m benchmarks.decoding --run runs/fr --data multi30k --source en --target fr
 
 Each row translates the same test set with the same model. Repetition is the share of a text's pairs of neighbouring
-words that occur earlier in the same text; the references have some too. Nothing is trained.
+words that occur earlier in the same text; the references contain some repetition too. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def repetition(texts: Sequence[str]) -> float:
 
 
 def row(cell: str, texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Return BLEU, repetition, and the number of words divided by that of the references."""
+    """Return BLEU, repetition, and the number of words divided by the number in the references."""
     words, wanted = (sum(len(text.split()) for text in some) for some in (texts, references))
     return {
         "cell": cell,

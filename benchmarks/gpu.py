@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 class Bench:
-    """Device arrays and times. On the tests' stand-in for CuPy all arrays are small."""
+    """Device arrays and times. On the NumPy stand-in for CuPy, which the tests use, all arrays are small."""
 
     def __init__(self) -> None:
         self.cupy, self.rng = import_cupy(), np.random.default_rng(0)
@@ -160,7 +160,7 @@ def _needs(cupy: Any, kernel: Any, threads: int, shared: int) -> Row:
 
 
 def large(bench: Bench) -> list[Row]:
-    """Compare float16 attention with the blocked method in float32, which uses none of handloom's kernels."""
+    """Compare float16 attention with the blocked method in float32, which runs without the kernels of handloom."""
     rows = []
     for length, head_dim in ((4096, 64), (4096, 128), (16384, 64), (16384, 128)):
         length = bench.size(length, 96)
@@ -177,7 +177,7 @@ def large(bench: Bench) -> list[Row]:
 
 
 def compared(what: str, found: np.ndarray, wanted: np.ndarray, share: float) -> Row:
-    """Return the worst element. It is wrong if its error is more than a `share` of the largest expected number."""
+    """Return the worst element. An element is wrong if its error exceeds `share` times the largest expected number."""
     errors = np.abs(found.astype(np.float64) - wanted)
     errors[np.isnan(errors)] = np.inf
     place = np.unravel_index(int(errors.argmax()), errors.shape)
@@ -189,7 +189,7 @@ def compared(what: str, found: np.ndarray, wanted: np.ndarray, share: float) -> 
 
 
 def repeats(bench: Bench) -> list[Row]:
-    """Check that everything documented as deterministic gives the same bits a hundred times."""
+    """Check that all ops documented as deterministic give the same bits a hundred times."""
     length = bench.size(1000, 100)
     leaves = [Tensor(bench.normal(2, 4, length, 64), requires_grad=True) for _ in range(3)]
     x, g = bench.normal(bench.size(8192), 512), bench.normal(bench.size(8192), 512)
@@ -211,7 +211,7 @@ def repeats(bench: Bench) -> list[Row]:
 
 
 def graphs(bench: Bench) -> list[Row]:
-    """Check that replays of a graph, with other inputs and seeds each time, give the results of plain calls."""
+    """Check that replays of a graph, each with other inputs and seeds, give the results of plain calls."""
     own, generator, weight = Graphs(), Generator(), bench.normal(64, 64)
 
     def compute(given: Any) -> dict[str, Any]:
@@ -232,11 +232,11 @@ def graphs(bench: Bench) -> list[Row]:
 
 
 def far(bench: Bench) -> list[Row]:
-    """Check the last rows of arrays with more than 2^31 elements, computed alone and as part of the whole."""
+    """Check that the last rows of arrays with more than 2^31 elements are the same as when computed separately."""
     free = np.inf if bench.small else bench.cupy.cuda.runtime.memGetInfo()[0]
     rows, width = bench.size(70_000), bench.size(32_768)
     if free < 5 * rows * width:
-        return [{"what": "far", "left out": f"{free / 1e9:.0f} GB are free, it takes {5 * rows * width / 1e9:.0f}"}]
+        return [{"what": "far", "left out": f"{free / 1e9:.0f} GB are free, this takes {5 * rows * width / 1e9:.0f}"}]
     x = bench.cupy.zeros((rows, width), HALF)
     x[-3:] = bench.normal(3, width)
     target = bench.cupy.zeros(rows, np.int64)
@@ -245,7 +245,7 @@ def far(bench: Bench) -> list[Row]:
     last = x[-3:].copy()
     for part in (x, last):
         fused.cross_entropy_rows(part, None, target[-len(part) :], -1, 0.0, gradient=True)
-    result.append(compared("its gradient in far rows", x[-3:].get(), last.get(), 2.0**-9))
+    result.append(compared("gradient of cross-entropy in far rows", x[-3:].get(), last.get(), 2.0**-9))
     del x
     batch, length = bench.size(1024, 4), bench.size(256, 40)
     one = [bench.normal(1, 64, length, 128) for _ in range(4)]

@@ -3,9 +3,10 @@
     python -m benchmarks.long_sequences --json benchmarks/results/long_sequences_cpu.json
 
 A small language model (d_model 256, 4 heads, 2 layers) takes steps on 4,096 tokens, cut into sequences of each length.
-"products" is the time of attention's own matrix products at the speed of a plain product: 2 forward and 5 backward,
-half of each since no position sees the future. "rest" is the remaining time of the step, and "growth" is the rest
-relative to that of the shortest length. Memory is that of a step on one sequence, without model and optimiser.
+"products" is the time of attention's own matrix products at the speed of a plain product: 2 forward and 5 backward.
+Only half of each counts, since no position sees the future. "rest" is the remaining time of the step, and "growth" is
+the rest divided by the rest at the shortest length. Memory is the memory of a step on one sequence, without model and
+optimiser.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def products_seconds(size: Size, gflops: float) -> float:
 
 
 def times(method: str, lengths: Sequence[int], tokens: int, steps: int, threads: int) -> list[dict[str, Any]]:
-    """Return a row for each length. The measurements are interleaved."""
+    """Return a row of results for each length. The measurements are interleaved."""
     sizes = {str(length): size_of(method, length, tokens // length) for length in lengths}
     subjects = {name: (Handloom, dataclasses.asdict(size)) for name, size in sizes.items()}
     with started(subjects, worker_environment(threads)) as workers:
@@ -70,7 +71,7 @@ def main() -> None:
     lengths: dict[str, Any] = {"type": int, "metavar": "N"}
     parser.add_argument("--lengths", nargs="+", default=[256, 512, 1024, 2048], help="lengths to time", **lengths)
     parser.add_argument("--memory-lengths", nargs="*", default=[1024, 2048, 4096], help="lengths for memory", **lengths)
-    parser.add_argument("--tokens", type=int, default=4096, help="a batch's, a multiple of each length (default: 4096)")
+    parser.add_argument("--tokens", type=int, default=4096, help="batch size in tokens (default: 4096)")
     parser.add_argument("--steps", type=int, default=6, help="timed steps (default: 6)")
     options = parser.parse_args()
     if any(length < 1 or options.tokens % length for length in options.lengths) or options.steps < 1:

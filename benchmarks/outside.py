@@ -42,7 +42,7 @@ def main() -> None:
     def row(some: list[str]) -> dict[str, int]:
         found = model.hypotheses(some, strategy=Strategy(), too_long="truncate")
         outside = sum(model.mean_log_probability(best[0]) < MIN_LOG_PROBABILITY[MODEL] for best in found)
-        return {"sentences": len(some), "said to be outside": outside}
+        return {"sentences": len(some), "reported as outside": outside}
 
     rows = {kind: row(some) for kind, some in sentences().items()}
     if os.environ.get("HANDLOOM_DATA"):

@@ -28,7 +28,7 @@ IMPORT = "import time, numpy; start = time.process_time(); import handloom; prin
 
 
 class Op(NamedTuple):
-    """An op x -> f(x, w) as users write it, the same in NumPy, and the NumPy calls of its backward rule."""
+    """An op x -> f(x, w) in handloom, the same function in NumPy, and the NumPy calls of its backward rule."""
 
     handloom: Callable[[Any, Any], Any]
     numpy: Callable[[Any, Any], Any]
@@ -113,11 +113,11 @@ def main() -> None:
     arguments = program(__doc__).parse_args()
     table = {name: measure(op) for name, op in OPS.items()}
     columns = list(table["add"])
-    print(f"microseconds an op, beyond NumPy's own\n{'':10}" + "".join(f"{column:>12}" for column in columns))
+    print(f"microseconds per op in addition to NumPy's call\n{'':10}" + "".join(f"{column:>12}" for column in columns))
     for name, figures in table.items():
         print(f"{name:10}" + "".join(f"{figures[column]:12.2f}" for column in columns))
     importing = import_milliseconds()
-    print(f"import handloom: {importing:.0f} ms beyond NumPy's own import")
+    print(f"import handloom: {importing:.0f} ms in addition to NumPy's import")
     if arguments.json:
         write_results(arguments.json, {"microseconds": table, "import_ms": importing, **conditions()})
 

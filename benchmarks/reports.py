@@ -4,8 +4,8 @@
     python -m benchmarks.reports --run            run all in runs/reports; the same command resumes
     python -m benchmarks.reports --run news_cost  run some of them
 
-The commands are those that the results files name. One that reads another's folder comes after it. A blank cost was
-not recorded.
+The commands are those that the results files name. A command that reads the folder of another one comes after it. A
+blank cost was not recorded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def folder_of(row: dict[str, Any]) -> Path:
 
 
 def _cost(row: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[float, int]:
-    """The minutes of an experiment and of all that it needs, and their number."""
+    """Return the minutes of an experiment and of all experiments that it needs, and their number."""
     words = shlex.split(row["command"].replace("=", " "))
     needed = [_cost(other, rows) for other in rows if other is not row and str(folder_of(other)) in words]
     return (row["minutes"] or 0) + sum(minutes for minutes, _ in needed), 1 + sum(number for _, number in needed)

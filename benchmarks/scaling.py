@@ -3,9 +3,9 @@
     python -m benchmarks.scaling
     python -m benchmarks.scaling --ranks 2 4 --json benchmarks/results/scaling.json
 
-Each measurement is a job of its own, `mpirun -n N python examples/translate_de_en.py`, stopped after some updates; the
+Each measurement is a separate job, `mpirun -n N python examples/translate_de_en.py`, stopped after some updates; the
 jobs are interleaved. The speed is the median of the rows of timings.jsonl without the first, in which caches and
-buffers are warmed up. The ratio is that of the medians.
+buffers are warmed up. The ratio is the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ROW = 5  # updates
 
 
 def measure(ranks: int, preset: str, data: str, steps: int) -> float:
-    """Tokens per second of one job of `ranks` processes."""
+    """Return the tokens per second of one job of `ranks` processes."""
     mpirun = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if mpirun is None:
-        sys.exit("mpirun was not found: pip install mpi4py mpich brings one")
+        sys.exit("mpirun was not found: pip install mpi4py mpich installs it")
     script = Path(__file__).parents[1] / "examples" / "translate_de_en.py"
     options = ["--preset", preset, "--data", data, "--log-every", str(ROW), "--stop-at", str(ROW + steps)]
     with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +57,9 @@ def main() -> None:
             found.append(measure(ranks, arguments.preset, arguments.data, arguments.steps))
     medians = {ranks: statistics.median(found) for ranks, found in speeds.items()}
     for ranks, median in medians.items():
-        print(f"{ranks} process{'es' * (ranks > 1)}: {median:,.0f} tokens/s, {median / medians[1]:.2f} times one")
+        print(
+            f"{ranks} process{'es' * (ranks > 1)}: {median:,.0f} tokens/s, {median / medians[1]:.2f} times one process"
+        )
     if arguments.json:
         result = {
             **conditions("mpi4py", "mpich"),

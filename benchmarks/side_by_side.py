@@ -1,7 +1,7 @@
 """Shared code of the benchmarks: subjects in separate processes, interleaved measurements, and files of results.
 
-handloom and the library that it is compared with run in separate processes, because the threads of one would disturb
-the other.
+handloom and the library that it is compared with run in separate processes, because the threads of one library would
+disturb the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from handloom.train.runs.machine import machine, versions
 
-#: Variables that choose the kernels or the threads of a linear algebra library, of NumPy or of PyTorch.
+#: Environment variables that choose the kernels or threads of a linear algebra library, of NumPy or of PyTorch.
 SELECTING = (
     "OPENBLAS", "GOTO_", "MKL_", "BLIS_", "VECLIB_", "OMP_", "GOMP_", "KMP_", "ONEDNN_", "DNNL_", "ATEN_CPU_",
     "NPY_DISABLE_CPU", "NPY_ENABLE_CPU",
@@ -47,7 +47,7 @@ def worker_environment(threads: int, *, keep_selecting: bool = False) -> dict[st
 class Worker:
     """An object `module.NAME(*arguments)` in a separate process. `ask` calls its methods.
 
-    Arguments and answers are JSON. A context manager: leaving it ends the process.
+    Arguments and answers are JSON. It is a context manager: leaving it ends the process.
     """
 
     def __init__(self, subject: Callable[..., Any], arguments: Sequence[Any], environment: Mapping[str, str]):

@@ -2,7 +2,7 @@
 
     HANDLOOM_DATA=folder python -m benchmarks.text_baselines --json benchmarks/results/reports/baselines.json
 
-Each data set is split as the examples split it; constants are chosen on the validation part; the test part is scored
+Each data set is split as in the examples. Constants are chosen on the validation part, and the test part is scored
 once. Unavailable data sets are skipped, with a message.
 """
 
@@ -79,7 +79,7 @@ def translation_rows(name: str, source: str, target: str) -> list[Row]:
 
 
 def caption_rows() -> list[Row]:
-    """Return rows for the input itself, the nearest training caption's partner, and word for word."""
+    """Return rows for the input itself, the partner of the nearest training caption, and word for word."""
     data = load_captions("coco")
     pairs = caption_pairs(data.train)
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]

@@ -5,23 +5,25 @@
     python -m benchmarks.train_step --device cuda                             see benchmarks/train_step_device.py
 
 Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager, float32) is measured twice, with
-the layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. Its Adam is
-the fused one. Each runs in a separate process, with the same number of threads on the same cores, and their runs are
-interleaved. Without dropout their losses and gradients must agree, otherwise nothing is measured. Two more columns,
-which are not the reference, show the model with scaled_dot_product_attention under torch.compile (if it fails, the
-reason is printed) and under bfloat16 autocast.
+the layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. PyTorch
+uses its fused Adam. Each library runs in a separate process, with the same number of threads on the same cores, and
+their runs are interleaved. Without dropout their losses and gradients must agree, otherwise nothing is measured. Two
+more columns, which are not the reference, show the model with scaled_dot_product_attention under torch.compile (if it
+fails, the reason is printed) and under bfloat16 autocast.
 
 Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all;
 --keep-environment keeps them.
 
-"products" is the time for the matrix products of the step alone, by NumPy or, where MKL is installed and faster, by
-that: no framework on these libraries is faster, so "limit" = PyTorch's step / products is the largest ratio possible;
-"share" = products / handloom's step says how much of it is reached. It is out of reach for any step, since each product
-there finds its operands in the cache, left by the repetition before. Compiled loops (the extra `fast`) and MKL (the
-extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them out.
+"products" is the time for the matrix products of the step alone, by NumPy, or by MKL if that is installed and faster:
+no framework on these libraries is faster, so "limit" = PyTorch's step / products is the largest ratio possible; "share"
+= products / handloom's step is the part of this limit that is reached. No step can reach it completely, since the
+measured products find their operands in the cache, where the previous repetition left them. Compiled loops (the extra
+`fast`) and MKL (the extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them
+out.
 
-With --data the model is the preset's and the batches are the first of a run: of many lengths, with padding, gradients
-clipped and a schedule, by handloom's Trainer and an equal loop in PyTorch. A round is one pass over these batches.
+With --data, the model comes from the preset and the batches are the first of a run: they have many lengths and padding.
+Gradients are clipped, and a schedule is used, both by handloom's Trainer and by an equal loop in PyTorch. A round is
+one pass over these batches.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class Task:
 
 
 def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
-    """Return the differences of two files of `loss` and gradients, relative to the norm of each gradient.
+    """Return the differences between two files of `loss` and gradients, relative to the norm of each gradient.
 
     The norm is used because an activation within rounding of ReLU's kink may flip, which changes one row of a gradient.
     """
@@ -111,9 +113,9 @@ def agree(difference: Mapping[str, Any]) -> bool:
 def prove_equal(task: Task) -> dict[str, Any]:
     """Write handloom's initial weights and compare all gradients with PyTorch's. Raises SystemExit if they differ.
 
-    This runs in separate processes, so that its memory does not count as that of training. If a unit of the last layer
-    is within rounding of ReLU's kink and is active in one library only, the gradients of all layers below differ. So
-    only one of a few batches has to agree. If none does, the differences of the last batch are named.
+    This runs in separate processes, so that its memory does not count as memory of training. If a unit of the last
+    layer is within rounding of ReLU's kink and is active in one library only, the gradients of all layers below differ.
+    So only one of a few batches has to agree. If none does, the differences of the last batch are named.
     """
     files = {side: task.folder / f"{side}.npz" for side in SIDES}
     with task.start(*SIDES) as workers:
@@ -128,8 +130,8 @@ def prove_equal(task: Task) -> dict[str, Any]:
                 return found
     wrong = next(difference for difference in found.values() if not agree(difference))
     raise SystemExit(
-        f"not the same work: without dropout the losses differ by {wrong['loss']:.1e} and the gradients of "
-        f"{wrong['parameter']} by {wrong['gradient']:.1e} of its norm"
+        f"the two sides compute different results: without dropout the losses differ by {wrong['loss']:.1e} and the "
+        f"gradients of {wrong['parameter']} by {wrong['gradient']:.1e} of its norm"
     )
 
 
@@ -159,7 +161,7 @@ def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _rounds(answers: list[list[float]], task: Task) -> list[float]:
-    """Return the seconds of each step, or with real batches the mean of each pass."""
+    """Return the seconds of each step; with real batches, return the mean of each pass."""
     return [statistics.fmean(each) for each in answers] if task.batches else [one for each in answers for one in each]
 
 
@@ -185,7 +187,7 @@ HEAD = (
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """A row of the table. Times in ms, memory in MB."""
+    """Return a row of the table, with times in ms and memory in MB."""
     median, memory = row["median_ms"], row["peak_mb"]
     sides = ("torch-layers", "torch-lean", *COLUMNS)
     layers, lean, *columns = (f"{median.get(side, float('nan')):8.1f}" for side in sides)
@@ -251,7 +253,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):  # for the workers, which inherit it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     if find_spec("torch") is None:
-        sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch).")
+        sys.exit("PyTorch is missing: pip install '.[oracles]' (PyTorch).")
     with tempfile.TemporaryDirectory() as folder:
         compare(tasks(options, Path(folder)), options)
 
@@ -262,7 +264,7 @@ def compare(planned: Mapping[str, Task], options: argparse.Namespace) -> None:
     variables = ", ".join(f"{name}={value}" for name, value in selecting_variables(os.environ).items())
     if variables:
         print(f"{'kept' if options.keep_environment else 'unset for the measurement'}: {variables}")
-    print(f"ms a step (medians), MB at the peak; ratio > 1: handloom is faster\n{HEAD}", flush=True)
+    print(f"ms per step (medians), MB at the peak; ratio > 1: handloom is faster\n{HEAD}", flush=True)
     rows: list[dict[str, Any]] = []
     for name, task in planned.items():
         equal = prove_equal(task)

@@ -3,8 +3,9 @@
 handloom runs in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with CUDA graphs and
 without. PyTorch runs with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled.
 Model and batch are the same, and gradients are clipped to norm 1. The libraries run in separate processes, one after
-the other. A step's time is the mean over many steps with one wait at the end. Host time is the host's time to issue a
-step, and memory is the peak of the library's pools. Launches of a step are counted in its graphs.
+the other. A step's time is the mean over many steps with one wait at the end. Host time is the time in which the host
+issues a step, and memory is the peak of the library's memory pools. The number of kernel launches per step is read from
+the CUDA graphs of the step.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handlo
 THEIRS = ("torch-eager", "torch-compile")
 WARM_UP = 10
 
-#: The reports' models with batches for a GPU. The De-En model has its report's length, and a small and a large size.
+#: The reports' models with batches for a GPU. The De-En model has the length of its report, and a small and a large
+#: size.
 DEVICE_SIZES: Mapping[str, Size] = {
     "de-en": dataclasses.replace(SIZES["de-en"], batch=128, source=64, target=64),
     "de-en-512": dataclasses.replace(SIZES["de-en"], batch=512, source=64, target=64),
@@ -38,7 +40,7 @@ DEVICE_SIZES: Mapping[str, Size] = {
 
 
 def size_of(config: str) -> Size:
-    """Return the size of this name, or that of a tiny model. Raises KeyError for an unknown name."""
+    """Return the size of this name, or the size of a tiny model. Raises KeyError for an unknown name."""
     return {**MORE, **DEVICE_SIZES}[config]
 
 
@@ -58,7 +60,7 @@ class OnDevice:
         return self.wait()
 
     def steps(self, count: int) -> dict[str, float]:
-        """Return the milliseconds per step, and those of the host alone."""
+        """Return the milliseconds per step, and the milliseconds of the host alone."""
         self.wait()
         start = time.perf_counter()
         for _ in range(count):
@@ -69,7 +71,7 @@ class OnDevice:
 
 
 class HandloomOnDevice(OnDevice):
-    """handloom's step as its Trainer makes it, without the log."""
+    """A step of handloom as its Trainer makes it, without the log."""
 
     def __init__(self, size: Size, half: bool, graphs: bool = False, device: str = "cuda"):
         import handloom
@@ -98,7 +100,7 @@ class HandloomOnDevice(OnDevice):
         return self.loss
 
     def launches(self) -> int | None:
-        """The number of launches in the graphs of a step, if there are graphs and CuPy describes them."""
+        """Return the number of launches in the graphs of a step, if there are graphs and CuPy describes them."""
         sizes = self.updates.graphs.sizes() if self.updates.graphs else {}
         return sum(sizes.values()) if sizes else None
 
@@ -117,7 +119,7 @@ class HandloomOnDevice(OnDevice):
 
 
 class TorchOnDevice(OnDevice):
-    """PyTorch's step: fp16 autocast, GradScaler, fused Adam, scaled_dot_product_attention."""
+    """A step of PyTorch: fp16 autocast, GradScaler, fused Adam, scaled_dot_product_attention."""
 
     def __init__(self, size: Size, compiled: bool):
         import torch
@@ -203,7 +205,7 @@ def row(config: str, steps: int) -> dict[str, Any]:
 
 
 def run(configs: Sequence[str], steps: int, file: Path | None) -> None:
-    """Measure, show a table, and write the rows. Exits with a message where there is no GPU or no PyTorch for one."""
+    """Measure, show a table, and write the rows. Exits with a message if there is no GPU, or no PyTorch for GPUs."""
     from handloom.autograd.backend import DeviceError, import_cupy
 
     try:
@@ -213,7 +215,7 @@ def run(configs: Sequence[str], steps: int, file: Path | None) -> None:
     try:
         import torch
     except ImportError:
-        sys.exit("not measured: the other side is missing: pip install torch (a build with CUDA)")
+        sys.exit("not measured: PyTorch is missing: pip install torch (a build with CUDA)")
     if not torch.cuda.is_available():
         sys.exit(f"not measured: PyTorch {torch.__version__} finds no GPU; install a build with CUDA")
     print(f"{'configuration':16} {'side':20} {'ms':>8} {'host ms':>8} {'tokens/s':>11} {'memory MB':>10}", flush=True)
@@ -223,7 +225,7 @@ def run(configs: Sequence[str], steps: int, file: Path | None) -> None:
             speed = f"{each['ms']:8.2f} {each['host_ms']:8.2f} {each['tokens_per_second']:11,}"
             print(f"{config:16} {side:20} {speed} {each['peak_mb']:10,}", flush=True)
         launches = {side: each["launches"] for side, each in found["sides"].items() if each["launches"]}
-        print(f"{config:16} launches that a step takes without graphs: {launches}", flush=True)
-        print(f"{config:16} handloom's tokens/s to theirs: {found['ratio']}", flush=True)
+        print(f"{config:16} kernel launches per step without graphs: {launches}", flush=True)
+        print(f"{config:16} handloom's tokens/s divided by PyTorch's: {found['ratio']}", flush=True)
         if file:
             merge_rows(file, [found])

@@ -70,7 +70,7 @@ SIZES: Mapping[str, Size] = {
     "language-model": Size("language model", 16, 128, 0, 2000, 368, 1472, 5, norm_first=True),
 }
 
-#: Measured only by name, not as part of "all".
+#: These are measured only by name, not as part of "all".
 MORE: Mapping[str, Size] = {
     "language-model-gelu": dataclasses.replace(SIZES["language-model"], activation="gelu"),
     # Tiny models, to test the benchmark itself.

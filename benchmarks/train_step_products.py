@@ -24,7 +24,7 @@ Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 def forward_products(size: Size) -> Counter[Product]:
-    """Return each product of the forward pass, and how often it occurs. Masked attention computes all scores."""
+    """Return each product of the forward pass, and its number of occurrences. Masked attention computes all scores."""
     d, wide, heads, head_dim = size.d_model, size.dim_feedforward, size.heads, size.d_model // size.heads
     found: Counter[Product] = Counter()
 
@@ -67,7 +67,7 @@ def flop(products: Counter[Product]) -> float:
 
 
 def seconds(products: Counter[Product], repeat: int = 3) -> float:
-    """The time for all of them, float32, each again and again with the same arrays; the best of `repeat`."""
+    """Return the time of all products in float32: the best of `repeat` for each, repeated with the same arrays."""
     return sum(
         times * min(_time(product, by, repeat) for by in _libraries(product)) for product, times in products.items()
     )
@@ -89,7 +89,7 @@ def _libraries(product: Product) -> list[Multiply]:
 
 
 def _time(product: Product, by: Multiply, repeat: int) -> float:
-    """Seconds of a product: the best of `repeat`, after one that does not count."""
+    """Return the seconds of a product: the best of `repeat`, after one that does not count."""
     batch, m, k, n = product
     generator = np.random.default_rng(0)
     lead = () if batch == 1 else (batch,)

@@ -100,7 +100,7 @@ class Subject:
 
 
 class Torch(Subject):
-    """PyTorch with its fused Adam. `how` is layers, lean (see `train_step_torch`), or lean with an addition."""
+    """PyTorch with its fused Adam. `how` is "layers", "lean" (see `train_step_torch`), or "lean" with an addition."""
 
     def __init__(
         self, how: str, threads: int, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP
@@ -144,7 +144,7 @@ class Torch(Subject):
         return loss.item()
 
     def error_of_a_step(self) -> str | None:
-        """Return one line that says why a step failed, as compilation may, or None."""
+        """Return one line with the reason why a step failed, as compilation may, or None."""
         try:
             self.step()
         except Exception as error:  # compilers raise many kinds of errors
@@ -171,7 +171,7 @@ class Torch(Subject):
 
 
 class Handloom(Subject):
-    """handloom as in its Trainer: the process keeps freed memory. Real batches use the Trainer itself."""
+    """handloom with its Trainer's settings: the process keeps freed memory. Real batches use the Trainer itself."""
 
     def __init__(self, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP):
         import handloom

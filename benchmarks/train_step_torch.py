@@ -39,7 +39,7 @@ class ScaledDotProductAttention(nn.MultiheadAttention):
 
 
 class Model(nn.Module):
-    """A PyTorch model; `forward` returns the mean cross-entropy in nats. `lean` replaces the layers' attention."""
+    """A PyTorch model; `forward` returns the mean cross-entropy in nats. `lean` replaces the attention layers."""
 
     def __init__(self, size: Size, *, lean: bool):
         super().__init__()

@@ -2,10 +2,10 @@
 
     python -m benchmarks.translation_twin --steps 600
 
-Both models start from the same weights and see the same batches in the same order, with the same schedule, label
-smoothing and clipping; only their dropout masks differ. No English sentence of the test set is in the training data.
-The same code evaluates both models: PyTorch's weights are loaded into handloom's model. To show that the transfer is
-exact, the loss on a batch is compared with PyTorch's own.
+Both models start from the same weights and are trained on the same batches in the same order, with the same schedule,
+label smoothing and clipping; only their dropout masks differ. No English sentence of the test set is in the training
+data. The same code evaluates both models: PyTorch's weights are loaded into handloom's model. To show that the transfer
+is exact, the loss on a batch is compared with PyTorch's own.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch; handloom uses NumPy's (default: 1)")
     arguments = parser.parse_args()
     if find_spec("torch") is None:
-        sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch).")
+        sys.exit("PyTorch is missing: pip install '.[oracles]' (PyTorch).")
     if min(arguments.steps, arguments.warmup, arguments.tests, arguments.beam, arguments.threads) < 1:
         parser.error("--steps, --warmup, --tests, --beam and --threads must be at least 1")
     data, tokenizer, size, batches = prepare(arguments.data, arguments.preset, arguments.set, arguments.steps)

@@ -1,7 +1,7 @@
 """Build a Transformer in sixteen chapters, every step checked.
 
 python -m handloom.course start DIR       a folder with the texts and the files to write in
-python -m handloom.course check           what is done, and where to go on
+python -m handloom.course check           what is done, and what comes next
 python -m handloom.course check 1         one chapter
 python -m handloom.course hint 1          a hint, more detailed each time; the fourth shows the solution
 python -m handloom.course watch           checks a chapter again whenever its file is saved
@@ -91,7 +91,7 @@ def _check_one(folder: Folder, chapter: Chapter) -> bool:
 
 
 def _check_all(folder: Folder) -> bool:
-    """Check the chapters in order up to the first that is not done; what passed and is unchanged is not run again."""
+    """Check the chapters in order up to the first unfinished one. What passed and is unchanged is not run again."""
     for chapter in chapters():
         if not folder.is_done(chapter) and not _check(folder, chapter).done:
             break
@@ -99,14 +99,14 @@ def _check_all(folder: Folder) -> bool:
 
 
 def _overview(folder: Folder) -> bool:
-    """Print what is done and where to go on."""
+    """Print what is done and what comes next."""
     print()
     for chapter in chapters():
         count = len(folder.passed(chapter))
         print(f"  {chapter.number:2}. {chapter.title:40} {bar(count, len(chapter.exercises))}")
     left = [chapter for chapter in chapters() if not folder.is_done(chapter)]
     if left:
-        print(f"\nGo on with chapter {left[0].number}: read {left[0].stem}.md, write in {left[0].stem}.py.")
+        print(f"\nContinue with chapter {left[0].number}: read {left[0].stem}.md, write in {left[0].stem}.py.")
     else:
         print("\nAll chapters are done: you have built every part of a Transformer.")
     return not left
@@ -130,7 +130,7 @@ def _hint(folder: Folder, chapter: Chapter, name: str | None) -> None:
         print(textwrap.indent(chapter.solution_of(exercise.name), "    ") + "\n")
     else:
         more = "the solution" if count == len(exercise.hints) else "more"
-        print(f"  The same command once more shows {more}.")
+        print(f"  Run the same command again to see {more}.")
 
 
 def _watch(folder: Folder) -> None:

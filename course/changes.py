@@ -1,4 +1,4 @@
-"""Reads typical mistakes, which are written as small changes of an exercise's solution with a message for each.
+"""Reads typical mistakes, written as small changes of an exercise's solution, each with a message.
 
 The scores are not divided by sqrt(d), so the weights are too sharp.
 - / np.sqrt(q.shape[1])
@@ -20,7 +20,7 @@ def changed(solution: Any, text: str) -> Iterator[tuple[str, Any]]:
     """Yield each message of `text` with the solution (a function or class), changed by the lines below the message.
 
     "- " begins the text to replace, wherever it occurs, and "+ " begins its replacement. Further lines with the same
-    sign have the indentation of the source line in which the first one is found.
+    sign have the indentation of the source line that contains the first one.
     """
     message: list[str] = []
     changes: list[tuple[list[str], list[str]]] = []

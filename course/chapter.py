@@ -1,4 +1,4 @@
-"""Finds the chapters in `chapters/`, and makes a learner's files from theirs.
+"""Finds the chapters in `chapters/`, and makes the learner's files from them.
 
 A chapter `c01_gradient` has the text `c01_gradient.md`, the solution `c01_gradient_solution.py`, from which the
 learner's file is made, the exercises `c01_gradient.py`, and the pictures, drawn by `c01_gradient_pictures.py`.
@@ -35,14 +35,14 @@ VIEWS = {
     "tiles": "Three ways",
     "training": "Training",
 }
-#: The views that show what a learner built in a chapter next to handloom's.
+#: The views that show a learner's code for a chapter next to that of handloom.
 BUILT = {"c06_head": "head", "c11_beam": "beam"}
 WORDS_A_MINUTE = 150  # of a text with formulas and code
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter. `stem` is the name of its files, as c01_gradient."""
+    """One chapter. `stem` is the name of its files, such as c01_gradient."""
 
     stem: str
 
@@ -57,17 +57,17 @@ class Chapter:
 
     @property
     def title(self) -> str:
-        """The question, as "What is a gradient?"."""
+        """The question of the chapter, such as "What is a gradient?"."""
         return self.text.partition("\n")[0].partition(". ")[2]
 
     @property
     def minutes(self) -> int:
-        """Minutes to read the chapter."""
+        """The minutes for reading the chapter."""
         return max(1, round(len(self.text.split()) / WORDS_A_MINUTE))
 
     @property
     def hours(self) -> float:
-        """Estimated hours to read the chapter and to solve its exercises."""
+        """The estimated hours for reading the chapter and solving its exercises."""
         return (2 * self.minutes + 10 * len(self.exercises) + self.lines / 2) / 60
 
     @cached_property
@@ -80,7 +80,7 @@ class Chapter:
 
     @property
     def stub(self) -> str:
-        """The learner's file before the learner writes anything."""
+        """The learner's file in its initial form."""
         return self._stub[0]
 
     @property
@@ -104,7 +104,7 @@ class Chapter:
 
     @property
     def drawings(self) -> dict[str, Any]:
-        """The functions that draw the pictures, by the name of the file in `images`."""
+        """Return the functions that draw the pictures, by the name of the file in `images`."""
         functions = vars(self._module("_pictures"))
         drawn = {name: function for name, function in functions.items() if name.startswith("draw_")}
         return {f"{self.stem[:3]}_{name.removeprefix('draw_')}.png": function for name, function in drawn.items()}
@@ -118,7 +118,7 @@ class Chapter:
         return importlib.import_module(f".chapters.{self.stem}{kind}", __package__)
 
     def solution_of(self, name: str) -> str:
-        """The solution's lines of one function or class."""
+        """Return the lines of one function or class in the solution."""
         for node in ast.parse(self.solution_source).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
                 lines = self.solution_source.split("\n")[node.lineno - 1 : node.end_lineno]
@@ -128,7 +128,7 @@ class Chapter:
 
 @cache
 def chapters() -> list[Chapter]:
-    """All chapters, in order."""
+    """Return all chapters, in order."""
     return [Chapter(path.stem) for path in sorted(FOLDER.glob("c[0-9][0-9]_*.md"))]
 
 
@@ -159,13 +159,13 @@ def _names(node: Any) -> list[str]:
 
 
 def source_link(name: str) -> str:
-    """Return the place of a definition, for a terminal: file:line and the name."""
+    """Return the place of a definition for display in a terminal: file:line and the name."""
     file, inside, line = definition(name)
     return f"{file}:{line} ({inside})" if inside else str(file)
 
 
 def explorer_link(view: str, yours: Path | None = None) -> str:
-    """The command that opens a view of the explorer, with what the learner built in the folder `yours`."""
+    """Return the command that opens a view of the explorer with the learner's code in the folder `yours`."""
     own = f" --yours {shlex.quote(str(yours))}" if yours else ""
     return f"`python -m handloom.explorer --view {view}{own}`, the view {VIEWS[view]}"
 

@@ -1,4 +1,4 @@
-"""Check a chapter of a learner's folder: the file runs in a process of its own, and its results are judged here."""
+"""Check a chapter of a learner's folder: the file runs in a separate process, and its results are judged here."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ WAIT = 60.0  # seconds for a file that waits for something; what computes is sto
 
 @dataclass
 class Report:
-    """The verdicts on the exercises of a chapter up to the first that fails, and what the file printed.
+    """The verdicts on the exercises of a chapter up to the first that fails, and the output of the file.
 
-    A verdict under the name "" is on the file as a whole: it can't be read.
+    A verdict under the name "" is about the whole file: it can't be read.
     """
 
     chapter: Chapter
@@ -46,12 +46,12 @@ class Report:
 
 
 def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
-    """Run the learner's file `path` and judge it; on Ctrl-C the process is ended and KeyboardInterrupt says where."""
+    """Run the learner's file `path` and judge it. On Ctrl-C the process ends, and KeyboardInterrupt names the place."""
     if not path.is_file():
-        text = f"{path.name} is not there. `python -m handloom.course start {path.parent}` writes what is missing."
+        text = f"{path.name} is not there. `python -m handloom.course start {path.parent}` creates missing files."
         return Report(chapter, {"": Verdict("missing", text)})
     if _imports_the_course(path):
-        text = "The file imports handloom.course, where the solutions are. Take that import out."
+        text = "The file imports handloom.course, where the solutions are. Remove that import."
         return Report(chapter, {"": Verdict("error", text)})
     with tempfile.TemporaryDirectory() as folder:
         results, complaint = Path(folder) / "results", Path(folder) / "complaint"
@@ -90,7 +90,7 @@ def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
 
 
 def judged(chapter: Chapter, lines: Iterable[Mapping[str, Any]]) -> Report:
-    """The verdicts on what the process of the file wrote, up to the first that is not "passed"."""
+    """Return the verdicts on the output of the file's process, up to the first that is not "passed"."""
     report = Report(chapter)
     exercises = {exercise.name: exercise for exercise in chapter.exercises}
     for line in lines:
@@ -124,7 +124,7 @@ def _imports_the_course(path: Path) -> bool:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the process and all that it has started."""
+    """End the process and all processes that it has started."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -133,7 +133,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _read(results: Path) -> list[dict[str, Any]]:
-    """The lines that the process wrote."""
+    """Return the lines that the process wrote."""
     if not results.exists():
         return []
     found = []
@@ -142,7 +142,7 @@ def _read(results: Path) -> list[dict[str, Any]]:
             value = json.loads(line)
         except (ValueError, RecursionError):
             value = None
-        found.append(value if isinstance(value, dict) else {"exercise": "", "told": "no object of JSON"})
+        found.append(value if isinstance(value, dict) else {"exercise": "", "told": "not a JSON object"})
     return found
 
 
@@ -152,7 +152,7 @@ def _place(exercise: Any = "") -> str:
 
 def _how_it_ended(code: int | None, wait: float) -> str:
     if code is None:
-        return f"Nothing came for {wait:g} s (does something wait, as time.sleep does?)"
+        return f"There was no result for {wait:g} s (does something wait, as time.sleep does?)"
     if code < 0:
         name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
         return f"Python itself was ended ({name}: a crash, too much memory, or os.kill)"
@@ -160,7 +160,7 @@ def _how_it_ended(code: int | None, wait: float) -> str:
 
 
 def show(report: Report, folder: Folder) -> None:
-    """Print the result of checking a chapter, and where to go on."""
+    """Print the result of checking a chapter, and where to continue."""
     chapter = report.chapter
     names = [exercise.name for exercise in chapter.exercises]
     print(f"\nChapter {chapter.number}: {chapter.title}   {bar(len(report.passed), len(names))}")
@@ -186,11 +186,13 @@ def show(report: Report, folder: Folder) -> None:
         for source in dict.fromkeys(exercise.source for exercise in chapter.exercises):
             print(f"        {source_link(source)}")
         for view in chapter.views:
-            print(f"  See it at work: {explorer_link(view, folder.path if BUILT.get(chapter.stem) == view else None)}")
+            print(
+                f"  See it in action: {explorer_link(view, folder.path if BUILT.get(chapter.stem) == view else None)}"
+            )
     else:
         print(f"  Stuck? python -m handloom.course hint {chapter.number}")
 
 
 def bar(done: int, of: int) -> str:
-    """As [##-] 2 of 3."""
+    """Return a bar such as [##-] 2 of 3."""
     return f"[{'#' * done}{'-' * (of - done)}] {done} of {of}"

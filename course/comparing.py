@@ -8,7 +8,7 @@ import numpy as np
 
 
 def difference(yours: Any, right: Any, rtol: float) -> str | None:
-    """Describe how `yours` differs from `right`, after its name ("... has the shape (2,)"); None if it does not differ.
+    """Describe how `yours` differs from `right`, without its name ("has the shape (2,)"); None if they are equal.
 
     Arrays and numbers are equal to rounding: `rtol` of the largest number, with NaN equal to NaN. An array of booleans
     must hold booleans. Anything else must be equal (`==`).
@@ -56,7 +56,7 @@ def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
 
 
 def _pattern(yours: np.ndarray, right: np.ndarray, allowed: float) -> str:
-    """What all numbers have in common that are wrong; empty if nothing is known."""
+    """Return what all wrong numbers have in common; "" if nothing is recognised."""
 
     def same(x: np.ndarray, y: np.ndarray) -> bool:
         return bool((np.abs(x - y) <= allowed).all())
@@ -69,14 +69,14 @@ def _pattern(yours: np.ndarray, right: np.ndarray, allowed: float) -> str:
     if not np.isfinite(yours).all() or not right.any():
         return ""
     if same(yours, -right):
-        return "All signs are the wrong way round."
+        return "All signs are reversed."
     factor = float((yours * right).sum() / (right * right).sum())
     if factor and same(yours, factor * right):
-        return f"All numbers are {factor:.6g} times what they should be."
+        return f"All numbers are {factor:.6g} times the right ones."
     if same(yours - yours.flat[0], right - right.flat[0]):
         return f"All numbers are too {'large' if yours.flat[0] > right.flat[0] else 'small'} by the same amount."
     if same(np.sort(yours, axis=None), np.sort(right, axis=None)):
-        return "The numbers are right, but they are in the wrong places: look at the order of the axes, or at an index."
+        return "The numbers are right, but they are in the wrong places: check the order of the axes, or an index."
     return ""
 
 
@@ -92,7 +92,7 @@ def _short(value: Any) -> bool:
 
 
 def brief(value: Any) -> str:
-    """A value in at most 100 characters."""
+    """Return a value as text of at most 100 characters."""
     if isinstance(value, (float, np.floating)):
         return f"{value:.9g}"
     if isinstance(value, np.ndarray) and value.size > 4:

@@ -16,7 +16,7 @@ DPI = 110
 
 
 def new_figure(height: float) -> Any:
-    """An empty figure of the course's width, `height` in inches."""
+    """Return an empty figure of the course's width, `height` in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -26,7 +26,7 @@ def new_figure(height: float) -> Any:
 
 
 def plain(axes: Any, title: str = "") -> Any:
-    """Axes with a light grid, left and bottom lines only, and small type."""
+    """Return axes with a light grid, only the left and the bottom line, and small type."""
     axes.set_title(title, fontsize=10, loc="left", color="#111827")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=PALE, linewidth=0.8)
@@ -36,7 +36,7 @@ def plain(axes: Any, title: str = "") -> Any:
 
 
 def empty(axes: Any, width: float, height: float, title: str = "") -> Any:
-    """Axes to draw boxes and arrows in: x from 0 to `width`, y from 0 to `height`, nothing else."""
+    """Return axes for boxes and arrows: x from 0 to `width`, y from 0 to `height`, and nothing else."""
     axes.set_xlim(0, width)
     axes.set_ylim(0, height)
     axes.axis("off")
@@ -47,7 +47,7 @@ def empty(axes: Any, width: float, height: float, title: str = "") -> Any:
 def box(
     axes: Any, x: float, y: float, text: str, *, width: float = 1.2, height: float = 0.6, colour: str = BLUE
 ) -> None:
-    """A rounded box around the point (x, y) that contains a text; a line break in the text begins a new line."""
+    """Draw a rounded box with a text around the point (x, y); a line break in the text begins a new line."""
     from matplotlib.patches import FancyBboxPatch
 
     corner = (x - width / 2, y - height / 2)
@@ -67,7 +67,7 @@ def arrow(
     colour: str = GREY,
     bend: float = 0,
 ) -> None:
-    """An arrow from one point to another, with a text next to its middle."""
+    """Draw an arrow from one point to another, with a text next to its middle."""
     style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.3, "connectionstyle": f"arc3,rad={bend}"}
     axes.annotate("", end, start, arrowprops=style)
     if text:
@@ -78,7 +78,7 @@ def arrow(
 def heat(
     axes: Any, array: Any, *, rows: Any, columns: Any, title: str = "", numbers: str = "{:.2f}", top: Any = None
 ) -> None:
-    """A matrix as shades of blue with its numbers; NaN is drawn hatched: not allowed. `top` is the darkest number."""
+    """Draw a matrix as shades of blue with its numbers; NaN is hatched: not allowed. `top` is the darkest number."""
     array = np.asarray(array, dtype=float)
     shown = np.ma.masked_invalid(array)
     top = float(shown.max()) if top is None else top
@@ -105,5 +105,5 @@ def _hatched(x: float, y: float) -> Any:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a PNG that depends on the drawing alone."""
+    """Write a PNG whose bytes depend only on the drawing."""
     figure.savefig(path, format="png", metadata={"Software": None})

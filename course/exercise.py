@@ -25,7 +25,7 @@ Results = Mapping[str, Any] | Raised
 
 
 class Wrong(Exception):  # noqa: N818 - as the verdict
-    """Raised by a probe if a result can't be compared: the text says what is wrong with it."""
+    """An error that a probe raises if a result can't be compared; its text names the problem."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Exercise:
             shown ("the gradient of x"), in this order; results that are easier to get right come first.
         real: handloom's implementation, with the same signature.
         source: where handloom implements it, for example "autograd.ops.softmax.Softmax.backward".
-        hints: three: a question; a number or a picture; code. The solution comes after them.
+        hints: three hints: a question; a number or a picture; code. The solution follows them.
         changes: the mistakes that are a small change of the solution, as `changed` reads them.
         rtol: the relative difference that counts as rounding.
-        mistakes: at least three.
+        mistakes: at least three typical mistakes.
         others: right answers that are written differently; the tests check that they pass.
     """
 
@@ -77,14 +77,14 @@ class Exercise:
         return answer
 
     def right(self, answer: Any) -> Any:
-        """Decorator for one of `others`."""
+        """Decorator for a right answer that is written differently: one of `others`."""
         self.others.append(answer)
         return answer
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on an answer: passed, unwritten, mistake (a known one), wrong, error, missing or stopped."""
+    """The verdict on an answer: passed, unwritten, mistake (a typical one), wrong, error, missing or stopped."""
 
     state: str
     text: str = ""
@@ -101,12 +101,12 @@ def need(value: Any, kind: Any, what: str) -> Any:
         return value
     kinds = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
     if value is None:
-        raise Wrong(f"{what} gave None where a {kinds} belongs: is a `return` missing?")
-    raise Wrong(f"{what} gave {brief(value)}, of the type {type(value).__name__}, where a {kinds} belongs.")
+        raise Wrong(f"{what} gave None instead of a {kinds}: is a `return` missing?")
+    raise Wrong(f"{what} gave {brief(value)}, of the type {type(value).__name__}, instead of a {kinds}.")
 
 
 def results(exercise: Exercise, answer: Any, file: str = "") -> Results:
-    """The results of the probe for an answer, or the exception that was raised. NumPy's warnings are not shown."""
+    """Return the probe's results for an answer, or the exception that was raised. NumPy's warnings are not shown."""
     return _read(_told(exercise.probe, answer, file))
 
 
@@ -128,7 +128,7 @@ def _read(told: Mapping[str, Any]) -> Results:
 
 @cache
 def known(probe: Any, answer: Any) -> Results:
-    """The results of `real` or of a mistake, which are always the same."""
+    """Return the results of `real` or of a mistake, which are always the same."""
     return _read(_told(probe, answer))
 
 
@@ -137,8 +137,8 @@ def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> 
 
     Args:
         answer: the learner's function or class.
-        solution: the one whose parameters it must have.
-        file: the learner's, to name its lines.
+        solution: the function or class whose parameters it must have.
+        file: the learner's file, whose lines messages name.
     """
     if problem := _unlike(exercise.name, answer, solution):
         return {"state": "wrong", "text": problem}
@@ -171,14 +171,14 @@ def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
 
 
 def failed(told: Mapping[str, Any]) -> Verdict:
-    """A verdict that the learner's process gives itself; it can't be "passed"."""
+    """A verdict that the learner's process gives itself; it is never "passed"."""
     if told["state"] not in ("wrong", "missing", "error"):
         raise ValueError(told["state"])
     return Verdict(told["state"], str(told["text"]))
 
 
 def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Verdict:
-    """The verdict on an answer in this process; arguments as `examined`."""
+    """Return the verdict on an answer in this process; the arguments are those of `examined`."""
     return judged(exercise, examined(exercise, answer, solution, file))
 
 
@@ -214,7 +214,7 @@ def same(found: Results, other: Results, rtol: float) -> bool:
 
 
 def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str | None:
-    """Describe the first wrong result and name the right ones; None if all results are right."""
+    """Describe the first wrong result, and name the right results; None if all results are right."""
     problems = {name: difference(found[name], right[name], rtol) for name in right}
     wrong = [name for name, problem in problems.items() if problem]
     if not wrong:
@@ -224,15 +224,15 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -
     word = first.split()[0].strip(",")
     capital = first if len(word) == 1 or "_" in word else f"{first[0].upper()}{first[1:]}"  # names stay as they are
     text = f"{capital} {problems[first]}"
-    return text + (f"\nRight already: {'; '.join(fine)}." if fine else "")
+    return text + (f"\nAlready right: {'; '.join(fine)}." if fine else "")
 
 
 def _unlike(name: str, answer: Any, solution: Any) -> str:
-    """Return why the checks can't call an answer; empty if they can."""
+    """Return the reason why the checks can't call an answer; "" if they can."""
     kind = "class" if inspect.isclass(solution) else "function"
     if not callable(answer) or inspect.isclass(answer) != inspect.isclass(solution):
         what = "class" if inspect.isclass(answer) else type(answer).__name__
-        return f"`{name}` should be a {kind}, as in the file that you were given; it is of the kind {what}."
+        return f"`{name}` should be a {kind}, as in the file that you were given; it is a {what}."
     try:
         inspect.signature(answer).bind(*[None] * _required(solution))
     except TypeError:
@@ -251,9 +251,9 @@ def _required(function: Any) -> int:
 
 _ADVICE = {
     RecursionError: "It calls itself without an end.",
-    NameError: "Is the name spelt right, and is its variable or function defined above?",
-    AttributeError: "What is the object just there? `print(type(...))` in your file shows it.",
-    IndexError: "Print the index and the shape, or the length, just before that line.",
+    NameError: "Is the name spelled correctly, and is its variable or function defined above?",
+    AttributeError: "What is the object at this place? `print(type(...))` in your file shows it.",
+    IndexError: "Print the index and the shape, or the length, right before that line.",
     ZeroDivisionError: "Which input makes it zero?",
     MemoryError: "Does something grow in a loop without an end?",
     EOFError: "There is no keyboard input during a check: do without input().",
@@ -261,14 +261,14 @@ _ADVICE = {
 
 
 def describe(error: BaseException, file: str) -> str:
-    """Describe an error in one paragraph: what it is, where it is in the learner's file, and what may help."""
+    """Describe an error in one paragraph: its kind, its place in the learner's file, and a possible remedy."""
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename == file:
         shown = f", `{error.text.strip()}`" if error.text else ""
         return f"Python can't read line {error.lineno}{shown}: {error.msg}."
     if not lines:
-        return f"What it gave can't be used: {text}. Does it return what the docstring says?"
+        return f"Its result can't be used: {text}. Does it return what the docstring says?"
     text = f"Line {lines[-1].lineno}, `{lines[-1].line}`, raises {text}{'' if text[-1] in '.?!' else '.'}"
     advice = next((advice for kind, advice in _ADVICE.items() if isinstance(error, kind)), "")
     return f"{text} {advice}".strip()

@@ -21,35 +21,35 @@ class Folder:
         self.path = path
         if not (path / PROGRESS).is_file():
             raise InputError(
-                f"There is no course in {path.resolve()}. Make one: python -m handloom.course start DIR; then go there "
-                "(cd DIR) or name it with --dir DIR."
+                f"There is no course in {path.resolve()}. Create one with python -m handloom.course start DIR; then "
+                f"go there (cd DIR) or name it with --dir DIR."
             )
         self.progress = read_json(path / PROGRESS)
         if not _is_progress(self.progress):
             raise InputError(f"{path / PROGRESS} is damaged. Delete it, then: python -m handloom.course start {path}")
 
     def file(self, chapter: Chapter) -> Path:
-        """The file that the learner writes in."""
+        """Return the file in which the learner writes."""
         return self.path / f"{chapter.stem}.py"
 
     def passed(self, chapter: Chapter) -> list[str]:
-        """The exercises that passed when the chapter was last checked."""
+        """Return the exercises that passed when the chapter was last checked."""
         known = self.progress["chapters"].get(chapter.stem, {})
         return [exercise.name for exercise in chapter.exercises if exercise.name in known.get("passed", [])]
 
     def is_done(self, chapter: Chapter) -> bool:
-        """Whether all exercises passed, with the file as it is now."""
+        """Return whether all exercises passed with the current content of the file."""
         known = self.progress["chapters"].get(chapter.stem, {})
         all_passed = len(self.passed(chapter)) == len(chapter.exercises)
         return all_passed and known.get("file") == digest(self.file(chapter))
 
     def keep(self, chapter: Chapter, passed: list[str], file: str) -> None:
-        """Save which exercises passed, for a file with this digest."""
+        """Save the names of the exercises that passed, for a file with this digest."""
         self.progress["chapters"][chapter.stem] = {"passed": passed, "file": file}
         self._save()
 
     def next_hint(self, chapter: Chapter, exercise: str) -> int:
-        """The number of hints to show now: one more each time."""
+        """Return the number of hints to show now, one more each time."""
         key = f"{chapter.stem}.{exercise}"
         count = self.progress["hints"][key] = min(self.progress["hints"].get(key, 0) + 1, 4)
         self._save()
@@ -60,7 +60,7 @@ class Folder:
 
 
 def _is_progress(value: Any) -> bool:
-    """Whether this is what `_save` writes."""
+    """Return whether this value has the form that `_save` writes."""
     if not all(isinstance(value.get(key), dict) for key in ("chapters", "hints")):
         return False
     return all(type(count) is int and count >= 0 for count in value["hints"].values()) and all(
@@ -80,14 +80,14 @@ def digest(path: Path) -> str:
 def start(path: Path) -> tuple[list[str], list[str]]:
     """Make the folder, or add missing files; existing files are not changed.
 
-    Returns the names of the files that were written, and of those that were there. Raises InputError if the folder
-    holds something else, or can't be written.
+    Returns the names of the files that were written, and of the files that existed. Raises InputError if the folder
+    holds other files, or can't be written.
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file. Name a folder.")
     ours = (PROGRESS, *(f"{chapter.stem}.py" for chapter in chapters()))
     if path.is_dir() and any(path.iterdir()) and not any((path / name).exists() for name in ours):
-        raise InputError(f"{path} holds other things already. Name a new folder, or an empty one.")
+        raise InputError(f"{path} already holds other files. Name a new or empty folder.")
     make_folder(path / "images")
     written, kept = [], []
     for name, content in files().items():
@@ -103,7 +103,7 @@ def start(path: Path) -> tuple[list[str], list[str]]:
 
 
 def files() -> dict[str, bytes]:
-    """All files that a learner is given, by their path in the folder."""
+    """Return all files that a learner is given, by their path in the folder."""
     found: dict[str, Any] = {"README.md": introduction()}
     for chapter in chapters():
         found[f"{chapter.stem}.md"] = with_links(chapter.text)
@@ -114,7 +114,7 @@ def files() -> dict[str, bytes]:
 
 
 def introduction() -> str:
-    """The first page of the folder, with the table of the chapters."""
+    """Return the first page of the folder, with the table of the chapters."""
     rows = [
         f"| [{chapter.number}. {chapter.title}]({chapter.stem}.md) | {len(chapter.exercises)} | {chapter.minutes} | "
         f"{chapter.lines} | {chapter.hours:.1f} |"

@@ -16,8 +16,8 @@ from .folder import Folder
 def own(stem: str, *names: str) -> list[Any]:
     """Return functions and classes of the learner's file of the chapter `stem`, such as c10_learn, and print which.
 
-    They are the learner's if the exercises among them passed when the file was last checked, and the course's solution
-    if not. The solutions themselves build upon solutions.
+    They are the learner's if their exercises passed when the file was last checked; otherwise they come from the
+    solution. In the solutions they always come from solutions.
     """
     chapter = next(chapter for chapter in chapters() if chapter.stem == stem)
     if sys._getframe(1).f_globals.get("__package__"):  # the caller is a solution, not a learner's file

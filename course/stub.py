@@ -22,9 +22,9 @@ HEAD = '''"""Chapter {number}: {title} Read {stem}.md, then write what is missin
 
 
 def stub(source: str, head: str) -> tuple[str, list[str], int]:
-    """The learner's file, the messages of its stubs, and how many lines of code the solution has in their place.
+    """Return the learner's file, the messages of its stubs, and the number of code lines that the stubs replace.
 
-    `head` takes the place of the module's docstring. Imports from the package (`from ...nn import`) become absolute.
+    `head` replaces the module's docstring. Imports from the package (`from ...nn import`) become absolute.
     """
     first = ast.parse(source).body[0]
     lines = head.rstrip("\n").split("\n") + source.split("\n")[first.end_lineno :]
@@ -55,7 +55,7 @@ def stub(source: str, head: str) -> tuple[str, list[str], int]:
 
 
 def without_marks(source: str) -> str:
-    """The solution to show: without the marks and the messages."""
+    """Return the solution for display, without the marks and the messages."""
     return re.sub(rf"^( *){MARK}.*\n(\1# .*\n)*|^ *{GIVEN}\n", "", source, flags=re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""The results of a learner's answer as JSON: the process that runs the file writes them, the judging one reads them."""
+"""The results of a learner's answer as JSON: one process runs the file and writes them, another judges them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Raised:
 
 
 def packed(value: Any) -> Any:
-    """Return `value` for JSON. Anything except numbers, texts, arrays and collections of them is only named."""
+    """Return `value` for JSON. Values other than numbers, texts, arrays and collections become their description."""
     if value is None or isinstance(value, (bool, str, float)) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":

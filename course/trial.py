@@ -1,8 +1,8 @@
-"""A learner's file, run in a process of its own: python -m handloom.course.trial NUMBER FILE RESULTS
+"""Runs a learner's file in a separate process: python -m handloom.course.trial NUMBER FILE RESULTS
 
-What the file does can't harm the course: it may loop, exit or crash. What its functions give is written to a file, as
-lines of JSON, so that those before the end are there; `checking` judges them. What the file prints is kept apart, the
-beginning of it.
+The file can't harm the course: it may loop, exit or crash. The results of its functions are written to a file, as lines
+of JSON, so that results before a crash are kept; `checking` judges them. The beginning of the file's output is stored
+separately.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Bounded(io.StringIO):
 
 
 def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the exercises in order, each first with None (begun) and then with its results, up to one that raises.
+    """Yield the exercises in order, each with None (begun) and then with its results, up to the first that raises.
 
     The name is "" as long as the file is read.
     """
@@ -50,7 +50,7 @@ def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | No
     for exercise in chapter.exercises:
         yield exercise.name, None
         if not hasattr(module, exercise.name):
-            text = f"There is no `{exercise.name}` in the file. Was it renamed? `hint` shows how it begins."
+            text = f"There is no `{exercise.name}` in the file. Was it renamed? `hint` shows its first lines."
             yield exercise.name, {"state": "missing", "text": text}
             return
         answer, solution = (getattr(one, exercise.name) for one in (module, chapter.solution))
@@ -64,7 +64,7 @@ def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | No
 
 
 def load(path: Path) -> ModuleType:
-    """The learner's file as a module; modules in its folder can be imported."""
+    """Return the learner's file as a module; it can import modules in its folder."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
@@ -76,11 +76,11 @@ def load(path: Path) -> ModuleType:
 
 
 def _left(error: SystemExit) -> str:
-    return f"The file ends the program (exit code {error.code}): take out exit(), quit() or sys.exit()."
+    return f"The file ends the program (exit code {error.code}): remove exit(), quit() or sys.exit()."
 
 
 def _limit(when_over: Callable[[int | None], None], file: str) -> None:
-    """Call `when_over` with the line of the file that runs when the processor time is used up; bound the memory."""
+    """Limit the memory; when the processor time is used up, call `when_over` with the current line of the file."""
     if not hasattr(signal, "setitimer"):  # Windows: the process that waits for this one has a limit too
         return
 
@@ -109,8 +109,8 @@ def main() -> None:
             out.flush()
 
         def when_over(line: int | None) -> None:
-            where = f"line {line} of your file" if line else "something that your file calls"
-            text = f"After {SECONDS} s of computing {where} is still at work: does a loop there have an end?"
+            where = f"line {line} of your file" if line else "code that your file calls"
+            text = f"After {SECONDS} s of computing {where} is still running: does a loop there end?"
             tell(exercise=now, stopped=text, heard=heard.getvalue())
             os._exit(0)
 

@@ -13,7 +13,7 @@ PAUSE = 0.5  # seconds between two looks
 
 
 def saved(folder: Folder, chapters: list[Chapter], pause: Callable[[float], None] = time.sleep) -> Iterator[Chapter]:
-    """Yield each chapter whose file is saved from now on. A file that an editor is just replacing is ignored."""
+    """Yield each chapter whose file is saved from now on. A file that an editor is replacing is ignored."""
     before = {chapter: stamp(folder.file(chapter)) for chapter in chapters}
     while True:
         pause(PAUSE)

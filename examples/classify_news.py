@@ -118,15 +118,15 @@ def main() -> None:
 
 
 def text_of(article: Article, description: bool) -> str:
-    """Return the text of an article that the model reads."""
+    """Return the text of an article in the form that the model reads."""
     return f"{article.headline} {article.description}" if description else article.headline
 
 
 def looked_at(classifier: Classifier, texts: list[str], run: RunFolder, names: frozenset[str]) -> dict[str, Table]:
-    """The report's section 12: what each head attends to in the test texts, and for the class."""
+    """Show what each head attends to in the test texts, and for the class: section 12 of the report."""
     found = [classifier.attention_maps(text) for text in texts]
     heads = head_rows(found, names=names)
-    draw_head_rows(heads, run.picture("head_shares"), f"What the heads look at, {len(texts):,} texts")
+    draw_head_rows(heads, run.picture("head_shares"), f"What the heads attend to, {len(texts):,} texts")
     tables: dict[str, Table] = {"heads": (heads, HEAD_COLUMNS)}
     if classifier.model.config.pooling == "first":
         tables["first_token"] = head_rows(found, first_only=True), FIRST_COLUMNS

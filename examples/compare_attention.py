@@ -52,8 +52,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 TABLES = ("training", "lengths")
 SENTENCE = 16  # tokens, about
-#: The German-English report's Table 2: an A100, batches of 512, 80,000 pairs, 5 epochs; its second row is
-#: FlashAttention's. The report does not say over what it averages the validation loss.
+#: The German-English report's Table 2: an A100, batches of 512, 80,000 pairs, 5 epochs; its second row is for
+#: FlashAttention. The report does not say how it averages the validation loss.
 REPORT = (
     {"report_seconds_a_batch": 0.98, "report_seconds": 931.0, "report_gb": 46, "report_loss": 16.15},
     {"report_seconds_a_batch": 0.168, "report_seconds": 368.61, "report_gb": 32, "report_loss": 14.38},
@@ -92,23 +92,23 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--table", choices=TABLES, help="produce only this table (default: both tables)")
-    parser.add_argument("--steps", type=positive, help="number of updates per method (default: the preset's)")
+    parser.add_argument("--steps", type=positive, help="number of updates per method (default: set by the preset)")
     parser.add_argument(
         "--batch",
         type=positive,
-        help="approximate number of sentence pairs or documents per update (default: the preset's)",
+        help="approximate number of sentence pairs or documents per update (default: the value of the preset)",
     )
     parser.add_argument(
         "--document",
         type=OfKind(Length),
-        help="document length in tokens (default: the preset's; the paper preset trains on single sentences instead of "
-        "documents)",
+        help="document length in tokens (default: the value of the preset; the paper preset trains on single "
+        "sentences instead of documents)",
     )
     parser.add_argument(
         "--lengths",
         type=OfKind(Length),
         nargs="+",
-        help="sequence lengths, in tokens, that the table of lengths measures (default: the preset's)",
+        help="sequence lengths, in tokens, that the table of lengths measures (default: the value of the preset)",
     )
     parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=path, help="new folder for the results (default: a new folder in runs/)")
@@ -116,11 +116,11 @@ def parse_arguments() -> argparse.Namespace:
     idle = {"training": ("lengths",), "lengths": ("steps", "batch", "document", "data")}.get(given.get("table"), ())
     for name in idle:
         if given.get(name, parser.get_default(name)) != parser.get_default(name):
-            parser.error(f"--{name} has no effect: it is for the other table. Leave it out, or leave out --table.")
+            parser.error(f"--{name} has no effect: it applies to the other table. Leave it out, or leave out --table.")
     preset = given.get("preset") or ("laptop" if given["device"] == "cpu" else "paper")
     options = argparse.Namespace(**{"out": None, "table": None, "preset": preset, **PRESETS[preset], **given})
     if options.batch * (options.document or SENTENCE) > 1_000_000_000:
-        parser.error(f"--batch {options.batch:,} has more than 1,000,000,000 tokens: take a smaller one.")
+        parser.error(f"--batch {options.batch:,} has more than 1,000,000,000 tokens: use a smaller one.")
     return options
 
 
@@ -172,7 +172,7 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
 
 
 def methods_on(device: str) -> tuple[str, str]:
-    """The standard method, and the fused one where the device can run it, else the blocked one."""
+    """Return the standard method, and the fused one if the device can run it, else the blocked one."""
     use_device(device)
     small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
     missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
@@ -180,14 +180,14 @@ def methods_on(device: str) -> tuple[str, str]:
 
 
 def results(arrays: list[Any], method: str) -> list[np.ndarray]:
-    """The output of causal attention and its three gradients, given query, key, value and the output's gradient."""
+    """Return the output of causal attention and its three gradients, from query, key, value and the output gradient."""
     leaves = [Tensor(array, requires_grad=True) for array in arrays[:3]]
     out = ops.attention(*leaves, causal=True, method=method)
     return [out.data, *(gradient.data for gradient in grad(out, leaves, arrays[3]))]
 
 
 def at_length(options: argparse.Namespace, methods: Sequence[str], length: int) -> list[dict[str, Any]]:
-    """Time, peak memory and errors of attention forward and backward, 4 heads of 64 features, with each method."""
+    """Return time, peak memory and errors of attention (4 heads of 64 features) and its gradient by each method."""
     rng = np.random.default_rng(0)
     given = rng.standard_normal((4, 1, 4, length, 64)).astype(np.float16 if options.device != "cpu" else np.float32)
     truth, arrays = results(list(given.astype(np.float64)), "blocked"), [to_device(a, options.device) for a in given]
@@ -246,7 +246,7 @@ def main() -> None:
 
 
 def write(options: argparse.Namespace, data: Any, tables: dict[str, list[dict[str, Any]]], out: Path) -> None:
-    """tables.md, which is printed too, and results.json."""
+    """Write results.json and tables.md, and print the tables."""
     texts = f"documents of {options.document:,} tokens" if options.document else "sentences"
     training = f"Training, {options.steps} updates of {options.batch} {texts}; the report: an A100, batches of 512"
     titles = {

@@ -81,7 +81,7 @@ def explore(arguments: argparse.Namespace, lines: list[str], out: Path) -> None:
     print("\nBytes per token, by vocabulary size")
     sizes = compression(tokenizer, lines, usual_sizes(tokenizer.vocab_size))
     print("\n".join(bars({f"{size.vocab_size:,}": size.bytes_per_token for size in sizes})))
-    print(f"with all tokens a word takes {sizes[-1].tokens_per_word:.2f} of them")
+    print(f"with all tokens, a word has {sizes[-1].tokens_per_word:.2f} tokens")
 
     print("\nTokens of the vocabulary, by length in bytes")
     lengths = token_lengths(tokenizer)

@@ -65,7 +65,7 @@ def parse_arguments() -> Any:
     add(
         "--positions",
         choices=POSITIONS,
-        help="position encoding, the same as --set positions=... (default: the preset's)",
+        help="position encoding, the same as --set positions=... (default: the value of the preset)",
     )
     add(
         "--table",
@@ -98,7 +98,7 @@ def parse_arguments() -> Any:
     add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)
     arguments = parse_example(parser)
     if "augment_share" in arguments.given and not arguments.augment:
-        parser.error("--augment-share is a share of what --augment adds: add --augment FORTH BACK")
+        parser.error("--augment-share is a share of the text that --augment adds: add --augment FORTH BACK")
     if "tokenizer" in arguments.given and (arguments.teacher or arguments.init):
         first = "--teacher" if arguments.teacher else "--init"
         parser.error(f"--tokenizer has no effect with {first}, whose tokenizer is used: leave it out")
@@ -143,7 +143,7 @@ def main() -> None:
 
 
 def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
-    """Return the data with the round trips of --augment at the end of the training text."""
+    """Return the data; the texts that --augment translated and back are added to the training text."""
     ways = ("en", "fr"), ("fr", "en")
     forth, back = (
         Translator.load(run, [f"translation from {source} to {target}"])

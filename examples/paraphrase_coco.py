@@ -30,7 +30,7 @@ from handloom.train.tables.step_memory import step_memory
 from handloom.train.tasks.metrics import bleu, bleu_of_several, wrapped_table
 from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
 
-#: The report's inputs, including their spelling mistakes, and some of our own.
+#: The report's inputs, including their spelling mistakes, and some others.
 PROBES = (
     *PARAPHRASES,
     "A man riding a bike on a city street",
@@ -107,7 +107,7 @@ def main() -> None:
 def compare(
     translator: Translator, data: Captions, searches: dict[str, Strategy], outputs: dict[str, list[str]], run: RunFolder
 ) -> tuple[str, list[dict], list[dict[str, Any]]]:
-    """Score the searches' outputs for the first captions of the test pictures.
+    """Score the outputs of several searches for the first captions of the test pictures.
 
     Return the scores as a table and as rows, and the outputs for the probes.
     """
@@ -132,7 +132,7 @@ def compare(
 
 
 def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> list[dict[str, Any]]:
-    """Measure the bytes of a step on the first batch, in either precision and with activations recomputed."""
+    """Measure the bytes of a step on the first batch, in both precisions, and with recomputed activations."""
     size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
     batch = next(translation_batches(pairs, translator.tokenizer, **size, seed=0).epoch(0))
     loss = translation_loss(preset.label_smoothing, translator.tokenizer.pad_id)

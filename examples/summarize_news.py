@@ -118,19 +118,19 @@ def main() -> None:
 
 
 def in_words(articles: list[Article]) -> list[Article]:
-    """The articles in lower case and without punctuation, as in the report: also what scores compare with."""
+    """Return the articles in lower case and without punctuation, as in the report; scores compare with these."""
     return [Article(one.category, preprocess(one.headline), preprocess(one.description)) for one in articles]
 
 
 def losses(run: RunFolder) -> dict[str, float]:
-    """Return training and validation loss at a run's best validation."""
+    """Return training and validation loss at the best validation of a run."""
     rows = epoch_rows(run.metrics(), report=False)
     best = min(rows, key=lambda row: row["valid_loss"])
     return {name: best[name] for name in ("train_loss", "valid_loss") if name in best}
 
 
 def headline_scores(headlines: list[str], data: News) -> dict[str, float]:
-    """BLEU and ROUGE against the articles' own headlines."""
+    """Return BLEU and ROUGE against the articles' own headlines."""
     references = [article.headline for article in data.test]
     scores = {f"rouge{kind}": rouge(headlines, references, kind).value for kind in ("1", "2", "L")}
     return {"bleu": bleu(headlines, references).value, **scores}
@@ -149,7 +149,7 @@ def baselines(data: News) -> list[dict[str, float | str]]:
 
 
 def first_words(articles: list[Article], words: int) -> list[str]:
-    """The first words of each description."""
+    """Return the first words of each description."""
     return [" ".join(article.description.split()[:words]) for article in articles]
 
 

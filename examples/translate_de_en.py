@@ -91,13 +91,13 @@ def task(source: str, target: str) -> str:
 
 
 def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
-    """Return the data's pairs and those of --back-translate, without the pairs that --clean drops."""
+    """Return the data with the pairs of --back-translate, without the pairs that --clean drops."""
     pairs = data.train
     if arguments.back_translate:
         run_name, text = arguments.back_translate
         back = Translator.load(run_name, [task(data.target, data.source)])
         pairs = pairs + back_translate(back, read_lines(text))
-        print(f"{len(pairs) - len(data.train):,} training pairs more by back-translation")
+        print(f"{len(pairs) - len(data.train):,} additional training pairs by back-translation")
     if arguments.clean:
         cleaned = clean_pairs(pairs)
         pairs = cleaned.pairs

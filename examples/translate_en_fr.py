@@ -62,7 +62,7 @@ def parse_arguments() -> Any:
     add(
         "--positions",
         choices=POSITIONS,
-        help="position encoding, the same as --set positions=... (default: the preset's)",
+        help="position encoding, the same as --set positions=... (default: the value of the preset)",
     )
     add(
         "--table", choices=("positions", "attention", "none"), uses=("train", "resume"),
@@ -85,7 +85,7 @@ def main() -> None:
     if not arguments.keep_long:
         data, long = set_long_apart(data)
         longest = max(len(source.split()) for source, _ in data.train)
-        print(f"{len(long):,} pairs of more than {longest} words are kept for the end")
+        print(f"{len(long):,} pairs of more than {longest} words are kept for the final test")
     preset = preset_of(arguments, en_fr_preset(arguments.preset, data.name))
     data, long = dataclasses.replace(data, test=data.test[: preset.test_size]), long[: preset.test_size]
     strategy = strategy_of(arguments)
@@ -114,9 +114,8 @@ def main() -> None:
 
 
 def aligned(translator: Translator, data: TranslationData, translations: list[str]) -> list[dict[str, Any]]:
-    """How often the heads look at the word that is translated, in the model's translations and in the references.
-
-    Which word it is says IBM model 1, from the training pairs.
+    """Measure how often the heads attend to the translated word, in the model's translations and in the references.
+    IBM model 1, fitted to the training pairs, determines the translated word.
     """
     partners = WordForWord([(target, source) for source, target in data.train]).table
     sources = [source for source, _ in data.test]

@@ -41,7 +41,7 @@ def main() -> None:
         "--yours",
         type=Path,
         metavar="FOLDER",
-        help="folder of the course: show your own attention and beam search next to handloom's",
+        help="folder of the course: show your own attention and beam search next to those of handloom",
     )
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the page and the model to FOLDER and exit")
     arguments = parser.parse_args()
@@ -49,9 +49,9 @@ def main() -> None:
     if arguments.export and any(served):
         parser.error("--export starts no server: leave out --train, --port, --no-browser, --view and --yours")
     if arguments.view and arguments.view.partition("?")[0] not in ALL_VIEWS:
-        parser.error(f"--view: {arguments.view!r} names no view; the views are {', '.join(ALL_VIEWS)}")
+        parser.error(f"--view: there is no view {arguments.view!r}; the views are {', '.join(ALL_VIEWS)}")
     if arguments.train and arguments.run is not None:
-        parser.error("--train trains a model of its own: leave out RUN, or --train")
+        parser.error("--train trains a new model: leave out RUN, or --train")
     run = None if arguments.train else arguments.run or MODELS["tatoeba-de-en"]
     if arguments.export:
         assert run is not None

@@ -20,7 +20,7 @@ class Apart:
         self._process: subprocess.Popen[bytes] | None = None
 
     def answer(self, run: Path, view: str, body: Any) -> dict[str, Any]:
-        """Return `Session.answer` for this run. Raises InputError as it does, and if the process ends."""
+        """Return `Session.answer` for this run. Raises InputError as that method does, and if the process ends."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 command = [sys.executable, "-m", f"{__package__}.apart_process"]
@@ -33,7 +33,7 @@ class Apart:
             except OSError:
                 line = b""
         if not line:
-            raise InputError("The process that computes this view has ended. Ask again: another one starts.")
+            raise InputError("The process that computes this view has ended. Repeat the request: a new process starts.")
         answer = json.loads(line)
         if "problem" in answer:
             raise InputError(answer["problem"])

@@ -1,4 +1,4 @@
-"""Answers the views that `apart` asks for: python -m handloom.explorer.apart_process
+"""Computes the views that `apart` requests: python -m handloom.explorer.apart_process
 
 Each line of standard input is a request [run, view, body] in JSON, and each line of standard output is the answer.
 """

@@ -12,7 +12,7 @@ LONGEST_TEXT = 4000  # characters
 
 
 class Ask:
-    """The JSON object of a request. Every method raises InputError for a value that can't be used."""
+    """The JSON object of a request. Every method raises InputError for an invalid value."""
 
     def __init__(self, body: Any):
         if not isinstance(body, dict):
@@ -20,7 +20,7 @@ class Ask:
         self.body = body
 
     def text(self, name: str = "text", longest: int = LONGEST_TEXT) -> str:
-        """A string of at most `longest` characters; it may be empty."""
+        """Return a string of at most `longest` characters; it may be empty."""
         value = self.body.get(name, "")
         if not isinstance(value, str):
             raise InputError(f"{name} must be a string.")
@@ -31,14 +31,14 @@ class Ask:
         return value
 
     def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
-        """A whole number from `low` to `high`."""
+        """Return a whole number from `low` to `high`."""
         value = self.body.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise InputError(f"{name} must be a whole number from {low} to {high}, not {_shown(value)}.")
         return value
 
     def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
-        """A number from `low` to `high`."""
+        """Return a number from `low` to `high`."""
         value: Any = self.body.get(name, default)
         wrong = isinstance(value, bool) or not isinstance(value, (int, float))
         if wrong or not math.isfinite(value) or not low <= value <= high:
@@ -46,14 +46,14 @@ class Ask:
         return float(value)
 
     def choice(self, name: str, allowed: Collection[str], default: str | None = None) -> str:
-        """One of the words in `allowed`."""
+        """Return one of the words in `allowed`."""
         value = self.body.get(name, default)
         if not isinstance(value, str) or value not in allowed:
             raise InputError(f"{name} must be one of {', '.join(allowed) or 'nothing yet'}, not {_shown(value)}.")
         return value
 
     def names(self, name: str, most: int) -> list[str]:
-        """A list of at most `most` strings."""
+        """Return a list of at most `most` strings."""
         value = self.body.get(name, [])
         if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
             raise InputError(f"{name} must be a list of at most {most} strings.")

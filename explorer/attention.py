@@ -19,7 +19,7 @@ CANDIDATES = 10
 
 
 def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """The answer to a text, its tokens, and the weights (heads, queries, keys) of every attention layer."""
+    """Return the answer to a text, its tokens, and the weights (heads, queries, keys) of every attention layer."""
     seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
     return {
         "kind": subject.kind,
@@ -74,7 +74,7 @@ def following(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def chosen_layer(seen: Pass, ask: Ask) -> Layer:
-    """The requested layer, or the last one. Raises InputError if there is none."""
+    """Return the requested layer, or the last one. Raises InputError if there is none."""
     if not seen.layers:
         raise InputError("This model is recurrent: it has no attention.")
     return seen.layer(ask.choice("layer", [layer.name for layer in seen.layers], seen.layers[-1].name))

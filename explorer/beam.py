@@ -78,7 +78,7 @@ class Tree:
         self.open = opened
 
     def _living(self) -> list[Node]:
-        """The nodes that open sequences still need, each once."""
+        """The nodes that open sequences still need, each listed once."""
         found: dict[int, Node] = {}
         for end in self.open:
             at: int | None = end
@@ -96,7 +96,7 @@ class Tree:
 
 
 def beam(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """The tree of a search, with its layout and the content of the cache at each step."""
+    """Return the tree of a search, with its layout and the content of the cache at each step."""
     width, alpha = ask.whole("width", 1, WIDEST, 4), ask.number("alpha", 0.0, 2.0, 1.0)
     search = subject.search(ask.text())
     tree = Tree(subject, search, alpha)

@@ -23,7 +23,7 @@ ENTRIES = 24  # number of compared entries of each input, in three equal parts: 
 
 
 def check(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Analytic and numeric gradient of a call with its real inputs; optionally with a mistake planted in its rule."""
+    """Return both gradients of a call with its real inputs, optionally with a mistake planted in its rule."""
     step = subject.step(ask.text())
     call = step.call(ask.whole("call", 0, len(step.calls) - 1))
     possible = mutants_of(type(call.seen.call))
@@ -96,13 +96,13 @@ def some_entries(gradient: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _spread(indices: Any, most: int) -> np.ndarray:
-    """At most `most` of the indices, evenly spread."""
+    """Return at most `most` of the indices, evenly spread."""
     indices = np.asarray(indices, np.int64)
     return indices[np.linspace(0, len(indices) - 1, min(most, len(indices))).astype(int)]
 
 
 def _same(report: GradcheckReport, other: GradcheckReport) -> bool:
-    """Return whether two checks have the same gradients, so that the mistake has no effect for these inputs."""
+    """Return whether two checks have the same gradients, so that the mistake has no effect on these inputs."""
     pairs = zip(report.checks, other.checks, strict=True)
     return all(np.array_equal(a.analytic, b.analytic, equal_nan=True) for a, b in pairs)
 
@@ -132,7 +132,7 @@ def _described(entries: EntryCheck, call: StepCall) -> dict[str, Any]:
 
 
 def _operand(call: StepCall, index: int) -> str:
-    """The name of an operand in the call of the op, such as "query"; "parts 2" for one of several."""
+    """Return the name of an operand in the call of the op, such as "query"; "parts 2" for one of several."""
     kind = type(call.seen.call)
     plain = kind.plain_implementation or kind  # a quick implementation may take its operands as `*operands`
     names = list(inspect.signature(getattr(plain, "forward", plain)).parameters.values())[isinstance(plain, type) :]

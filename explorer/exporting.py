@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..tokenizer import BPETokenizer
 from .subject import TranslatorSubject, load_subject
 
-#: What `static/local/transformer.js` computes; a model with anything else is refused.
+#: The options that `static/local/transformer.js` supports; a model with other values is refused.
 KNOWN = {
     "norm": "layer",
     "bias": "all",
@@ -32,7 +32,7 @@ ALL_VIEWS = (*VIEWS, "graph", "check", "tiles", "training")
 
 
 def export(run: Path, folder: Path) -> None:
-    """Write the page with the model of `run` to a new folder, or one that an earlier export has made.
+    """Write the page with the model of `run` to a new folder, or to the folder of an earlier export.
 
     Raises InputError for a model that the browser can't run, and for a folder with other files.
     """
@@ -40,10 +40,12 @@ def export(run: Path, folder: Path) -> None:
     config = vars(subject.model.config)  # type: ignore[attr-defined]
     wrong = [name for name, value in KNOWN.items() if config.get(name) != value]
     if not isinstance(subject, TranslatorSubject) or wrong:
-        what = f"its {wrong[0]} is {config.get(wrong[0])!r}" if wrong else "it is no translator"
+        what = f"its {wrong[0]} is {config.get(wrong[0])!r}" if wrong else "it is not a translator"
         raise InputError(f"The browser can't run the model of {run}: {what}. Leave out --export to explore it.")
     if not isinstance(subject.tokenizer, BPETokenizer) or subject.tokenizer.pattern != "gpt2":
-        raise InputError(f"The browser can't run the tokenizer of {run}: it is no byte-level BPE with GPT-2's pattern.")
+        raise InputError(
+            f"The browser can't run the tokenizer of {run}: it is not a byte-level BPE with the pattern of GPT-2."
+        )
     if folder.exists() and any(folder.iterdir()) and not (folder / "facts.json").is_file():
         raise InputError(f"{folder} holds other files. Name a new folder.")
     with resources.as_file(resources.files(__package__) / "static") as static:

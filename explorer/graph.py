@@ -1,8 +1,8 @@
-"""The view "Graph": the calls of a training step as a folded list, with arcs from a value's source to its uses.
+"""The view "Graph": the calls of a training step as a folded list, with arcs from the source of a value to its uses.
 
 Rows are in the order of the calls, indented by module. A row is a call, the heading of an open module, or a closed
 module with all its calls. An arc leads from the row that computes a value to the row that uses it. Arcs are drawn in
-lanes next to the rows; short arcs are in the nearest lanes.
+lanes next to the rows; short arcs use the nearest lanes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def default_open(step: RecordedStep) -> list[str]:
-    """Return the modules that are open at first: the stacks of layers, but not the layers in them."""
+    """Return the modules that are open initially: the stacks of layers, but not the layers in them."""
     return sorted({f"{call.module[0]}#{first}" for call, first in _firsts(step, 1) if len(call.module) > 1})
 
 
@@ -133,7 +133,7 @@ def _norm(call: StepCall) -> float | None:
 
 
 def form(call: StepCall) -> str:
-    """ "fused" for a call that replaces several small ops, "plain" for others."""
+    """Return "fused" for a call that replaces several small ops, "plain" for others."""
     return "plain" if call.seen.call.composed is None else "fused"
 
 
@@ -153,7 +153,7 @@ def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def call(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return details of one call: values, gradients, saved arrays, source text; if fused, also its composed version."""
+    """Return details of a call: values, gradients, saved arrays, source, and the composed version of a fused call."""
     step = subject.step(ask.text())
     one = step.call(ask.whole("call", 0, len(step.calls) - 1))
     seen = one.seen
@@ -188,7 +188,7 @@ def _source_text(step: RecordedStep, source: int | str | None) -> str:
 
 
 def shown(value: Any) -> dict[str, Any] | None:
-    """Shape, dtype and range of an array, and its first elements, at most PREVIEW."""
+    """Return shape, dtype and range of an array, and at most PREVIEW of its first elements."""
     if value is None:
         return None
     array = np.asarray(as_dense(value))
@@ -206,7 +206,7 @@ def shown(value: Any) -> dict[str, Any] | None:
 
 
 def sources_of(one: StepCall) -> list[dict[str, Any]]:
-    """Source of the call's forward and backward rules, and of the plain implementation if a quick one was selected."""
+    """Return the source of the call's rules, and of the plain implementation if a quick one was selected."""
     kind = type(one.seen.call)
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
     if issubclass(kind, Elementwise):
@@ -228,7 +228,7 @@ def sources_of(one: StepCall) -> list[dict[str, Any]]:
 
 
 def composed(one: StepCall) -> dict[str, Any] | None:
-    """The gradients of a fused call and of its composed version, and their largest differences."""
+    """Return the gradients of a fused call and of its composed version, and their largest differences."""
     call, seen = one.seen.call, one.seen
     if call.composed is None or not seen.input_gradients:
         return None

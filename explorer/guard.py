@@ -18,7 +18,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BYTES = 64 * 1024  # of a request's body
 
-#: Only content of this server may run, load or be connected to; no page may frame this one or learn its address.
+#: Only content of this server may run, load or be connected to; no page may frame this page or learn its address.
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -90,7 +90,7 @@ class Guard:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Return `receive` with a limit: a client that sends too much counts as disconnected."""
+    """Return `receive` with a limit: a client that sends too many bytes counts as disconnected."""
     total = 0
 
     async def bounded() -> Any:

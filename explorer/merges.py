@@ -44,7 +44,7 @@ def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
-    """The tokenizer with its first n merges."""
+    """Return the tokenizer with its first n merges."""
     if n == len(tokenizer.merges):
         return tokenizer
     left, right = tokenizer.merges[n]
@@ -52,7 +52,7 @@ def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
 
 
 def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) -> list[dict[str, Any]]:
-    """The tokens grouped by words of the pre-tokenizer; ungrouped if the text contains special tokens."""
+    """Return the tokens grouped by words of the pre-tokenizer; ungrouped if the text contains special tokens."""
     found = [(word, smaller.encode(word)) for word in PreTokenizer(smaller.pattern).split(text)]
     if [number for _, own in found for number in own] != ids:
         found = [(smaller.decode([number], skip_special_tokens=False), [number]) for number in ids]
@@ -128,7 +128,7 @@ def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
 
 
 def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int]) -> Part:
-    """Return the merges that build this token from its bytes; the earliest merge of all neighbours comes first.
+    """Return the merges that build this token from its bytes. Each step applies the earliest merge of two neighbours.
 
     (Sennrich, Haddow and Birch 2016, arXiv 1508.07909, section 3.2.)
     """

@@ -1,6 +1,6 @@
-"""Wrong backward rules that the view "Gradient check" can plant in an op, from those that the tests must catch.
+"""Wrong backward rules that the view "Gradient check" can plant in an op; the tests must catch them.
 
-`python -m tests.support.mutants` has all of them; a test checks that these are among them.
+`python -m tests.support.mutants` has further rules; a test checks that these are included.
 """
 
 from __future__ import annotations
@@ -74,5 +74,5 @@ MUTANTS = (
 
 
 def mutants_of(kind: type) -> list[int]:
-    """The indices of the mutants that can be planted in calls of this class."""
+    """Return the indices of the mutants that can be planted in calls of this class."""
     return [number for number, mutant in enumerate(MUTANTS) if kind.__name__ in mutant.kinds]

@@ -14,7 +14,7 @@ def packed(array: Any, dtype: Any = np.float32) -> dict[str, Any]:
     """Return an array for JSON: its shape, and its numbers, little-endian, in base64.
 
     Args:
-        dtype: float32, or float64 where more than seven digits matter.
+        dtype: float32, or float64 if more than seven digits matter.
     """
     array = np.ascontiguousarray(array, np.dtype(dtype).newbyteorder("<"))
     return {
@@ -25,7 +25,7 @@ def packed(array: Any, dtype: Any = np.float32) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> bytes:
-    """JSON in UTF-8. NaN and infinities become the strings "NaN", "Infinity" and "-Infinity"."""
+    """Return JSON in UTF-8. NaN and infinities become the strings "NaN", "Infinity" and "-Infinity"."""
     return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
 
 

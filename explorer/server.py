@@ -37,7 +37,7 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
 
     Args:
         token: first part of every path; see `guard`.
-        port: returns the server's port, once it is known.
+        port: function that returns the server's port once it is known.
     """
     files = page_files()
 
@@ -79,7 +79,7 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
 
 
 async def news(session: Session) -> AsyncIterator[bytes]:
-    """Server-sent events: new rows of the run's log, the state of its training, and the time of new weights."""
+    """Yield server-sent events: new rows of the run's log, the state of its training, and the time of new weights."""
     version, known, model, before = -1, 0, -1, b""
     while True:
         try:

@@ -26,7 +26,7 @@ def explore(
         port: port of the server; 0 means a free one.
         browser: whether to open the page.
         view: the initial view, or a state of the page, which is the part of its address after the #.
-        yours: a learner's folder of the course, whose attention and beam search are shown next to handloom's.
+        yours: a learner's folder of the course, whose attention and beam search are shown next to those of handloom.
 
     Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.
     """
@@ -46,7 +46,7 @@ def explore(
 def serving(run: Path | None, port: int = 0, yours: Path | None = None) -> Iterator[tuple[str, threading.Thread]]:
     """Serve in a thread during the `with` block; yields the page's address and the thread.
 
-    Raises InputError as `explore`.
+    Raises InputError as `explore` does.
     """
     try:
         import uvicorn

@@ -1,4 +1,4 @@
-"""One session of the explorer: its run, the run's model once there is one, and the function of each view."""
+"""One session of the explorer: its run, the model of the run once it is saved, and the function of each view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .subject import Subject, load_subject
 from .training import COMMANDS, PRESETS, Log, Training
 from .yours import BUILT, Yours
 
-#: View -> function that computes it for a model.
+#: The function that computes each view for a model.
 VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
     "translate": attention.translate,
     "head": attention.head,
@@ -38,7 +38,7 @@ class Session:
 
     Args:
         run: the run's folder; None to train one.
-        yours: a learner's folder of the course, whose functions are shown next to handloom's.
+        yours: a learner's folder of the course, whose functions are shown next to those of handloom.
     """
 
     def __init__(self, run: Path | None, yours: Path | None = None):
@@ -53,14 +53,14 @@ class Session:
 
     @property
     def run(self) -> Path:
-        """The explored folder: the selected one, or that of the run being trained."""
+        """The explored folder: the selected run, or the run being trained."""
         if self._shown is not None:
             return self._shown
         assert self.training is not None
         return self.training.run
 
     def runs(self) -> dict[str, Path | None]:
-        """The runs that can be selected, by name: shipped models, those in runs/, and this one."""
+        """The runs that can be selected, by name: shipped models, runs in runs/, and the current one."""
         found: dict[str, Path | None] = dict(MODELS)
         found |= {f"runs/{path.parent.name}": path.parent for path in sorted(Path("runs").glob("*/model.safetensors"))}
         if self._given is not None and self._given.resolve() not in [path.resolve() for path in found.values() if path]:
@@ -77,7 +77,7 @@ class Session:
             self._apart.close()
 
     def answer_apart(self, view: str, body: Any) -> dict[str, Any]:
-        """Return `answer`, computed in a separate process with its own models, observers and planted mistakes."""
+        """Return the result of `answer` from a separate process with its own models, observers and planted mistakes."""
         with self._starting:
             self._apart = self._apart or Apart()
         return self._apart.answer(self.run, view, body)
@@ -117,7 +117,7 @@ class Session:
                 raise InputError(f"{error}.") from error
 
     def state(self) -> dict[str, Any]:
-        """Information on the model, or the reason why there is none."""
+        """Return information on the model, or the reason why there is none."""
         try:
             found: dict[str, Any] = {"model": self.subject().facts(), "problem": None}
         except InputError as error:
@@ -142,7 +142,7 @@ class Session:
                 self.training.close()
             self.training, self._shown = Training(preset, precision), None
         elif self.training is None or self._shown is not None:
-            raise InputError("This run is trained elsewhere: it can be watched, not controlled. Start one here.")
+            raise InputError("This run is trained elsewhere: it can be watched, not controlled. Start a training here.")
         else:
             self.training.command(order)
         return {"state": self.training.state}

@@ -23,8 +23,8 @@ class StepCall:
         number: index of the call in the order in which the step's calls were made.
         seen: record of the call.
         module: names from the model down to the module that it belongs to, such as ("encoder", "layers.0", "norm1").
-        sources: for each operand that requires a gradient, the number of the call that computed it, or a parameter's
-            name; None for other operands.
+        sources: for each operand that requires a gradient, the number of the call that computed it, or the name of a
+            parameter; None for other operands.
     """
 
     number: int
@@ -61,7 +61,7 @@ class RecordedStep:
 
 
 def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> RecordedStep:
-    """Forward and backward pass of `loss_of()` in training mode; restores the random generators afterwards."""
+    """Run both passes of `loss_of()` in training mode and restore the random generators afterwards."""
     layers = [value for module in model.modules() for value in vars(module).values()]
     generators = [default_generator, *(value for value in layers if isinstance(value, Generator))]
     held = [generator.get_state() for generator in generators]
@@ -93,7 +93,7 @@ def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> RecordedStep:
 
 
 def _reached(loss: Tensor) -> set[int]:
-    """The ids of all calls that the loss depends on."""
+    """Return the ids of all calls on which the loss depends."""
     found: set[int] = set()
     waiting = [loss.origin.node]
     while waiting:
@@ -119,7 +119,7 @@ def _sources(seen: RecordedCall, numbers: dict[int, int], names: dict[int, list[
 def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tuple[str, ...]:
     """Return the module that was running, or the module below it to which most of the call's parameters belong.
 
-    A layer may use another's parameters without calling it: `norm.after`, a fused feed-forward.
+    A layer may use the parameters of another layer without calling it: `norm.after`, a fused feed-forward.
     """
     running = call.seen.label
     inside = f"{running}." if running else ""
@@ -130,7 +130,7 @@ def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tu
                 owner = name.rpartition(".")[0]
                 if owner.startswith(inside):
                     owners[owner] += 1
-    # Of several names the last: a table that is tied to the output layer comes first under another name.
+    # The last of several names counts: a table that is tied to the output layer comes first under another name.
     most = max(owners.values(), default=0)
     several = len({name.rpartition(".")[0] for name in call.parameters}) > 1
     best = next((name for name, count in reversed(owners.items()) if count == most), running)
@@ -138,7 +138,7 @@ def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tu
 
 
 def path_of(name: str) -> tuple[str, ...]:
-    """ "encoder.layers.0.norm1" -> ("encoder", "layers.0", "norm1"): a number belongs to its list's name."""
+    """Convert "encoder.layers.0.norm1" to ("encoder", "layers.0", "norm1"): a number belongs to its list's name."""
     path: list[str] = []
     for part in name.split(".") if name else []:
         if part.isdecimal() and path:

@@ -50,7 +50,7 @@ class Layer:
 
     @property
     def weights(self) -> np.ndarray:
-        """(heads, queries, keys)."""
+        """The attention weights (heads, queries, keys)."""
         return self.call.weights[0]
 
     @property
@@ -146,7 +146,7 @@ class Subject:
 
     @contextmanager
     def without(self, off: Sequence[str]) -> Iterator[None]:
-        """Switch heads off, each "LAYER/NUMBER": the output projection multiplies their results by zero.
+        """Switch heads off, each given as "LAYER/NUMBER": the output projection multiplies their results by zero.
 
         Raises InputError for a head that the model does not have.
         """
@@ -168,7 +168,7 @@ class Subject:
                 columns[...] = before
 
     def logits(self, seen: Pass) -> np.ndarray:
-        """The model's logits (positions, vocabulary) at each position of a pass. Raises InputError for a classifier."""
+        """Return the logits (positions, vocabulary) at each position of a pass. Raises InputError for a classifier."""
         if self.kind == "classifier":
             raise InputError("A classifier predicts no next token.")
         self.model.eval()
@@ -193,7 +193,7 @@ class Subject:
         raise NotImplementedError
 
     def search(self, text: str) -> Search:
-        """The initial state of a search for the answer to `text`. Raises InputError for a classifier."""
+        """Return the initial state of a search for the answer to `text`. Raises InputError for a classifier."""
         raise InputError(f"A {self.kind} generates no text, so there is no search.")
 
     def _calls(self, *inputs: Any) -> dict[str, AttentionCall]:
@@ -205,9 +205,9 @@ class Subject:
         return calls
 
     def with_weights(self, weights: dict[str, np.ndarray], seen: Pass, layer: str) -> np.ndarray:
-        """The weights (heads, queries, keys) of an attention layer in the same pass with these parameters.
+        """Return the weights (heads, queries, keys) of an attention layer in the same pass with these parameters.
 
-        Raises InputError if they are another model's.
+        Raises InputError if they belong to another model.
         """
         own = dict(self.model.named_parameters())
         if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in weights.items()}:
@@ -222,11 +222,11 @@ class Subject:
                 parameter.data[...] = held[name]
 
     def shown(self, ids: Sequence[int]) -> list[str]:
-        """Tokens for the page, `·` for a blank."""
+        """Return the texts of tokens for the page, with `·` for a blank."""
         return [token.replace(" ", "·") or "·" for token in self.tokenizer.token_strings(ids)]
 
     def token(self, id: int) -> str:
-        """One token for the page."""
+        """Return the text of one token for the page."""
         return self.shown([int(id)])[0]
 
     def views(self) -> list[str]:
@@ -243,7 +243,7 @@ class Subject:
         return [view for view, does in applies.items() if does]
 
     def facts(self) -> dict[str, Any]:
-        """Facts about the model for the page's header."""
+        """Return facts about the model for the page's header."""
         config = self.model.config  # type: ignore[attr-defined]
         sizes = {name: getattr(config, name) for name in ("d_model", "nhead", "dropout") if hasattr(config, name)}
         return {
@@ -265,7 +265,7 @@ class Subject:
 
 
 class TranslatorSubject(Subject):
-    """Encoder-decoders: translation, headlines, paraphrases."""
+    """Encoder-decoders for translation, headlines and paraphrases."""
 
     kind = "translation"
     example = "Ich habe das Buch gelesen, das du mir gegeben hast."
@@ -313,7 +313,7 @@ class TranslatorSubject(Subject):
 
 
 def steps(read: list[str], written: list[str]) -> list[str]:
-    """Return the queries of a decoder: for each position the token that it read last and the next token."""
+    """Return labels for a decoder's queries: at each position, the token that it read last and the next token."""
     return [f"{one} → {next}" for one, next in zip(read, written, strict=True)]
 
 
@@ -390,7 +390,7 @@ class ClassifierSubject(Subject):
 
     def _watch(self, text: str) -> Pass:
         if not text.strip():
-            raise InputError("The text is empty. Give one with words in it.")
+            raise InputError("The text is empty. Give a text with words in it.")
         shares = self.classifier.probabilities([text])[0]
         order = shares.argsort()[::-1]
         ranked = [(self.classifier.labels[i], float(shares[i])) for i in order]
@@ -419,7 +419,7 @@ def load_subject(folder: str | Path) -> Subject:
         return kinds.get(read_json(Path(folder) / "config.json")["model_type"], WriterSubject)(Path(folder))
     run = RunFolder.open(folder)
     if not run.model_path.is_file():
-        raise InputError(f"{run.path} holds no model yet: it is saved at the first validation. Wait, or train on.")
+        raise InputError(f"{run.path} holds no model yet: it is saved at the first validation. Wait for it.")
     config = read_config(run.model_path)
     if "labels" in config:
         return ClassifierSubject(run.path)

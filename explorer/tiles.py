@@ -1,4 +1,4 @@
-"""The view "Attention three ways": one attention by each method; the blocked one block by block."""
+"""The view "Attention three ways": one attention call by each method, with the blocked method shown block by block."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ SMALLEST, LARGEST = 2, 32  # of a block
 
 
 def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the results of each method for one head: error against float64, bytes, one query's m, l and o per
-    block."""
+    """Return each method's results for one head: error against float64, bytes, and m, l and o of a query per block."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     heads, queries, keys = layer.weights.shape
@@ -48,7 +47,7 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def finite_bias(layer: Layer, head: int) -> np.ndarray | None:
-    """The bias of positions on the scores of a head, (1, 1, queries, keys), or None."""
+    """Return the bias of positions on the scores of a head, (1, 1, queries, keys), or None."""
     added = layer.added()[head]
     bias = np.where(np.isfinite(added), added, 0)[None, None].astype(np.float32)
     return bias if bias.any() else None
@@ -57,7 +56,7 @@ def finite_bias(layer: Layer, head: int) -> np.ndarray | None:
 def compared(
     arrays: list[np.ndarray], bias: np.ndarray | None, mask_spec: MaskSpec, scale: float, size: int, query: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The methods, each with its output for the query, and the trace of the blocked one."""
+    """Return the methods, each with its output for the query, and the trace of the blocked method."""
     operands = arrays if bias is None else [*arrays, bias]
 
     def by_method(method: str) -> Callable[..., Any]:
@@ -106,7 +105,7 @@ def compared(
 
 
 def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
-    """Return the operands on the GPU, and why the fused method can't be used with them, or None."""
+    """Return the operands on the GPU, and the reason why the fused method can't be used with them, or None."""
     try:
         check_device("cuda")
         moved = [to_device(x, "cuda") for x in operands]
@@ -116,7 +115,7 @@ def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
 
 
 def past(queries: int, keys: int) -> np.ndarray:
-    """(queries, keys): the causal mask, with the last query at the position of the last key."""
+    """Return the causal mask (queries, keys); the last query has the position of the last key."""
     return np.tri(queries, keys, keys - queries, dtype=bool)
 
 

@@ -1,7 +1,7 @@
 """The view "Training": the log of any run, its saved states, and a run that the page can control.
 
-The training itself runs in a separate process (`training_process`). The server can therefore answer requests, and reads
-every run in the same way: from the files in its folder.
+The training itself runs in a separate process (`training_process`). The server can therefore answer requests meanwhile.
+It reads every run in the same way: from the files in its folder.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Log:
         self._lock = threading.Lock()  # every open page has a thread that reads
 
     def read(self, run: Path) -> tuple[int, list[dict[str, Any]]]:
-        """The version, and all rows of the run so far. Raises InputError if the file is damaged."""
+        """Return the version, and all rows of the run so far. Raises InputError if the file is damaged."""
         path = run / "metrics.jsonl"
         with self._lock:
             stat = path.stat() if path.is_file() else None
@@ -113,7 +113,7 @@ class Log:
 
 
 def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return one head's attention at each saved state of the run: the same tokens, with that state's weights."""
+    """Return the attention of one head to the same tokens with the weights of each saved state of the run."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     head = ask.whole("head", 0, len(layer.weights) - 1)

@@ -41,7 +41,7 @@ class Orders:
         self.waiting.put("stop")
 
     def __call__(self, trainer: Trainer) -> None:
-        """Carry out the last command; while paused, wait for the next one."""
+        """Execute the last command; while paused, wait for the next one."""
         while self.paused or not self.waiting.empty():
             order = self.waiting.get()
             self.paused = order in ("pause", "step")

@@ -1,4 +1,4 @@
-"""A learner's own attention and beam search, from a folder of the course, on what the explored model computes."""
+"""Runs a learner's attention and beam search, from a folder of the course, on the values of the explored model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .beam import COLUMN, ROW
 from .packing import packed
 from .subject import Subject
 
-#: View -> the course's file and the function in it.
+#: The file of the course and the function in it, by the name of the view.
 BUILT = {"head": ("c06_head.py", "masked_attend"), "beam": ("c11_beam.py", "beam_search")}
 
 
@@ -29,7 +29,7 @@ class Yours:
             raise InputError(f"There is no course in {folder}. Make one: python -m handloom.course start DIR")
 
     def answer(self, view: str, subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
-        """What the learner's function gives where handloom's gives `theirs`; or why it gives nothing."""
+        """Return the learner's result where handloom's is `theirs`, or the reason why there is none."""
         file, name = BUILT[view]
         found: dict[str, Any] = {"name": name}
         try:
@@ -42,7 +42,7 @@ class Yours:
 
 
 def attention(attend: Callable[..., Any], subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
-    """The weights (1, queries, keys) of one head: the outputs for values that are the unit vectors."""
+    """Return the weights (1, queries, keys) of one head: the outputs for values that are the unit vectors."""
     layer = chosen_layer(subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF)), ask)
     number = ask.whole("head", 0, len(layer.weights) - 1)
     added, keys = layer.added()[number], layer.call.key[0, number]
@@ -55,9 +55,9 @@ def attention(attend: Callable[..., Any], subject: Subject, ask: Ask, theirs: di
 
 
 def search(beam_search: Callable[..., Any], subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
-    """The sequences that the search extended, as nodes like those of `beam`; its result; the first difference.
+    """Return the extended sequences, as nodes like those of `beam`; the result; and the first difference.
 
-    It gets as many steps as handloom's search took.
+    The search gets as many steps as that of handloom took.
     """
     rules = subject.search(ask.text()).rules
     if rules.bos_id is None:
@@ -100,7 +100,7 @@ def search(beam_search: Callable[..., Any], subject: Subject, ask: Ask, theirs: 
 
 
 def paths(nodes: list[dict[str, Any]]) -> dict[int, set[str]]:
-    """Step -> the sequences that are open after it, as text."""
+    """Return the open sequences after each step, as text."""
     whole: dict[int, str] = {}
     found: dict[int, set[str]] = {}
     for node in nodes:
@@ -111,7 +111,7 @@ def paths(nodes: list[dict[str, Any]]) -> dict[int, set[str]]:
 
 
 def first_difference(mine: dict[int, set[str]], theirs: dict[int, set[str]]) -> dict[str, Any] | None:
-    """The first step after which different sequences are open, and those that only one of the two has."""
+    """Return the first step after which the open sequences differ, and the sequences that only one search has."""
     for step in sorted(mine.keys() | theirs.keys()):
         ours, others = mine.get(step, set()), theirs.get(step, set())
         if ours != others:

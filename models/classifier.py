@@ -21,7 +21,7 @@ from ..nn import (
 from .fields import Activation, Choices, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .options import ModelOptions
 
-#: Pooling before the output layer: the first token's state, the mean of all, or the maximum of each feature.
+#: Pooling before the output layer: the first token's state, or each feature's mean or maximum over all tokens.
 POOLINGS = ("first", "mean", "max")
 POOLERS = {"none": None, "tanh": ops.tanh, "relu": ops.relu}
 
@@ -48,7 +48,7 @@ class ClassifierConfig(ModelOptions):
         token_dropout: share of the tokens whose embedding is zero in training; the others are scaled by 1/(1-p).
         bos: whether each text begins with <bos>; the caller adds it.
 
-    And those of `ModelOptions`.
+    The arguments of `ModelOptions` are accepted too.
 
     Raises ValueError for a value that its field does not allow, see `fields`.
     """

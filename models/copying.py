@@ -1,4 +1,4 @@
-"""Pointer-generator: the next token comes from the vocabulary, or is copied from the source according to attention.
+"""Pointer-generator: the next token comes from the vocabulary, or attention copies it from the source.
 
 Let z be the gate and p = sigmoid(z), v = softmax(l) the decoder's own distribution, and a its attention to the source
 tokens x. The pointer-generator's probability of a token w is
@@ -13,8 +13,8 @@ The <eos> of the source may be left out of c, so that it is never copied. Then c
 by p + (1 - p) sum of c.
 
 Source: See, Liu and Manning 2017, arXiv 1704.04368, sections 2.2 and 2.3. In the paper, words outside the vocabulary
-get temporary ids; subwords can spell any word, so source and target share one vocabulary here. The paper's gate reads
-context, state and input of the decoder; here it reads the decoder's output, which is the sum of all three.
+get temporary ids; subwords can spell any word, so source and target share one vocabulary here. In the paper the gate
+reads context, state and input of the decoder; here it reads the decoder's output, which is the sum of all three.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, unco
         gate: z, (batch, length, 1); a larger value copies less.
         weights: a, attention to the source, (batch, length, source_length): each row sums to 1. Without a source it is
             all zeros, and nothing is copied.
-        source: x, (batch, source_length) ids; those with no weight, such as padding, don't count.
+        source: x, (batch, source_length) ids; tokens without weight, such as padding, don't count.
         uncopied: an id of the source that is never copied, such as that of <eos>, or None.
     """
     logits, gate, weights = (widened(x) for x in (logits, gate, weights))
@@ -56,7 +56,7 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, unco
 def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
     """Return a matrix of zeros and ones, (batch, source_length, source_length), that computes c from weights.
 
-    The product of a row of weights with it is c at the first position of each token that may be copied, else zero.
+    Its product with a row of weights is c at the first position of each token that may be copied, and zero elsewhere.
     """
     xp = array_module(source)
     same = source[:, :, None] == source[:, None]
@@ -68,15 +68,15 @@ def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
 
 
 def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
-    """Compute how much the decoder attends again to the same tokens: the sum of min(a_i, sum of a_i in earlier steps).
+    """Compute how much attention repeats earlier attention: the sum of min(a_i, sum of a_i in earlier steps).
 
     Args:
         weights: a, (batch, length, source_length).
         counted: (batch, length) booleans, True for the target's tokens and False for padding.
 
     Returns the mean over the tokens that count, from 0 (each source token got its attention in one step) to 1. Source:
-    as above, section 2.3, equation 12. In the paper the coverage is also an input of the attention; a Transformer would
-    then have to compute its steps one after the other in training.
+    See et al. 2017, section 2.3, equation 12. In the paper the coverage is also an input of the attention; a
+    Transformer would then have to compute its steps one after the other in training.
     """
     weights = widened(weights)
     counted = array_module(weights.data).asarray(counted).astype(weights.dtype)
@@ -90,8 +90,9 @@ def copied_shares(
 ) -> Any:
     """Return the probability that each generated token was copied from each source token.
 
-    The result is (batch, length, source_length). The arguments are those of `copy_logits`, and `written` (batch,
-    length) ids. A row sums to the probability that the generated token was copied at all: (1 - p) c(w) / P(w).
+    The result is (batch, length, source_length). The arguments are those of `copy_logits`, and the generated ids
+    `written` (batch, length). A row sums to the probability that the generated token was copied at all: (1 - p) c(w) /
+    P(w).
     """
     mixed = copy_logits(logits, gate, weights, source, uncopied).data
     xp, written = array_module(mixed), array_module(mixed).asarray(written)

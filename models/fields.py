@@ -68,16 +68,16 @@ class Parsed:
 
 Whole = Annotated[int, Bounds(0, 1_000_000_000)]
 Count = Annotated[int, Bounds(1, 1_000_000_000)]
-#: Features of a layer, and other sides of matrices.
+#: A number of features, or another size of a matrix.
 Size = Annotated[int, Bounds(1, 1_000_000)]
-#: Layers on top of each other.
+#: A number of layers.
 Depth = Annotated[int, Bounds(1, 1_000)]
-#: Tokens of a sequence.
+#: A number of tokens.
 Length = Annotated[int, Bounds(1, 1_000_000)]
-#: Above 0.
+#: A number above 0.
 Rate = Annotated[float, Bounds(0, above=True)]
 NotNegative = Annotated[float, Bounds(0)]
-#: From 0 on and below 1: dropout, decays.
+#: A number from 0 to below 1: dropout, decays.
 Fraction = Annotated[float, Bounds(0, 1, below=True)]
 Activation = Annotated[str, Choices(tuple(ACTIVATIONS))]
 Positions = Annotated[str, Choices(POSITIONS)]
@@ -89,7 +89,7 @@ class Flag:
     """A command-line option for a field, in addition to --set.
 
     Attributes:
-        metavar: name of the value in --help; by default the field's name.
+        metavar: name of the value in --help; by default the name of the field.
         preset: whether presets differ in this field; the option's default is then the preset's value.
         times: whether the option multiplies the preset's value.
         resumes: whether it may be changed when a run is resumed.
@@ -103,7 +103,7 @@ class Flag:
 
 def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> Any:
     """Return a dataclass field with its help text and the option that sets it.
-    If a subclass gives the field another default, the help text and the option stay the same.
+    A subclass may change the default; the help text and the option stay the same.
     """
     return field(default=default, metadata={"help": help, "flag": flag})
 
@@ -124,7 +124,7 @@ def field_kinds(owner: Any) -> dict[str, Any]:
     return {name: kind for name, kind in _hints(owner).items() if kind is not KW_ONLY}
 
 
-#: Cached: resolving takes some 0.1 ms, and searches create objects for each batch.
+#: The result is cached, because resolving takes 0.1 ms and searches create objects for each batch.
 _hints: Callable[[Any], dict[str, Any]] = cache(partial(typing.get_type_hints, include_extras=True))
 
 
@@ -188,9 +188,9 @@ def described(kind: Any, none: bool = True) -> str:
     alternatives, optional = _alternatives(kind)
     kind, rule = _with_rule(alternatives)
     if typing.get_origin(kind) is tuple and kind.__args__[-1] is ...:
-        words = f"values of which each is {described(kind.__args__[0])}"
+        words = f"values, each of them {described(kind.__args__[0])}"
     elif typing.get_origin(kind) is tuple:
-        words = f"{len(kind.__args__)} values, a comma between them, each {described(kind.__args__[0])}"
+        words = f"{len(kind.__args__)} values, separated by commas, each {described(kind.__args__[0])}"
     elif isinstance(rule, Choices):
         words = f"one of {', '.join(map(str, rule.words))}"
     elif isinstance(rule, Parsed):
@@ -224,7 +224,7 @@ def _alternatives(kind: Any) -> tuple[Any, bool]:
         return kind, False
     others = [one for one in typing.get_args(kind) if one is not type(None)]
     if len(others) != 1:
-        raise TypeError(f"{kind} is more than a kind and None")
+        raise TypeError(f"{kind} is more than one kind and None")
     return others[0], True
 
 

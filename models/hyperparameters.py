@@ -4,7 +4,7 @@ A field's annotation says which values it may have. Its `setting` contains the h
 `--set`, the flags, their help and their errors are generated from the fields (`train.cli.training`).
 """
 
-# ruff: noqa: RUF009 - `setting` makes a dataclass field
+# ruff: noqa: RUF009 - `setting` returns a dataclass field
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Preset:
     steps: Count | None = setting(None, help="number of parameter updates", flag=Flag(preset=True, resumes=True))
     optimizer: Literal["adam", "adamw", "sgd"] = setting(
         "adam",
-        help="optimizer; sgd uses a momentum of 0.9, and adamw uses a weight decay of 0.01 unless another is given",
+        help="optimizer; sgd uses a momentum of 0.9; adamw uses a weight decay of 0.01 by default",
         flag=Flag(preset=True),
     )
     schedule: Schedule = setting("noam", help="learning-rate schedule", flag=Flag(preset=True))
@@ -86,7 +86,7 @@ class Preset:
     eps: Rate = setting(1e-9, help="term added to Adam's denominator for numerical stability")
     weight_decay: NotNegative | None = setting(
         None,
-        help="decoupled weight decay, applied to matrices only; with none, the optimizer's default",
+        help="decoupled weight decay, applied to matrices only; with none, the default of the optimizer",
         flag=Flag(preset=True),
     )
     clip_norm: Rate | None = setting(
@@ -160,7 +160,9 @@ class TranslationPreset(Preset):
     steps: Count = dataclasses.field()
     decoder_layers: Depth | None = setting(None, help="number of layers of the decoder; with none, as many as layers")
     bpe_dropout: Fraction = setting(
-        0.0, help="BPE-dropout: probability of leaving out a merge when training texts are encoded, anew in every epoch"
+        0.0,
+        help="BPE-dropout: probability of leaving out a merge when training texts are encoded, drawn again in "
+        "every epoch",
     )
     tied: bool = setting(True, help="share one weight among source embedding, target embedding and output layer")
     copy: bool = setting(False, help="pointer-generator: the decoder can copy tokens from the source")
@@ -248,7 +250,7 @@ class ClassifierPreset(Preset):
     epochs: Count = setting(help="number of passes over the training data, unless steps are given")
     max_length: Length = setting(64, help="maximum length of a text in tokens; longer texts are truncated")
     bos: bool = setting(True, help="begin each text with the token <bos>; otherwise the first token is the first word")
-    min_frequency: Count = setting(1, help="how often a word must occur to be in the vocabulary")
+    min_frequency: Count = setting(1, help="minimum number of occurrences of a word in the vocabulary")
     pooling: Annotated[str, Choices(POOLINGS)] = setting(
         "first", help="pooling: use the features of the first token, or their mean or maximum over all tokens"
     )

@@ -42,7 +42,7 @@ class LanguageModelConfig(ModelOptions):
         tie_output: whether the output layer shares the embedding table.
         output_bias: whether the output layer has a bias; if None, it has one unless it is tied.
 
-    And those of `ModelOptions`.
+    The arguments of `ModelOptions` are accepted too.
 
     Raises ValueError for a value that its field does not allow, see `fields`.
     """

@@ -11,9 +11,9 @@ from .fields import Choices, Fraction, Parsed, Rate, Size, fits
 
 
 def _check_rotary(options: dict[str, Any]) -> None:
-    """Raise ValueError unless these are numbers that `nn.positional.RotaryPositions` takes."""
+    """Raise ValueError unless these are options of `nn.positional.RotaryPositions`, with numbers as values."""
     if not options or not options.keys() <= {"base", "factor", "low", "high", "length"}:
-        raise ValueError("an unknown option, or none")
+        raise ValueError("an unknown option, or no option")
     if not all(fits(Rate | None, value) for value in options.values()):
         raise ValueError("an option that is not a number above 0")
 

@@ -9,19 +9,19 @@ from .hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationP
 
 PRESET_NAMES = ("smoke", "laptop", "paper")
 
-#: Takes a few seconds; it shows that everything works, but learns little.
+#: A run of a few seconds, which shows that everything works but learns little.
 SMOKE = TranslationPreset(
     vocab_size=600, d_model=32, nhead=2, layers=1, dim_feedforward=64, dropout=0.0,
     tokens_per_batch=1024, steps=30, warmup=20, validate_every=15,
 )  # fmt: skip
 
-#: The embedded grammar on a laptop: minutes.
+#: The embedded grammar on a laptop: a run takes minutes.
 LAPTOP_EMBEDDED = TranslationPreset(
     vocab_size=1200, d_model=128, nhead=4, layers=2, dim_feedforward=512, dropout=0.0, label_smoothing=0.05,
     tokens_per_batch=1024, steps=1500, schedule="linear", lr=3e-3, warmup=150, norm_first=True,
 )  # fmt: skip
 
-#: Hundreds of thousands of real sentence pairs, such as Tatoeba, on a laptop: some twenty minutes.
+#: Hundreds of thousands of real sentence pairs, such as Tatoeba, on a laptop: a run takes twenty minutes.
 LAPTOP = TranslationPreset(
     vocab_size=6000, d_model=256, nhead=4, layers=3, dim_feedforward=512, dropout=0.2,
     tokens_per_batch=1024, steps=4000, schedule="linear", lr=2e-3, warmup=600, norm_first=True, validate_every=250,
@@ -134,7 +134,7 @@ LANGUAGE_MODEL_PRESETS = {
         steps=30, lr=3e-3, warmup=5, vocab_size=400, recurrent_size=32, recurrent_steps=15, validate_every=15,
         valid_tokens=2_000,
     ),
-    # The embedded grammar on a laptop: minutes.
+    # The embedded grammar on a laptop: a run takes minutes.
     "laptop embedded": LanguageModelPreset(
         d_model=128, nhead=4, head_dim=32, layers=3, dim_feedforward=512, dropout=0.0, length=64, batch_size=16,
         steps=800, lr=3e-3, warmup=50, positions="rotary", recurrent_size=128, recurrent_steps=800,
@@ -177,7 +177,7 @@ CLASSIFIER_PRESETS = {
         vocab_size=1000, d_model=64, nhead=4, layers=2, dim_feedforward=128, dropout=0.1, batch_size=64, epochs=4,
         lr=1e-3, warmup=50,
     ),
-    # Tens of thousands of HuffPost headlines. The rate falls to zero, so early stopping is not needed.
+    # Tens of thousands of HuffPost headlines. The learning rate falls to zero, so early stopping is not needed.
     "laptop": ClassifierPreset(
         vocab_size=12_000, d_model=128, nhead=8, layers=2, dim_feedforward=256, dropout=0.3, batch_size=64, epochs=10,
         schedule="linear", lr=1e-3, warmup=200, min_frequency=2, pooling="mean", token_dropout=0.3,

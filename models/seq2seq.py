@@ -52,7 +52,7 @@ class Seq2SeqConfig(ModelOptions):
         uncopied_id: a token of the source that is never copied, such as <eos>.
         title_case: whether the model expects sources in Title Case; the caller converts them.
 
-    And those of `ModelOptions`.
+    The arguments of `ModelOptions` are accepted too.
 
     Raises ValueError for a value that its field does not allow, see `fields`.
     """
@@ -230,7 +230,7 @@ class Seq2SeqTransformer(Module):
         options: dict[str, Any] = {"ignore_index": pad_id, "label_smoothing": label_smoothing}
         if not self.config.copy:
             if coverage:
-                raise ValueError("loss: coverage is of a model that copies; build it with copy=True")
+                raise ValueError("loss: coverage needs a model that copies; build it with copy=True")
             x = self._decoded(target, memory, source_lengths)
             return self.output.cross_entropy(x, labels, class_weight=class_weight, **options)
         logits, gate, weights = self._to_mix(target, memory, source_lengths)
@@ -267,7 +267,7 @@ class Seq2SeqTransformer(Module):
         Args:
             source_lengths: as in `forward`.
             keep_attention: keep the attention weights of each step in the state.
-            decoder: what `raw_decoder` returned; saves time where the same model generates repeatedly.
+            decoder: the result of `raw_decoder`, which saves time if the same model generates repeatedly.
 
         The decoder never applies dropout; the encoder applies it in training mode.
         """

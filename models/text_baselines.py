@@ -29,7 +29,7 @@ class Bags(NamedTuple):
     values: np.ndarray  # (entries,) float64
 
     def weighted_sums(self, weights: np.ndarray) -> np.ndarray:
-        """Return for each text the sum of value * `weights` row over its features, (texts, columns).
+        """Return, for each text, the sum of value * weights[feature] over its features, (texts, columns).
         `weights` is (features, columns).
         """
         sums = np.zeros((len(self.offsets) - 1, weights.shape[1]))
@@ -195,7 +195,7 @@ class TfIdfRegression:
 
 def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
     """Return for each text the number of the most similar text in `among`, (texts,).
-    Similarity is the cosine of the TF-IDF of words.
+    The similarity of two texts is the cosine between their TF-IDF vectors of words.
     """
     vocabulary = Vocabulary(among, pairs=False)
     bags, queries = vocabulary.tf_idf(among), vocabulary.tf_idf(texts)

@@ -39,8 +39,9 @@ class AttentionCall(NamedTuple):
 def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
     """Call `observe(name, call)` at each call of a MultiHeadAttention of `model` inside the `with` block.
 
-    `name` is the layer's, such as "encoder.layers.0.self_attn". Blocks can be nested: each observer sees every call.
-    All methods of attention report weights. Raises ValueError in training mode: the result would be without dropout.
+    `name` is the name of the layer, such as "encoder.layers.0.self_attn". Blocks can be nested: each observer sees
+    every call. All methods of attention report weights. Raises ValueError in training mode, because the weights are
+    those before dropout.
     """
     layers = {module: name for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     dropping = [name for layer, name in layers.items() if layer.training and layer.dropout]
@@ -61,7 +62,7 @@ def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
 
     Yields a dictionary from the name of each MultiHeadAttention in the model, such as "encoder.layers.0.self_attn", to
     a list with one array (batch, heads, query_length, key_length) for each call. All methods of attention report
-    weights. Raises ValueError in training mode: the result would be without dropout.
+    weights. Raises ValueError in training mode, because the weights are those before dropout.
     """
     maps: dict[str, list[np.ndarray]] = {
         name: [] for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)
@@ -78,15 +79,15 @@ class MultiHeadAttention(Module):
     Xavier uniform, the biases zero. `method` and the attribute `deterministic` are those of `ops.attention`. Source:
     arXiv 1706.03762, section 3.2.2.
 
-    With a `head_dim`, each projection has num_heads head_dim features instead of embed_dim. `positions`, one of
-    `ATTENTION_POSITIONS`, sets how the scores of self-attention depend on positions. `pattern` sets which positions
+    With a `head_dim`, each projection has num_heads head_dim features instead of embed_dim. `positions` is one of
+    `ATTENTION_POSITIONS`: how the scores of self-attention depend on positions. `pattern` sets which positions
     self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`. `rotary` holds options of
     `nn.positional.RotaryPositions`.
 
     With `kv_heads` below `num_heads`, there are that many heads of keys and values, each for a group of query heads
     (Ainslie et al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim, embed_dim).
-    `bias` says whether the three projections have biases, and `out_bias` whether `out_proj` has one; if None, the same
-    as `bias`.
+    `bias` says whether the three projections have biases, and `out_bias` whether `out_proj` has one; None means the
+    same as `bias`.
 
     Raises ValueError if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if `num_heads` is not
     divisible by `kv_heads`, or for an unknown pattern.

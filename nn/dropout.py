@@ -11,7 +11,7 @@ class Dropout(Module):
 
     In evaluation mode it does nothing.
 
-    Draws from `generator`, the default one if None. Raises ValueError unless 0 <= p <= 1.
+    It draws from `generator`, or from the default one if that is None. Raises ValueError unless 0 <= p <= 1.
     """
 
     def __init__(self, p: float = 0.5, *, generator: Generator | None = None):

@@ -18,7 +18,7 @@ class Embedding(Module):
     The vectors are the rows of `weight` (num_embeddings, embedding_dim). The weight starts standard normal, as in
     PyTorch; row `padding_idx` starts as zeros and gets no gradient. `scale_by_sqrt_dim` multiplies by
     sqrt(embedding_dim) (Vaswani et al. 2017, section 3.4); the table then starts with standard deviation
-    1/sqrt(embedding_dim), so that the vectors have variance 1 either way.
+    1/sqrt(embedding_dim), so that the vectors have variance 1 in both cases.
     """
 
     def __init__(

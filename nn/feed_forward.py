@@ -21,7 +21,7 @@ def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, 
 
 
 def inner_features(activation: str, dim_feedforward: int) -> int:
-    """Return the output features of linear1, so that linear2 gets dim_feedforward.
+    """Return the number of output features of linear1 with which linear2 gets dim_feedforward.
     Raises ValueError for an unknown activation.
     """
     if activation not in ACTIVATIONS:

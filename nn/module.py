@@ -59,7 +59,7 @@ class Module:
         return (parameter for _, parameter in self.named_parameters())
 
     def parameter_count(self) -> int:
-        """Return the number of trainable scalars. Shared parameters count once."""
+        """Return the number of trainable scalars. A shared parameter counts once."""
         return sum(parameter.size for parameter in self.parameters() if parameter.requires_grad)
 
     # -- modes -------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ NORMS = ("layer", "rms", "layer_std")
 
 
 class Norm(Module):
-    """The base class of norms, which can include the residual connection around a sublayer."""
+    """The base class of norms. A norm can include the residual connection around a sublayer."""
 
     def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
         """Compute self(residual + dropout(x)), the end of a post-norm sublayer, in one op if possible."""
@@ -41,7 +41,7 @@ class LayerNorm(Norm):
 
     def __init__(self, features: int, eps: float = 1e-5, *, eps_outside: bool = False):
         if eps_outside and features < 2:
-            raise ValueError(f"a row of {features} has no standard deviation: take 2 features or more, or layer norm")
+            raise ValueError(f"a row of {features} has no standard deviation: use 2 features or more, or layer norm")
         self.features, self.eps, self.eps_outside = features, eps, eps_outside
         self.weight = Parameter(np.ones(features, np.float32))
         self.bias = Parameter(np.zeros(features, np.float32))
@@ -76,7 +76,7 @@ class RMSNorm(Norm):
 
     Args:
         normalized_shape: the sizes of the last axes, which form a row; an int for the last axis alone.
-        eps: added to the mean square; None for the machine epsilon of the input's dtype, of float32 for float16.
+        eps: added to the mean square; None for the machine epsilon of the input's dtype (of float32 for float16).
         elementwise_affine: whether there is a `weight` of the row's shape; it starts as ones.
 
     Raises ValueError for an input whose last axes are not `normalized_shape`.

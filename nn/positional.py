@@ -104,7 +104,7 @@ class RotaryPositions(PositionScores):
 
     Args:
         base: replaces 10000; a larger one rotates more slowly.
-        factor: divides the rotation speed, for a context that much longer (Chen et al. 2023, arXiv 2306.15595).
+        factor: divides the rotation speed, for a context longer by this factor (Chen et al. 2023, arXiv 2306.15595).
         low, high, length: pairs that rotate fewer than `low` times in `length` positions are slowed down by the whole
             factor, and those that rotate more than `high` times are not slowed down; in between the factor is
             interpolated (Llama 3). Without these three options, all pairs are slowed down.
@@ -147,9 +147,9 @@ class RotaryPositions(PositionScores):
 class RelativePositions(PositionScores):
     """A learned number for each head and distance, added to the scores. Distances beyond `max_distance` share a number.
 
-    `weight` is (num_heads, 2 max_distance + 1) and starts as zeros; column d + max_distance is for a key d positions
-    after the query. Source: Raffel et al. 2020, arXiv 1910.10683, section 2.1, without their buckets; clipping: Shaw et
-    al. 2018, arXiv 1803.02155, equation 4.
+    `weight` is (num_heads, 2 max_distance + 1) and starts as zeros; column d + max_distance holds the numbers for a key
+    d positions after the query. Source: Raffel et al. 2020, arXiv 1910.10683, section 2.1, without their buckets;
+    clipping: Shaw et al. 2018, arXiv 1803.02155, equation 4.
     """
 
     def __init__(self, num_heads: int, max_distance: int = 32):
@@ -214,7 +214,7 @@ def attention_positions(
 
 
 class NoPositions(Module):
-    """A layer that adds nothing, for models whose attention handles positions, or that use none.
+    """A layer that adds nothing, for models whose attention handles positions and for models without positions.
     It sets no maximum length.
     """
 

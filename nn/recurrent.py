@@ -1,6 +1,7 @@
 """Recurrent layers: RNN, LSTM and GRU. Parameter names and layouts are PyTorch's.
 
-One matrix product per layer computes all products with the inputs. Products with the previous state go step by step.
+One matrix product per layer computes all products with the inputs. Products with the previous state are computed step
+by step.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Recurrent(Module):
     Parameters of layer k: `weight_ih_lk` (gates hidden_size, input features), `weight_hh_lk` (gates hidden_size,
     hidden_size), `bias_ih_lk` and `bias_hh_lk` (gates hidden_size,). All start uniform in +-1/sqrt(hidden_size).
     `dropout` applies to the output of every layer but the last. With an `input_size` of None the first layer has
-    neither `weight_ih_l0` nor `bias_ih_l0`. Its inputs (batch, length, gates hidden_size) are then already multiplied,
-    for example rows of a table.
+    neither `weight_ih_l0` nor `bias_ih_l0`. Its inputs (batch, length, gates hidden_size) must then be multiplied
+    already, for example as rows of a table.
 
     Raises ValueError for sizes below 1.
     """

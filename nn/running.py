@@ -11,9 +11,9 @@ from .module import Module
 
 @contextmanager
 def running_modules(model: Module) -> Iterator[list[str]]:
-    """Yield a list that always contains the names of the modules whose `forward` is running. A context manager.
+    """Yield a list that always contains the names of the modules whose `forward` is running. This is a context manager.
 
-    The outermost module comes first; "" is the model itself. A module with several names has the first of them. A
+    The outermost module comes first; "" is the model itself. A module with several names is listed under the first. A
     direct call of another method, such as `norm.after`, is not listed. Outside the block there is no cost.
     """
     running: list[str] = []

@@ -15,7 +15,7 @@ class SparsePattern(PositionScores):
     """Self-attention restricted to a pattern of positions. `inner` is the position encoding of its scores.
 
     "local" sees positions at most `size` away (Beltagy et al. 2020, arXiv 2004.05150, section 3.1). "strided" sees
-    those less than `size` away and every `size`-th one beyond them, the two patterns of Child et al. 2019 (arXiv
+    positions less than `size` away and every `size`-th one beyond them, the two patterns of Child et al. 2019 (arXiv
     1904.10509, section 4.2) in one head.
     """
 
@@ -23,7 +23,7 @@ class SparsePattern(PositionScores):
         self.kind, self.size, self.inner = kind, size, inner
 
     def sees(self, distance: Any) -> Any:
-        """Return whether a query attends to a key at this distance; integers of any shape to booleans."""
+        """Return whether a query attends to a key at this distance; maps integers of any shape to booleans."""
         away = abs(distance)
         return away <= self.size if self.kind == "local" else (away < self.size) | (away % self.size == 0)
 
@@ -48,7 +48,7 @@ class SparsePattern(PositionScores):
 
 
 def with_pattern(pattern: str, inner: PositionScores | None) -> PositionScores | None:
-    """Restrict `inner` to a pattern: "full", "local:16" or "strided:16". A local size may be 0, a stride may not.
+    """Restrict `inner` to a pattern: "full", "local:16" or "strided:16". A local size may be 0, but a stride may not.
 
     Raises ValueError for another pattern.
     """

@@ -42,7 +42,7 @@ class TransformerEncoderLayer(Module):
         d_model: features of input and output (batch, length, d_model).
         nhead: attention heads; divides d_model unless there is a head_dim.
         dim_feedforward: width between the two linear layers.
-        dropout: after attention weights, the activation and each sublayer.
+        dropout: probability of dropout after attention weights, the activation and each sublayer.
         activation: a name in `ops.ACTIVATIONS`; a gated one has 1.5 times the weights.
         norm_first: pre-norm instead of post-norm.
         norm: one of `NORMS`.

@@ -51,5 +51,5 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
         if kind == tokenizer_class.kind:
             return tokenizer_class.load(path)
     if kind in ("wordpiece", "fallback-bpe"):
-        raise InputError(f"{path} was saved by handloom 0.1. Begin again from the model's folder (--init FOLDER).")
+        raise InputError(f"{path} was saved by handloom 0.1. Train it again from the model's folder (--init FOLDER).")
     return BPETokenizer.load(path)

@@ -23,7 +23,7 @@ class AddedToken(NamedTuple):
 
 
 class AddedTokenSplitter:
-    """A splitter that finds added tokens in a text: at each position the longest one."""
+    """A splitter that finds added tokens in a text. At each position it takes the longest one."""
 
     def __init__(self, tokens: Iterable[AddedToken]) -> None:
         self._ids = {token.content: token.id for token in tokens}

@@ -1,4 +1,4 @@
-"""The interface of every tokenizer: text to ids and back, special tokens, a file."""
+"""The interface of every tokenizer: converts text to ids and back, and has special tokens and a file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Self
 from ..errors import InputError
 from ..files import read_json, write_json
 
-# Ids 0 to 3 of a tokenizer trained with the defaults: padding, a token that is not in the vocabulary, the beginning
-# and the end of a sequence.
+# Ids 0 to 3 of a tokenizer trained with the defaults: padding, a token that is not in the vocabulary, the beginning and
+# the end of a sequence.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 
-#: What reading the values of a damaged file can raise.
+#: The exceptions that reading a damaged file can raise.
 DAMAGED = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 
 
@@ -51,7 +51,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of `ids`. Special tokens are left out, or written as their text.
+        """Return the text of `ids`. Special tokens are left out or written as text.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -67,7 +67,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """Return what `_from_content` needs, in a form that JSON can hold."""
+        """Return the data for `_from_content`, in a form that JSON can hold."""
 
     @classmethod
     @abstractmethod

@@ -77,8 +77,8 @@ class BPETokenizer(Tokenizer):
         self._pre_tokenizer = PreTokenizer(pattern)
         if add_prefix_space and self.pattern != "gpt2":
             raise InputError(
-                "add_prefix_space goes with the GPT-2 pattern only: with others it would put a blank before each word. "
-                "Set add_prefix_space to false, in the tokenizer file too."
+                "add_prefix_space goes with the GPT-2 pattern only: with other patterns it would put a blank before "
+                "each word. Set add_prefix_space to false, in the tokenizer file too."
             )
         self._splitter = AddedTokenSplitter(self.added_tokens)
         self.generator = Random(seed)
@@ -202,7 +202,7 @@ class BPETokenizer(Tokenizer):
             return [encode(text) for text in texts]
 
     def encode_bytes(self, data: bytes) -> list[int]:
-        """Return the ids of any bytes. `decode_bytes` is the inverse.
+        """Return the ids of any bytes; `decode_bytes` is the inverse.
 
         Bytes that are not UTF-8 count as neither letters nor digits nor white space when the data are split into words.
         """

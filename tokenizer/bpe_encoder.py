@@ -19,7 +19,8 @@ from .token_array import GONE, SEPARATOR, Ints, TokenArray, pack
 
 Pair = tuple[int, int]
 
-# Measured: from how many bytes on a heap is faster than searching a list, and an array faster than a heap.
+# Measured sizes in bytes: above the first, a heap is faster than searching a list; above the second, an array is
+# fastest.
 _HEAP = 60
 _ARRAY = 10_000
 
@@ -56,7 +57,7 @@ class BPEEncoder:
     def encode_with_dropout(self, word: bytes, dropout: float, generator: Random) -> list[int]:
         """Return the ids of a word if each possible merge is skipped with probability `dropout`.
 
-        BPE-dropout: Provilkov, Emelianenko and Voita 2020, algorithm 1.
+        This is BPE-dropout: Provilkov, Emelianenko and Voita 2020, algorithm 1.
         """
         return self._encode_by_heap(word, dropout, generator)
 

@@ -2,11 +2,11 @@
 
 The trainer uses three ideas, none of which changes the result.
 
-Batches. Take pairs in order of falling frequency. Stop at the first pair whose left token is the right token of an
-earlier pair, or the other way round. Occurrences of these pairs don't overlap, so all can be replaced at once. The
-order of merges stays correct: if (a, b) becomes X, a new pair (X, y) is at most as frequent as (b, y) was. If (b, y)
-were more frequent than a pair of the batch, it would have ended the batch before. Of equally frequent pairs the new one
-comes later, because X is the largest id.
+Batches. The trainer takes pairs in order of falling frequency. It stops at the first pair whose left token is the right
+token of an earlier pair, or the other way round. Occurrences of these pairs don't overlap, so all can be replaced at
+once. The order of merges stays correct: if (a, b) becomes X, a new pair (X, y) is at most as frequent as (b, y) was. If
+(b, y) were more frequent than a pair of the batch, it would have ended the batch before. Of equally frequent pairs the
+new one comes later, because X is the largest id.
 
 Epochs. Only pairs that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so
 other pairs don't matter until all tracked ones are used up. Then all pairs are counted again with a lower floor. Most
@@ -49,7 +49,7 @@ def train_fast(
 
 
 def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:
-    """Return the next pairs that can be merged at once, each with its new id; empty when the epoch is over.
+    """Return the next pairs that can be merged at once, each with its new id. There are none when the epoch is over.
     """
     batch: dict[Pair, int] = {}
     lefts: set[int] = set()
@@ -98,7 +98,7 @@ class _Text:
 
 
 class _TrackedPairs:
-    """The pairs that occur at least `floor` times, their counts, and where they occur."""
+    """The pairs that occur at least `floor` times, with their counts and positions."""
 
     def __init__(self, text: _Text, lowest: int) -> None:
         left, right = text.array.tokens[:-1], text.array.tokens[1:]
@@ -128,13 +128,13 @@ class _TrackedPairs:
         return zip(left.tolist(), right.tolist(), strict=True)
 
     def take(self, left: Ints, right: Ints) -> list[Ints]:
-        """Stop tracking these pairs, and return their positions, which may be out of date."""
+        """Stop tracking these pairs. Return their positions, which may be out of date."""
         codes = pack(left, right)
         self._counts[np.searchsorted(self._codes, codes)] = 0
         return [self._positions.pop(code) for code in codes.tolist()]
 
     def subtract(self, codes: Ints, weights: Ints) -> None:
-        """Lower the counts of those pairs that are tracked."""
+        """Lower the counts of the tracked pairs among these."""
         slots = np.searchsorted(self._codes, codes)
         slots[slots == len(self._codes)] = 0
         tracked = self._codes[slots] == codes

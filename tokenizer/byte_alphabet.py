@@ -2,8 +2,8 @@
 
 A token is a string of bytes and need not be valid UTF-8, but JSON holds text. GPT-2's tokenizer (Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2, and the code released with it) therefore gives each
-byte a character of its own: a byte that is a visible character of Latin-1 represents itself, and the other 68 (white
-space, control characters, the soft hyphen) take the characters from U+0100 on: the blank is `Ġ`, the line feed `Ċ`.
+byte its own character: a byte that is a visible character of Latin-1 represents itself, and the other 68 (white space,
+control characters, the soft hyphen) take the characters from U+0100 on: the blank is `Ġ`, the line feed `Ċ`.
 """
 
 from __future__ import annotations

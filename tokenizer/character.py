@@ -15,7 +15,7 @@ from .vocabulary import VocabularyTokenizer
 # The characters that a language model of English and German books needs.
 DEFAULT_ALPHABET = "\n " + string.ascii_letters + string.digits + "!\"#$%&'()*+,-./:;=?@[]_" + "ÄÖÜäöüß"
 
-# One form for each mark, instead of typographic variants that a small model would have to learn one by one.
+# Each mark gets one form. A small model would have to learn typographic variants one by one.
 _SAME = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′`´", "'"),
@@ -57,7 +57,7 @@ def without_special(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
 
 
 def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]:
-    """Count how often each character occurs that `clean_text` leaves out without a replacement."""
+    """Count the characters that `clean_text` leaves out without a replacement."""
     text = unicodedata.normalize("NFC", text)
     known = {*alphabet, *map(chr, _SAME)}
     lost = {character for character in set(text) - known if not _in_letters(character, alphabet)}

@@ -1,7 +1,7 @@
 """Counting the chunks of text between blanks.
 
-Most chunks are words of at most eight bytes. Such a word is a number of 64 bits, and NumPy sorts and counts numbers
-several times faster than a dict counts byte strings; only the longer words go through a dict.
+Most chunks are words of at most eight bytes. Such a word fits into a number of 64 bits, and NumPy sorts and counts
+numbers several times faster than a dict counts byte strings; only the longer words go through a dict.
 """
 
 from __future__ import annotations

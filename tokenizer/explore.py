@@ -14,7 +14,7 @@ from .word_counts import count_words
 
 LONGEST_TREE = 64  #: Bytes of the longest token whose tree is shown.
 _RESET = "\x1b[0m"
-# Backgrounds of the 256-colour palette, pale enough for black letters; neighbours differ in hue.
+# Background colours from the palette of 256 colours, pale enough for black letters; neighbours differ in hue.
 _BACKGROUNDS = (217, 229, 157, 153, 183, 223)
 
 
@@ -87,7 +87,7 @@ def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
     """Return the first merges as trees, in order of the merges.
 
-    A token that is a part of another one has no tree of its own.
+    A token that is part of another one has no separate tree.
 
     Tokens of more than 64 bytes are left out: in a repetitive text each token is twice as long as the one before.
     """
@@ -103,7 +103,7 @@ def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
 
 
 def tree_lines(tree: MergeTree) -> list[str]:
-    """Draw a tree in the form of `tree(1)`, each merged token with the number of its merge, from 1."""
+    """Draw a tree in the form of `tree(1)`, with the number of its merge (from 1) at each merged token."""
     lines = [tree.token if tree.rank is None else f"{tree.token}   (merge {tree.rank + 1})"]
     for part, (first, rest) in zip(tree.parts, (("├─ ", "│  "), ("└─ ", "   ")), strict=False):
         inner = tree_lines(part)
@@ -119,7 +119,7 @@ def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
 
 
 def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str:
-    """Return the text with a background for each token, or with bars between tokens if `colours` is False.
+    """Return the text with a background colour for each token, or with bars between tokens if `colours` is False.
 
     If a character of several bytes is split between tokens, its bytes are shown as escapes.
     """

@@ -11,7 +11,7 @@ from .base import Tokenizer
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """A `tokenizer.json` of any kind: WordPiece, byte fallback, Unigram, normalised text. The ids are the package's.
+    """A `tokenizer.json` of any kind: WordPiece, byte fallback, Unigram, normalised text. It gives the package's ids.
 
     Args:
         data: the content of the file.

@@ -27,12 +27,12 @@ def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list
     with warnings.catch_warnings():
         # Python warns where other threads run, such as those of NumPy's BLAS; the processes do not use them.
         warnings.simplefilter("ignore", DeprecationWarning)
-        # Ctrl-C reaches all processes of a terminal; this one reports it, and the others just end.
+        # Ctrl-C reaches all processes of a terminal; this process reports it, and the others end silently.
         others, fork = len(arguments) - 1, multiprocessing.get_context("fork")
         with ProcessPoolExecutor(others, fork, signal.signal, (signal.SIGINT, signal.SIG_DFL)) as pool:
             rest = [pool.submit(function, argument) for argument in arguments[1:]]
             try:
                 return [function(arguments[0]), *(result.result() for result in rest)]
             except BrokenProcessPool:
-                cause = "one of the processes was killed, as the system does when memory runs out"
+                cause = "one of the processes was killed, as happens when memory runs out"
                 raise InputError(f"{cause}: free memory, or use processes=1, which needs less") from None

@@ -108,7 +108,7 @@ def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
 
 
 def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
-    """Draw the first tokens in a fixed-width font, each on its own colour, in lines of `columns` characters."""
+    """Draw the first tokens in a fixed-width font, each on its own background, in lines of `columns` characters."""
     from matplotlib.patches import Rectangle
 
     panel.axis("off")

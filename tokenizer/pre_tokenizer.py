@@ -10,7 +10,7 @@ from ..errors import InputError
 
 # Each pattern matches every character of any text, so its matches, joined, give the text.
 # gpt2: Radford et al. 2019. gpt4: the pattern published with OpenAI's cl100k_base, without its possessive quantifiers,
-# which affect its speed only. whitespace: words between white space, each with the blank before it.
+# which affect only its speed. whitespace: words between white space, each with the blank before it.
 PATTERNS = {
     "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "gpt4": (
@@ -20,7 +20,7 @@ PATTERNS = {
     "whitespace": r" ?\S+|\s+(?!\S)|\s+",
 }
 
-# What \s matches; str.isspace is true of four more control characters.
+# The characters that \s matches; str.isspace is true for four more control characters.
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
@@ -30,7 +30,7 @@ class PreTokenizer:
     Args:
         pattern: a name of `PATTERNS`, or a regular expression in the syntax of the `regex` package. Hugging Face's
             engine (Oniguruma) reads most expressions in the same way; \\w, for one, differs in rare characters. Each
-            engine also has its own version of Unicode: newer letters are letters to one of the two only.
+            engine also has its own version of Unicode: only one of the two may know a new letter as a letter.
 
     Raises:
         InputError: the regular expression is empty or can't be compiled.

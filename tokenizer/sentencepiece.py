@@ -12,7 +12,7 @@ from .base import Tokenizer
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """Marian's tokenizer. It gives the same ids as that of `transformers` without the optional package `sacremoses`.
+    """Marian's tokenizer, with the same ids as in `transformers` without the optional package `sacremoses`.
 
     `encode` takes source texts, `encode_targets` target texts, and `decode` gives target texts. The decoder begins
     with `pad_id`, which therefore is `bos_id` too. Source: Kudo and Richardson 2018, arXiv 1808.06226.
@@ -54,7 +54,8 @@ class SentencePieceTokenizer(Tokenizer):
         return [self._ids_of(text, self._target) for text in texts]
 
     def _ids_of(self, text: str, model: Any) -> list[int]:
-        # Special tokens in a text are found, as are codes such as >>fra<< at its start, which choose a target language.
+        # This finds special tokens in a text, and a code such as >>fra<< at its start, which selects the target
+        # language.
         unknown, ids = self.unk_id, []
         parts = self._splitter.split(text)
         for i, part in enumerate(parts):

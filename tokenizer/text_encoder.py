@@ -15,14 +15,15 @@ _START = "\0"  # before the first chunk, which no blank precedes
 
 
 class NeedsCareError(Exception):
-    """The text can't be split at blanks, or contains an added token."""
+    """An error raised for a text that can't be split at blanks or contains an added token."""
 
 
 class TextEncoder:
     """An encoder that splits texts at blanks and looks up the chunks, which is faster than splitting into words.
 
     As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, or with an
-    added token, `encode_quickly` raises `NeedsCareError`. Only chunks that are not in the cache are tested for these.
+    added token, `encode_quickly` raises `NeedsCareError`. It searches only chunks that are not in the cache for such
+    blanks and tokens.
 
     Args:
         encode_word: function from the bytes of a word to ids.
@@ -67,7 +68,7 @@ class TextEncoder:
 
 
 class _Cache(dict[str, list[int]]):
-    """The ids of pieces of text, computed when a piece is first looked up."""
+    """The ids of pieces of text, each computed when it is first looked up."""
 
     def __init__(self, find: Callable[[str], list[int]]) -> None:
         super().__init__()

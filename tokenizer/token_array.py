@@ -20,7 +20,7 @@ class Replaced(NamedTuple):
         position: index of the merged token in the array.
         left, right, merged: the pair, and the token that replaced it.
         before: index of the token before it.
-        old_before, new_before: that token, before and after the replacement, which may have merged it as well.
+        old_before, new_before: that token's id before and after the replacement, which may have merged it as well.
         behind: the token after it, before the replacement.
         has_before, has_behind: whether there is such a token in the same word. `has_behind` is false if the token after
             it was merged too; that token then reports the pair that the two form.

@@ -71,7 +71,7 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `BPETokenizer` that a `tokenizer.json` holds.
 
     Raises:
-        InputError: the file is damaged, or needs a feature that byte-level BPE here does not have.
+        InputError: the file is damaged, or needs a feature that this byte-level BPE does not have.
     """
     try:
         model = data["model"]
@@ -109,7 +109,7 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _merge(entry: str | list[str]) -> tuple[str, str]:
     """Split a merge into its two parts.
-    Files written until 2024 store a string with a blank between the parts, later ones a list.
+    Files written until 2024 store a string with a blank between the parts, later ones store a list.
     """
     left, right = entry.split(" ") if isinstance(entry, str) else entry
     if not isinstance(left, str) or not isinstance(right, str):
@@ -122,7 +122,9 @@ def _added_tokens(entries: Sequence[Mapping[str, Any]]) -> list[AddedToken]:
         if any(entry.get(name) for entry in entries):
             raise InputError(f"The tokenizer file has an added token with {name}; only plain ones can be read.")
     if len({entry.get("normalized", False) for entry in entries}) > 1:
-        raise InputError("The tokenizer file finds some added tokens before others; only one kind can be read.")
+        raise InputError(
+            "The tokenizer file searches for some added tokens before others; only files with one search can be read."
+        )
     tokens = [AddedToken(entry["id"], entry["content"], entry.get("special", True)) for entry in entries]
     for token in tokens:
         for name, kind in (("id", int), ("content", str), ("special", bool)):

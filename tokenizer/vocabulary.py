@@ -16,8 +16,8 @@ class VocabularyTokenizer(Tokenizer):
 
     A unit that is not in the list becomes `unk_id`.
 
-    `usual_special_tokens` are the default of `train`. With `in_order` a trained vocabulary is in alphabetical order;
-    otherwise the most frequent unit comes first.
+    `usual_special_tokens` are the default special tokens of `train`. With `in_order` a trained vocabulary is in
+    alphabetical order; otherwise the most frequent unit comes first.
 
     Args:
         vocabulary: the units by id, the special tokens first.
@@ -51,7 +51,7 @@ class VocabularyTokenizer(Tokenizer):
         min_frequency: int = 1,
         **settings: Any,
     ) -> Self:
-        """Make a tokenizer from the units of `texts`: all, or the most frequent ones that fit `vocab_size`.
+        """Make a tokenizer from the units of `texts`: from all, or from the most frequent ones that fit `vocab_size`.
 
         Args:
             texts: the training texts.
@@ -115,10 +115,10 @@ def most_common(
     Units with equal counts are in alphabetical order.
 
     Raises:
-        InputError: there is nothing to count, or `vocab_size` leaves none after the special tokens.
+        InputError: there is nothing to count, or `vocab_size` leaves no room after the special tokens.
     """
     if not counts:
-        raise InputError("There is no text to build a vocabulary from: the texts are empty. Check what was given.")
+        raise InputError("There is no text to build a vocabulary from: the texts are empty. Check the input.")
     room = None if vocab_size is None else vocab_size - len(special_tokens)
     if room is not None and room < 1:
         raise InputError(

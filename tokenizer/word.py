@@ -21,8 +21,8 @@ _PUNCTUATION = re.compile(r"(?!(?<=\w)'(?=\w))[^\w\s]|_")
 def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) -> str:
     """Preprocess a text for the news classifier; words are separated by single blanks.
 
-    In this order: lower case; URLs removed; HTML tags removed and entities replaced by their characters; punctuation
-    removed (unless `punctuation`); white space reduced to single blanks.
+    The steps, in this order: convert to lower case; remove URLs; remove HTML tags and replace entities by their
+    characters; remove punctuation (unless `punctuation`); reduce white space to single blanks.
     """
     text = text.lower() if lowercase else text
     text = html.unescape(_TAG.sub(" ", _URL.sub(" ", text)))

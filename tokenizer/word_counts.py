@@ -1,4 +1,4 @@
-"""Counts the words of a corpus; BPE training needs nothing else of the text.
+"""Counts the words of a corpus, which is all that BPE training needs of the text.
 
 Running the pre-tokenizer's expression over the whole text would take longer than the rest of training. Here the text is
 first split at blanks, which is far cheaper, and equal chunks are counted together. The expression is then applied to
@@ -31,7 +31,7 @@ _TOGETHER = 10_000  # chunks that are split into words in one call
 _FLUSH = 1 << 25  # bytes of distinct chunks after which they are split into words and freed
 _PROCESS = 1 << 22  # bytes of text that justify starting another process
 
-# Two bytes that UTF-8 never uses mark what a split at blanks would lose.
+# Two bytes that UTF-8 never uses mark the blanks that a split would lose.
 _START = b"\xff"  # this chunk begins a line or text: there is no blank before it
 _KEPT = b"\xfe"  # a blank that follows white space: the text is not split here
 
@@ -62,7 +62,7 @@ def count_words(
     else:
         words = _count(_text_blocks(texts), pre_tokenizer)
     if not words:
-        raise InputError("There is no text to train on: the files or texts are empty. Check what was given.")
+        raise InputError("There is no text to train on: the files or texts are empty. Check the input.")
     return words
 
 
@@ -205,7 +205,7 @@ def _cut(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[bytes, i
     """Compute the counts of words from the counts of chunks, and empty `chunks` to save memory.
 
     Chunks that occur equally often are joined to one text, so that there are few calls. A word begins at the blank
-    before each chunk, whatever the chunk before it ends with.
+    before each chunk, regardless of the end of the chunk before it.
     """
     words: dict[str, int] = {}
     together: defaultdict[int, list[str]] = defaultdict(list)

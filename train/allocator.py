@@ -14,7 +14,7 @@ def keep_freed_memory() -> bool:
 
     By default glibc maps new pages for every large array, and the kernel fills them with zeros; a training step frees
     and allocates the same arrays again and again, and spends a quarter of its time on that. Afterwards the process
-    keeps its peak memory. Returns whether it worked: with glibc on Linux; elsewhere nothing is changed.
+    keeps its peak memory. Returns whether it worked. It works with glibc on Linux; elsewhere nothing is changed.
     """
     if not sys.platform.startswith("linux"):
         return False

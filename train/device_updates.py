@@ -26,7 +26,7 @@ class DeviceUpdates:
     """Updates that stay on the device: only `read` waits for it.
 
     `optimizer`, `scaler` and `ema` hold the state that a save needs: `read` copies it from the device, and `write`
-    copies it to the device. Several ranks sum their gradients in one piece, after the backward pass.
+    copies it to the device. Several ranks sum their gradients in one operation, after the backward pass.
 
     Args:
         flat: all parameters in flat arrays, a FlatAdam (`optim/fast/flat_adam.py`).
@@ -91,7 +91,7 @@ class DeviceUpdates:
     def _pass(self, compute: Compute, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
         """Add the gradient of a batch. Return its number of tokens, as `count`, and its mean losses.
 
-        With several batches an update, it is the gradient of the batch's summed loss.
+        If an update uses several batches, it is the gradient of the sum of the batch's losses.
         """
         seeds, batch = given
         if seeds is not None:
@@ -130,7 +130,7 @@ class DeviceUpdates:
         self.average += (flat.weights - self.average) * xp.where(flat.state[1] == 0, np.float32(0), share)
 
     def read(self) -> Reading:
-        """Return what has happened since the last call. This waits for the device once."""
+        """Return the results of the steps since the last call. This waits for the device once."""
         flat, xp = self.flat, self.flat.xp
         values = [value for step in self.steps for batch in step for value in batch.values() if is_array(value)]
         # One transfer for the bits of the state, the culprit, counts and means.
@@ -183,7 +183,7 @@ def choose_updates(
 ) -> Updates | DeviceUpdates:
     """Return DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters, else `Updates`.
 
-    Raises InputError if graphs are asked for and can't be used.
+    Raises InputError if graphs are requested and can't be used.
     """
     every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
     device = optimizer.parameters[0].device
@@ -195,7 +195,7 @@ def choose_updates(
         small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
         missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
         if missing:
-            raise InputError(f"CUDA graphs hold only attention's fused kernel, and {missing}: leave out --graphs.")
+            raise InputError(f"CUDA graphs support only attention's fused kernel, but {missing}: leave out --graphs.")
     if every and device != "cpu":
         flat = flat_form(optimizer, half=options.precision == "fp16", constants=float_constants(model))
         if flat is not None:

@@ -2,7 +2,7 @@
 
 Every process (rank) holds the whole model. The gradients are summed over the ranks, so that all make the same update
 and stay equal. `ProcessGroup` is a single process. `MpiProcessGroup` has the same interface: it communicates through
-mpi4py, and sums the gradients of GPUs with NCCL (`NcclSums`).
+mpi4py, and sums gradients on GPUs with NCCL (`NcclSums`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ProcessGroup:
 
     Attributes:
         rank: this process's number, from 0. Rank 0 alone writes files.
-        size: how many there are.
+        size: the number of processes.
         prints: whether this process prints progress; only rank 0 does.
     """
 
@@ -44,7 +44,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Return the sums over the ranks, which are bit-equal on all of them."""
+        """Return the sums over the ranks. They are bit-equal on all ranks."""
         return list(values)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
@@ -66,7 +66,7 @@ class ProcessGroup:
         """Wait until the sum is complete."""
 
     def progress(self, requests: Sequence[Any]) -> None:
-        """Let sums that were begun make progress; MPI works only while it is called."""
+        """Give pending sums time to progress; MPI works only while it is called."""
 
     def check_equal(self, weights: Callable[[], dict[str, np.ndarray]]) -> None:
         """Raise RuntimeError, on every rank, unless all ranks hold bit-equal weights."""
@@ -88,7 +88,7 @@ class MpiProcessGroup(ProcessGroup):
         sys.excepthook = self._fail
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        # Gathered and added in the order of the ranks: an MPI sum may differ in the last bit between them.
+        # Values are gathered and added in the order of the ranks: an MPI sum may differ in the last bit between ranks.
         rows = np.empty((self.size, len(values)))
         self.communicator.Allgather(np.asarray(values, np.float64), rows)
         return [float(sum(column)) for column in rows.T]
@@ -167,7 +167,7 @@ class NcclSums:
     def start(self, array: Any) -> Any:
         """Begin a sum and return the event that signals its completion."""
         kinds = {"f": self._nccl.NCCL_FLOAT32, "d": self._nccl.NCCL_FLOAT64, "e": self._nccl.NCCL_FLOAT16}
-        # Begins when the current stream has finished computing the array.
+        # The sum begins when the current stream has computed the array.
         self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
         pointer, kind = array.data.ptr, kinds[array.dtype.char]
         self._links.allReduce(pointer, pointer, array.size, kind, self._nccl.NCCL_SUM, self._stream.ptr)
@@ -198,7 +198,7 @@ def find_process_group() -> ProcessGroup:
     """Return the group of processes that mpirun started together with this one, or a group of this process alone.
 
     Raises:
-        InputError: mpirun started this process, but mpi4py is not there.
+        InputError: mpirun started this process, but mpi4py is not installed.
     """
     if not any(name in os.environ for name in _LAUNCHED):
         return ProcessGroup()
@@ -225,7 +225,7 @@ def local_device(device: str) -> str:
 
 
 class GradientSum:
-    """The sum over the ranks of the gradients of a backward pass, in flat buckets.
+    """Sums the gradients of a backward pass over the ranks, in flat buckets.
 
     Sums begin while the pass is still running: `engine.backward(..., ready=...)` calls `ready`, and the sum of a bucket
     begins as soon as all of its gradients are complete. Buckets follow the reverse order of the parameters, in which
@@ -267,7 +267,7 @@ class GradientSum:
         self.group.progress(self._requests)
 
     def finish(self) -> None:
-        """Wait for all sums. Every parameter that had a gradient on some rank then holds the sum."""
+        """Wait for all sums. Every parameter with a gradient on some rank then has the sum as its gradient."""
         while len(self._requests) < len(self.buckets):
             self._start()  # buckets with parameters that the loss did not use
         for bucket, flat, request in zip(self.buckets, self._flat, self._requests, strict=True):

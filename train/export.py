@@ -11,7 +11,7 @@ from ..tokenizer import CharacterTokenizer, WordTokenizer
 from .cli.options import OptionParser
 from .tasks.by_name import load
 
-#: The examples' beam search in `transformers`, which divides a score by length^alpha.
+#: The options of the examples' beam search in `transformers`, which divides a score by length^alpha.
 SEARCH = Strategy(beam=5, alpha=1.0, length_norm="power", early_stopping=False)
 
 
@@ -22,12 +22,12 @@ def export(source: str | Path, folder: str | Path) -> str:
         source: a run's folder, or the name of a model that comes with handloom, as in `handloom.load`.
         folder: the folder to write to; it must be new or empty.
 
-    Returns a line that says what was written. Raises InputError, before anything is written, for a source that is no
+    Returns a line that describes the folder. Raises InputError, before anything is written, for a source that is not a
     trained model, a model without an equivalent in `transformers`, and a folder that holds files.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} holds files already, and nothing is overwritten. Choose one that is new or empty.")
+        raise InputError(f"{folder} already holds files, which are not overwritten. Choose one that is new or empty.")
     found = load(source)
     search = getattr(found, "own", None)
     if search is not None and search.length_norm != "power":  # it comes from a run, not from transformers
@@ -36,7 +36,7 @@ def export(source: str | Path, folder: str | Path) -> str:
     tokenizer = None if only_here else found.tokenizer
     pretrained.save(found.model, tokenizer, folder, labels=getattr(found, "labels", None), strategy=search)
     architecture = read_object(folder / "config.json")["architectures"][0]
-    without = f" without a tokenizer: transformers has none like a {type(found.tokenizer).__name__}"
+    without = f" without a tokenizer: transformers has no equivalent of a {type(found.tokenizer).__name__}"
     return f"{folder} holds a {architecture} for transformers{without if only_here else ''}"
 
 

@@ -1,8 +1,8 @@
-"""A ring of TCP connections between the processes of a job, by which they notice that a host is lost.
+"""A ring of TCP connections between the processes of a job, which detects that a host is lost.
 
-A host that loses power, or whose cable is cut, closes no connection, and MPI waits for it without end. Here every rank
+A host without power or network closes no connection, and MPI waits for it without end. Here every rank
 is connected with the next one, and nothing is sent: the operating systems ask each other whether the connection still
-exists (TCP keepalive). A training step does no work for this.
+exists (TCP keepalive). Training steps do no extra work.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LOST = 3  # the exit code of the other processes
 class Neighbours:
     """The connections of this rank with the previous and the next one.
 
-    If a connection is lost, this process prints one line and ends, and so do all others: each passes the exit code on.
-    This needs no launcher, which may be on the lost host. If some rank can't be reached by TCP, there is a warning and
-    no such watch.
+    If a connection is lost, this process prints one line and ends, and so do all others: each passes on the exit code.
+    This needs no launcher, which may be on the lost host. If some rank can't be reached by TCP, a warning is issued,
+    and lost hosts are not detected.
 
     Args:
         communicator: of MPI, over which the processes find each other.
@@ -63,15 +63,15 @@ class Neighbours:
         atexit.register(self.tell, 0)
 
     def tell(self, code: int) -> None:
-        """Tell both neighbours that this process ends: in order if the exit code is 0, else they end too."""
+        """Report the end of this process to both neighbours. If the exit code is not 0, they end too."""
         for link in self._links:
             with contextlib.suppress(OSError):
                 link.send(bytes([code]))
 
     def _listen(self, link: socket.socket, name: str, wait: float) -> None:
-        """Wait until the connection ends, and end this process if the other one did not end in order.
+        """Wait until the connection ends. End this process if the neighbour ended without a report or with an error.
 
-        `wait` lets the rank on the other side of a lost one report it first, so that one line is printed.
+        The delay `wait` lets the other neighbour of a lost rank report it first, so that one line is printed.
         """
         reason = "its process ended"
         try:

@@ -42,7 +42,7 @@ from .tables.cells import FINISHED, finish_cells, markdown_table
 
 
 def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, dict[str, str]]:
-    """Return all combinations of NAME=VALUE,VALUE,... as cell name -> option -> value.
+    """Return all combinations of NAME=VALUE,VALUE,...: the options of each cell, by its name.
 
     With changes, which have the same form, the cells are each combination without a change and with each single change.
 
@@ -52,7 +52,7 @@ def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, d
     for grid in (*grids, *changes):
         name, equals, values = grid.partition("=")
         if not name or not equals or not all(values.split(",")) or name in axes:
-            raise InputError(f"--grid {grid}: give NAME=VALUE,VALUE,... with every option once, such as seed=0,1,2.")
+            raise InputError(f"--grid {grid}: write NAME=VALUE,VALUE,... with every option once, such as seed=0,1,2.")
         axes[name] = values.split(",")
     names = list(axes)[: len(grids)]
     bases = [dict(zip(names, values, strict=True)) for values in itertools.product(*(axes[name] for name in names))]
@@ -75,7 +75,7 @@ def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, 
     """Run a cell in a separate process that logs to NAME.log.
     Return its options and best value, or None if it failed.
     """
-    # It runs as a single process, even if mpirun started this one.
+    # The cell runs as a single process, even if mpirun started this one.
     launcher = ("PMI", "OMPI", "MPI_", "MV2")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
     start, folder = time.perf_counter(), out / name
@@ -110,7 +110,7 @@ def _note(name: str, row: Mapping[str, Any] | None) -> None:
 
 @contextmanager
 def _executor() -> Iterator[Any]:
-    """Yield a function like `map`, which uses the other processes if mpirun started several; None in those others."""
+    """Yield a function like `map` that uses the other processes of mpirun; yield None in those processes."""
     if find_process_group().size == 1:
         yield map
         return
@@ -122,7 +122,7 @@ def _executor() -> Iterator[Any]:
 
 
 def write_table(out: Path, rows: Iterable[Mapping[str, Any]], options: Sequence[str]) -> str:
-    """Write table.md, results.json and comparison.png of the finished cells; returns the table."""
+    """Write table.md, results.json and comparison.png of the finished cells, and return the table."""
     rows = list(rows)
     columns = {name: name for name in options}
     columns |= {"valid_loss": "best validation loss:.4f", "best_step": "at step:,"}
@@ -150,7 +150,9 @@ def main() -> None:
     arguments = parser.parse_args()
     cells = grid_cells(arguments.grid, arguments.change)
     if not Path(arguments.script[0]).is_file():
-        raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options after it.")
+        raise InputError(
+            f"The script {arguments.script[0]} does not exist. Put -- before the script and its options after it."
+        )
     with folder_lock(make_folder(arguments.out)) if find_process_group().first else nullcontext():
         rows, failed = run_sweep(arguments.out, cells, arguments.script)
         if rows:

@@ -42,9 +42,9 @@ class Batches(Protocol):
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]: ...
 
 
-#: (model, batch) -> loss in nats per token, a Tensor with one element; the number of tokens of which it is the mean;
-#: and, optionally, further means over the same tokens by name, such as {"accuracy": 0.5}; on a device they may be 0-d
-#: arrays, so that nothing waits for them.
+#: A function (model, batch) that returns the loss in nats per token, a Tensor with one element; the number of tokens
+#: over which it is the mean; and, optionally, further means over these tokens by name, such as {"accuracy": 0.5}. On a
+#: device the means may be 0-d arrays, so that nothing waits for them.
 Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]
 
 
@@ -57,7 +57,7 @@ class Record:
         keep: number of saves to keep.
         gradient_norms: log the norm of each layer's last gradient, before clipping; on the host only.
         label: name of the training loss in the picture.
-        unit: what the loss is a mean over, for messages and the picture.
+        unit: the unit over which the loss is a mean, for messages and the picture.
     """
 
     every: int = 20
@@ -74,22 +74,23 @@ class Trainer:
 
     A run that stops, for any reason, can be resumed exactly from its last save (`load`): weights and logged numbers are
     bit-equal to those of a run that did not stop. Saves are made at every validation and at SIGINT or SIGTERM. Dropout
-    draws from the default generator and from those that are attributes of the model's layers. They are seeded for each
-    batch from the run's seed and the batch's position in the data.
+    draws from the default generator and from generators that are attributes of the model's layers. They are seeded for
+    each batch from the run's seed and the batch's position in the data.
 
     Args:
         model: the model to train.
         loss: see `Loss`.
         optimizer, schedule: the schedule sets the optimiser's learning rate at each step.
         train_batches: see `Batches`.
-        validation: the validation data and interval; an exponential average replaces its mean of the last weights.
+        validation: the validation data and interval; an exponential average of the weights replaces its mean of the
+            last weights.
         run: folder that receives metrics.jsonl, loss.png, model.safetensors and the saves.
         config: configuration saved with the weights, from which the model can be built again.
         steps: number of updates.
         updates: options of the updates.
         record: what to log, and how often.
         observe: function called with the trainer after each update; it may wait, and an exception in it ends training.
-        group: the processes that train together; None means those that mpirun started.
+        group: the processes that train together; None means the processes that mpirun started.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Trainer:
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def fit(self, stop_at: int | None = None) -> float:
-        """Train up to update `steps`; the model ends with its best weights. Returns the best monitored value.
+        """Train up to update `steps`. The model ends with its best weights. Returns the best monitored value.
 
         Afterwards the process keeps freed memory (`keep_freed_memory`).
 
@@ -181,7 +182,7 @@ class Trainer:
 
     def _stopped(self, signal: int) -> TrainingStopped:
         message = f"stopped after step {self.progress.step:,} of {self.steps:,}, all saved."
-        return TrainingStopped(f"{message} Go on: --resume {self.run.path}", self.progress.step, signal or None)
+        return TrainingStopped(f"{message} Continue with --resume {self.run.path}", self.progress.step, signal or None)
 
     def update(self, step: int, batches: list[MicroBatch]) -> None:
         """Make one update. `updates.read` returns its loss and the norm of its gradient."""
@@ -224,7 +225,7 @@ class Trainer:
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
         """Yield this rank's batches from the run's position in the data, epoch after epoch.
-        Of n ranks each gets every nth batch.
+        With n ranks, each rank gets every nth batch.
         """
         every = self.group.size
         epoch, position = self.progress.epoch, self.progress.batch + self.group.rank
@@ -240,7 +241,7 @@ class Trainer:
     def _patience_lost(self) -> str:
         now = self.progress
         best = f"{self.validation.monitor} {now.best:.4g} of step {now.best_step:,}"
-        return f"{now.stale} validations in a row did not better the {best}"
+        return f"{now.stale} validations in a row did not improve on the {best}"
 
     # -- validation ----------------------------------------------------------------------------------------------------
 
@@ -259,9 +260,7 @@ class Trainer:
                     f"({self.optimizer.lr:.1e}) is probably too high: lower it, or warm up for longer."
                 )
             if monitor not in values:
-                raise InputError(
-                    f"There is no metric {monitor!r} to decide by; a validation gives {', '.join(values)}."
-                )
+                raise InputError(f"There is no metric {monitor!r}; a validation gives {', '.join(values)}.")
             better = now.is_better(values[monitor], higher)
             if self.group.first:
                 row = {"step": now.step, "epoch": epoch, **values}
@@ -311,7 +310,7 @@ class Trainer:
         return saved.damaged
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that the run depends on except the weights."""
+        """Return the state on which the run depends, except the weights."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
         return {**state, "data": self._fingerprint(), "config": self._description(), "files": self.run.sizes()}
 
@@ -319,11 +318,13 @@ class Trainer:
         """Restore a `state_dict`. Raises InputError if it belongs to other data or parts."""
         parts = self._parts()
         if parts.keys() | {"data", "config", "files"} != state.keys():
-            raise InputError(f"The save of {self.run.path} is of another setup: it holds {', '.join(sorted(state))}.")
+            raise InputError(
+                f"The save of {self.run.path} belongs to another setup: it holds {', '.join(sorted(state))}."
+            )
         if state["data"] != self._fingerprint():
             raise InputError(
-                f"The training data are not those that {self.run.path} was trained on: the files, the sizes asked for "
-                "or the way of batching have changed. Restore them, or start a new run."
+                f"The training data are not those that {self.run.path} was trained on: the files, the requested sizes "
+                f"or the batching have changed. Restore them, or start a new run."
             )
         now = json.loads(self._description())
         if state["config"] != self._description():
@@ -331,13 +332,16 @@ class Trainer:
             before = before if isinstance(before, dict) else {}
             changed = sorted(name for name in before | now if before.get(name) != now.get(name))
             raise InputError(
-                f"{self.run.path} was not started like this: {', '.join(changed)} of the model differ. Restore the "
+                f"{self.run.path} was started differently: {', '.join(changed)} of the model differ. Restore the "
                 "run's config.json and tokenizer.json, or start a new run."
             )
         if self.group.first and self.run.model_path.exists():
             found = read_config(self.run.path)
             if {**found, "step": 0} != {**now, "step": 0}:
-                raise InputError(f"{self.run.model_path} is another run's model. Restore this run's, or remove it.")
+                raise InputError(
+                    f"{self.run.model_path} is the model of another run. Restore the model of this run, "
+                    f"or remove the file."
+                )
         try:
             for name, part in parts.items():
                 part.load_state_dict(state[name])

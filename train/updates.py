@@ -1,4 +1,4 @@
-"""An update of the weights: passes, sum of all ranks' gradients, clipping, optimiser, weight averaging.
+"""An update of the weights: passes, sum of the gradients of all ranks, clipping, optimiser, weight averaging.
 
 `Updates` reads the loss and the gradient's norm of every step. On a device `device_updates.DeviceUpdates` is used
 instead, which has the same methods and does not wait for the device.
@@ -18,13 +18,15 @@ from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import FullPrecision, HalfPrecision, first_overflow
 from .optim.optimizers import Optimizer, clip_grad_norm
 
-#: With several batches an update, the gradients of the batches' summed losses, divided by this, are added up; a factor
-#: at the end makes the sum the gradient of the mean. It is a power of two, so that the division rounds nothing.
+#: If an update uses several batches, the gradients of their summed losses, divided by this number, are added up. A
+#: factor at the end turns the sum into the gradient of the mean. It is a power of two, so that the division rounds
+#: nothing.
 TOKEN_UNIT = 1024
 
-#: A batch -> its loss, its number of tokens and, optionally, further means over them by name: see `trainer.Loss`.
+#: A function from a batch to its loss, its number of tokens and, optionally, further means over them: see
+#: `trainer.Loss`.
 Compute = Callable[[Any], tuple[Any, ...]]
-#: Called before each batch: seeds the generators for its position in the data.
+#: A function that is called before each batch and seeds the generators for its position in the data.
 Prepare = Callable[["MicroBatch"], None]
 
 
@@ -42,7 +44,7 @@ class UpdateOptions:
 
     Attributes:
         clip_norm: bound on the gradient's norm; None for no bound.
-        accumulate: batches per update; all tokens have the same weight, as if they were one batch.
+        accumulate: batches per update; all tokens have the same weight, as if the batches were one.
         ema: decay of an exponential average of the weights, which is then validated and saved; None for no average.
         precision: "fp32"; or "fp16", which computes in float16 and keeps float32 weights, with a dynamic loss scale.
         name_overflows: log the name of the parameter whose gradient overflowed first.
@@ -61,7 +63,7 @@ class UpdateOptions:
 def check_counted(count: float, what: str) -> None:
     """Raise InputError for a batch without targets: its loss would be NaN, and it would train nothing."""
     if not count:
-        raise InputError(f"{what} has no targets, so that its loss is a mean over nothing: leave such batches out.")
+        raise InputError(f"{what} has no targets, so its loss would be a mean over nothing: leave such batches out.")
 
 
 class Reading(NamedTuple):
@@ -69,9 +71,9 @@ class Reading(NamedTuple):
 
     Attributes:
         norm: norm of the last gradient, before clipping.
-        steps: for each step the number of tokens and the means over them.
+        steps: the number of tokens of each step, and the means over them.
         overflowed: the parameter whose gradient overflowed first at the last overflow, if it is known.
-        failed: whether a gradient overflowed at the minimum loss scale, or in float32, so that training can't go on.
+        failed: whether a gradient overflowed at the minimum loss scale, or in float32, so that training can't continue.
     """
 
     norm: float
@@ -131,9 +133,10 @@ class Updates:
     def _gradients(
         self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute
     ) -> tuple[dict[str, float], float, float]:
-        """Compute the gradient of all ranks' batches into the parameters, up to a factor.
+        """Compute the gradient of the batches of all ranks, up to a factor, and store it in the parameters.
 
-        Returns the sums over tokens by name, the number of tokens, and the factor that gives the gradient of the mean.
+        Returns the sums over tokens by name, the number of tokens, and the factor that turns the stored gradient into
+        the gradient of the mean.
         """
         alone = len(batches) * self.group.size == 1
         tokens, sums = 0.0, {"loss": 0.0}

@@ -1,4 +1,4 @@
-"""Validation of a training run: when, on which batches, and the metric that selects the best weights."""
+"""Validation of a training run: its interval, its batches, and the metric that selects the best weights."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from .updates import check_counted
 
 @dataclass(frozen=True)
 class Validation:
-    """The settings that say how a run is validated.
+    """The settings of a run's validation.
 
     Attributes:
         batches: the validation data.
         every: steps between two validations; there is another one at the end.
-        metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
-        monitor, higher_is_better: the metric of a validation's row that decides which weights are best.
+        metrics: function of the model, in evaluation mode, that returns further numbers for the row of each validation,
+            by name.
+        monitor, higher_is_better: the metric of a validation that selects the best weights, and whether more is better.
         patience: stop after this many validations in a row without a better value; None means never.
-        average: at the end also try the mean of the weights at the last `average` validations; 0 or 1 for none.
+        average: at the end also validate the mean of the weights at the last `average` validations; 0 or 1 for none.
     """
 
     batches: Iterable[Any]
@@ -38,7 +39,7 @@ class Validation:
         """Return the means over the tokens of all batches, without dropout.
 
         They are `valid_loss` in nats, the further means of the loss as `valid_NAME`, and `metrics`. Each rank computes
-        a share of the batches and gets the means over all.
+        a share of the batches and gets the means over all batches.
         """
         model.eval()
         sums = {"tokens": 0.0, "loss": 0.0}

@@ -23,7 +23,8 @@ CLEARANCE = 0.1  # minimum distance from a kink or between values whose order ma
 class Sample:
     """Arguments of one call, with NumPy arrays.
 
-    `differentiable` are the indices in `args` for which gradients are checked; by default all floating point arrays.
+    `differentiable` lists the indices in `args` whose gradients are checked; by default those of all floating point
+    arrays.
     """
 
     args: tuple[Any, ...]
@@ -45,7 +46,7 @@ class Draw:
         rng: fills the arrays.
         dtype: dtype of the floating point arrays.
 
-    `seen` records for each label how many options there are and which have been chosen.
+    `seen` records the number of options and the chosen ones for each label.
     """
 
     def __init__(self, integer: Callable[[int, int], int], rng: np.random.Generator, dtype: Any = np.float64):
@@ -106,7 +107,7 @@ class Draw:
 
     def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
         """Draw numbers uniformly from [low, high].
-        Move them at least CLEARANCE away from each of `avoid`, even beyond the bounds.
+        Numbers near a value in `avoid` are moved at least CLEARANCE away from it, even beyond the bounds.
         """
         values = self.rng.uniform(low, high, shape)
         for point in avoid:
@@ -177,7 +178,7 @@ def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callab
 
 
 def gathered(name: str) -> dict[str, Any]:
-    """Return OpSpec attributes for an op whose first argument is a list of tensors: they become separate arguments."""
+    """Return OpSpec attributes for an op whose first argument is a list of tensors, which become separate arguments."""
     op = OPS[name]
     return {
         "function": lambda *tensors, **kwargs: op.function(tensors, **kwargs),

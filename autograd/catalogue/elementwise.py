@@ -83,7 +83,7 @@ for _name in ("divide", "hypot"):
 @spec("power")
 def _power(d: Draw) -> Sample:
     if d.flag("whole exponent"):
-        # A whole exponent allows negative bases; the gradient of an array of exponents is not defined there.
+        # Negative bases need a whole exponent. The gradient of an array of exponents is not defined for them.
         shape = d.shape()
         exponents: Any = d.choice("exponent", (0, 1, 2, 3, -1, -2, 0.0, 2.0, "array"))
         if exponents == "array":
@@ -110,7 +110,7 @@ def _round(d: Draw) -> Sample:
 @spec("floor_divide", analytic=False)
 @spec("remainder", analytic=False)
 def _remainder(d: Draw) -> Sample:
-    """Draw x = (quotient + fraction) y, which stays away from the jumps, where x / y is whole."""
+    """Draw x = (quotient + fraction) y, which stays away from the jumps: there x / y is whole."""
     shape = d.shape()
     y = d.array(d.narrowed(shape), 0.5, 2) * (-1 if d.flag("negative divisor") else 1)
     quotient = d.rng.integers(-2, 3, shape) + d.rng.uniform(0.3, 0.7, shape)
@@ -157,7 +157,7 @@ def _masked_fill(d: Draw) -> Sample:
 
 @spec("astype", reference=lambda x, dtype: x)
 def _astype(d: Draw) -> Sample:
-    """Cast to the same dtype.
+    """Draw a cast to the same dtype.
     Difference quotients can't check casts between precisions; another test covers these.
     """
     return Sample((d.array(d.shape()), d.dtype))
@@ -183,7 +183,7 @@ def _halves(d: Draw) -> Sample:
     shape = list(d.shape(1))
     axis = d.integer(-len(shape), len(shape) - 1)
     shape[axis] *= 2
-    # Zero is avoided, since in the second half, the gate, relu has its kink there.
+    # Zero is avoided, since relu has its kink there; it is applied to the second half, the gate.
     return Sample(
         (d.array(tuple(shape), avoid=(0.0,)),), {} if axis == -1 and d.flag("axis left out") else {"axis": axis}
     )

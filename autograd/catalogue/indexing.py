@@ -99,7 +99,7 @@ def _take_along_axis(d: Draw) -> Sample:
     axis = d.axis(shape, many=False)
     if axis is None:
         return Sample((d.array(shape), d.indices((d.integer(0, 4),), int(np.prod(shape)))), {"axis": None})
-    # Every other axis may be stretched, of the indices as well as of x.
+    # Every other axis may be broadcast, both of the indices and of x.
     x_shape = [1 if d.choice("stretched x", (False, False, True)) else side for side in shape]
     sizes = [1 if d.choice("stretched indices", (False, False, True)) else side for side in shape]
     x_shape[axis], sizes[axis] = shape[axis], d.integer(0, 4)
@@ -110,6 +110,6 @@ def _take_along_axis(d: Draw) -> Sample:
 @spec("embedding")
 def _embedding(d: Draw) -> Sample:
     rows = d.integer(1, 4)
-    # Without padding_id, whose row has no gradient by definition, unlike the difference quotient: tested separately.
+    # `padding_id` is tested separately: its row has no gradient by definition, but a difference quotient.
     ids, table = d.indices(d.shape(), rows), d.array((rows, d.integer(1, 3)))
     return Sample((ids, table), {"scale": d.choice("scale", (1.0, 2.5))}, differentiable=(1,))

@@ -32,7 +32,7 @@ def _residual_layer_norm(d: Draw) -> Sample:
     shape = (*d.shape(0, 2), d.integer(3, 5))
     kwargs = {"seed": d.integer(0, 9), "p": d.choice("p", (0.0, 0.3)), "training": d.choice("training", (True, False))}
     kwargs |= {"eps": 0.1, "both": d.flag("both")}
-    # Dropped elements leave the residual, whose elements all differ: no row is constant.
+    # Where elements are dropped, the residual remains. Its elements all differ, so no row is constant.
     return Sample((*d.distinct(shape, shape), d.array(shape[-1:]), d.array(shape[-1:])), kwargs)
 
 
@@ -76,7 +76,7 @@ def _cross_entropy(d: Draw) -> Sample:
 
 def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dict[str, Any]) -> np.ndarray:
     """Draw targets of which some are ignored.
-    For a mean not all are, since it would be NaN: that is tested separately.
+    For a mean at least one counts, since it would be NaN otherwise; that case is tested separately.
     """
     target = np.where(d.mask(target.shape), ignored, target)
     if kwargs.get("reduction", "mean") == "mean":

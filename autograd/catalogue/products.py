@@ -33,7 +33,7 @@ def _linear(d: Draw) -> Sample:
 @spec("linear_relu", **seeded("linear_relu"))
 def _linear_relu(d: Draw) -> Sample:
     rows, features, outputs = d.shape(0, 2), d.integer(1, 3), d.integer(1, 3)
-    # The weights and the bias of an output have the same sign, so that it is well above or below 0.
+    # The weights and the bias of an output have the same sign, so that the output is well above or below 0.
     sign = np.where(d.mask((outputs,)), 1, -1).astype(d.dtype)
     bias = (d.array((outputs,), 0.1, 1) * sign,) if d.flag("bias") else ()
     kwargs = {"dropout": 0.4, "seed": d.integer(0, 9)} if d.flag("dropout") else {}

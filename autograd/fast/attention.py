@@ -24,7 +24,7 @@ def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """Return None, or the reason why the call is not supported.
     The call must not request another method or the weights."""
     if options["method"] not in ("auto", "standard"):
-        return f"method {options['method']!r} is asked for"
+        return f"method {options['method']!r} was requested"
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
 
 
@@ -36,7 +36,7 @@ class StandardAttention(QuickImplementation):
     few queries.
 
     With scores S, A = softmax(S), D = A after dropout, O = D V and the incoming gradient G (products of equal shapes
-    are elementwise; Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums):
+    are elementwise; the row sums are those of Dao et al. 2022, arXiv 2205.14135, appendix B.2):
 
         dV = D^T G     dS = A (dA - rowsum(dA A)), rowsum(dA A) = rowsum(G O)
         dQ = dS K scale     dK = dS^T Q scale     dbias = dS
@@ -83,7 +83,7 @@ class StandardAttention(QuickImplementation):
         return out
 
     def weigh(self, xp, scores, terms, factor, weights, keep_mask):
-        """Compute the weights times `factor` from the products, for some batch rows; returns them after dropout."""
+        """Compute the weights times `factor` from the products, for some batch rows; return them after dropout."""
         wide = scores.dtype
         scores *= wide.type(self.scale)
         for term in terms:

@@ -1,4 +1,4 @@
-"""Compiled loops (Numba, the extra `fast`): whether they are available, and for which arrays.
+"""Tests whether compiled loops (Numba, the extra `fast`) are available, and which arrays they support.
 
 Between its matrix products a training step is limited by memory, because each NumPy call reads and writes whole arrays.
 A compiled loop (`loops.py`) does the work of several calls in one pass. Numba compiles a loop when it is first called,
@@ -33,7 +33,7 @@ def missing() -> str | None:
 
 
 def library() -> str | None:
-    """Return the compiler's name and version for a run's record, or None without compiled loops."""
+    """Return the compiler's name and version for the record of a run, or None without compiled loops."""
     from importlib.metadata import version  # slow to import, and needed once
 
     return None if missing() else f"numba {version('numba')}"

@@ -81,7 +81,7 @@ def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | N
 
 @implements(linear_cross_entropy_plain, "compiled", without_class_weights)
 class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
-    """A row of logits stays in the cache from bias to gradient: memory is read once and written once."""
+    """Cross-entropy that keeps a row of logits in the cache from bias to gradient: memory is read and written once."""
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
         own, each, total_each, count = terms
@@ -101,7 +101,7 @@ def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(linear_activation_plain, "compiled", relu_compiled)
 class LinearReLUCompiled(LinearReLUOnCPU):
-    """Bias, ReLU and dropout in one pass over the product, and the same for their gradient. Bit-equal to NumPy."""
+    """Bias, ReLU and dropout in one pass over the product, and their gradient in another. The bits are NumPy's."""
 
     def finish(self, y, bias, start, stop):
         keep_mask = None if self.mask is None else self.mask[start:stop]
@@ -118,7 +118,7 @@ def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "compiled", standard_compiled)
 class StandardAttentionCompiled(StandardAttention):
-    """The softmax over the keys in one compiled loop, with the memory layout of `StandardAttention`."""
+    """Attention with the softmax over the keys in one compiled loop; memory is laid out as in `StandardAttention`."""
 
     def weigh(self, xp, scores, terms, factor, weights, keep_mask):
         one = scores.dtype.type

@@ -25,7 +25,7 @@ def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(MergeHeads, "in place", side_by_side)
 class MergeHeadsInPlace(MergeHeads):
-    """Returns the array of which the parts are views."""
+    """Return the array of which the parts are views."""
 
     def forward(self, *parts):
         batch, self.heads, length, width = parts[0].shape

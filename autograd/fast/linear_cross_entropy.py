@@ -18,8 +18,8 @@ from .loss import divisor_of_mean
 from .mkl import multiply
 from .parallel import parallel_for, pieces
 
-#: Bytes of logits held at a time, or half of the weight's if that is more. For every block BLAS packs the weight again
-#: and dW is added to; but one block of all logits would take more memory than the rest of the step.
+#: Bytes of logits held at a time; half of the weight's bytes if that is more. For every block BLAS packs the weight
+#: again and adds to dW. One block of all logits, however, would take more memory than the rest of the step.
 BLOCK_BYTES = 1 << 25
 
 #: The number of parts into which the classes are divided among threads.
@@ -100,7 +100,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         def softmax(start, stop):
             self.softmax(z, target, bias, terms, losses, factor, start, stop)
 
-        # The product is divided by classes: BLAS then packs in each thread a part of the weight, not all of it.
+        # The product is divided by classes, so that BLAS packs only a part of the weight in each thread.
         parallel_for(np, len(weight), logits, cost=rows.size / FLOPS)
         parallel_for(np, len(z), softmax, cost=CROSS_ENTROPY * z.shape[1])
 

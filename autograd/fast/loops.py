@@ -38,7 +38,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
 
 exact = _compiled()
 fused = _compiled(fastmath={"contract", "reassoc", "nsz"})  # NaN and infinity keep their meaning
-#: For loops that others call. Called instead of inlined, they would be linked to whichever version is loaded: the one
+#: Options of loops that other loops call. If they were not inlined, they would be linked to any loaded version: the one
 #: compiled in this process or the one optimised within a cached caller, whose last bits differ.
 inlined = _compiled(fastmath={"contract", "reassoc", "nsz"}, forceinline=True)
 
@@ -159,7 +159,7 @@ def largest(row, lanes):
 
 @inlined
 def exponentials(row, top):
-    """Replace a row by e^(row - top). Return the sum of these exponentials, and that of row - top."""
+    """Replace a row by e^(row - top). Return the sum of these exponentials and the sum of row - top."""
     total, shifted = _ZERO, _ZERO
     for j in range(row.size):
         t = row[j] - top
@@ -184,7 +184,7 @@ def sum_of_exponentials(row, top):
 
 @fused
 def log_sum_exp(flat, stride, columns, out, start, stop):
-    """Compute log sum exp of rows, each `columns` numbers that begin `stride` after the row before.
+    """Compute log sum exp of rows. Each row has `columns` numbers and begins `stride` after the row before.
     It is not finite where a number is infinite or NaN.
     """
     lanes = np.empty(LANES, np.float32)
@@ -279,7 +279,7 @@ def attention_weights(scores, scale, factor, mask, dropped, start, stop):
     """Replace scores (batch, keys, columns) by softmax(scale * scores) over axis 1, times `factor`.
     With a mask, write them times the mask into `dropped`.
 
-    A column in which all scores are -inf gets zeros. mask and dropped may be None, together.
+    A column in which all scores are -inf gets zeros. `mask` and `dropped` may both be None.
     """
     _, keys, columns = scores.shape
     top = np.empty(columns, np.float32)

@@ -25,7 +25,7 @@ from ..backend import blas_of_numpy
 from ..quick import switched_on
 from .parallel import pieces
 
-#: Multiplications below which a product is left to NumPy: MKL's kernels gain less than the 5 microseconds of the call.
+#: A product with fewer multiplications is left to NumPy: MKL's kernels gain less than the call's 5 microseconds.
 MIN_MULTIPLICATIONS = 1 << 20
 
 # Values of CBLAS_LAYOUT, CBLAS_TRANSPOSE and CBLAS_OFFSET in mkl.h, and of mkl_set_interface_layer,
@@ -72,8 +72,8 @@ def _loaded() -> tuple[Any, str | None]:
         return None, "MKL is not installed: pip install mkl"
     try:
         library = ctypes.CDLL(str(path))
-        # Both return the setting in force: that of the first caller of MKL, otherwise this one, whatever the
-        # environment says.
+        # Both return the setting in force: the setting of the first caller of MKL, else this one; the environment has
+        # no effect.
         found = library.MKL_Set_Interface_Layer(_INTS_OF_32_BITS), library.MKL_Set_Threading_Layer(_SEQUENTIAL)
         if found != (_INTS_OF_32_BITS, _SEQUENTIAL):
             return None, "MKL is already in use in this process, with other integers or threads"
@@ -118,7 +118,7 @@ def address(name: str) -> int:
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
     """Compute out = a @ b for matrices a (m, k) and b (k, n). `out` (m, n) shares no memory with them.
 
-    With `add` the product is added to what `out` holds.
+    With `add` the product is added to `out`.
     """
     gemm = _gemm(out.dtype)
     if (

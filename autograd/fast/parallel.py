@@ -126,7 +126,7 @@ def get_num_threads() -> int:
 @quick.replaces(quick.one_blas_thread)
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS use one thread within the block, and the large ops as many as before.
+    """Let BLAS use one thread within the block; the large ops use as many as before.
 
     Use it for work that alternates between ops and small products outside of ops. After a product on several threads,
     the threads of BLAS stay busy for a tenth of a second and occupy the processors.

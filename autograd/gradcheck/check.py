@@ -39,9 +39,9 @@ def gradcheck(
     """Compare the gradient of `fn(*inputs)` with differences of its values, in float64.
 
     Args:
-        fn: a function of Tensors, or a module: then its parameters are checked too, as float64 copies during
-            the check. Returns a Tensor, or a tuple, list or dict of them. Draws from the default generator are
-            repeated on every evaluation.
+        fn: a function of Tensors, or a module: then its parameters are checked too, as float64 copies during the check.
+            It returns a Tensor, or a tuple, list or dict of them. Every evaluation repeats its draws from the default
+            generator.
         inputs: one input or a sequence. Floating arrays, and Tensors that require a gradient, are checked; anything
             else is passed on unchanged. No input is modified.
         method: "central" uses differences of sixth order, works for any function and leaves out kinks; "complex" is
@@ -107,7 +107,7 @@ def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> Gradch
 
 
 class _BackwardRaisedError(Exception):
-    """An error raised when the rule under test failed. The report says how."""
+    """An error raised when the rule under test failed. The report gives the reason."""
 
 
 class _Check:
@@ -143,7 +143,7 @@ class _Check:
     def update(self) -> None:
         """Compute values and gradients at the current point."""
         self.base = self.values()
-        # The rounding error of a number below 1/100 is that of the values from which it was computed.
+        # A number below 1/100 has the rounding error of the values from which it was computed.
         errors = [
             np.finfo(b.dtype).eps * v * np.maximum(np.abs(b), 1e-2) for v, b in zip(self.v, self.base, strict=True)
         ]

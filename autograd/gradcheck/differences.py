@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Steps relative to the size of the number that is changed; the next one is taken where the function isn't smooth.
+# Steps relative to the size of the changed number. Where the function isn't smooth, the next step is tried.
 STEPS = (2e-3, 1e-4, 5e-6)
 
 # f(step) -> (the projected change v . (f(x + step) - f(x)), the rounding noise in it)

@@ -25,7 +25,7 @@ class EntryCheck:
 
     @property
     def excess(self) -> np.ndarray:
-        """The difference in units of the allowed one; 0 at kinks, infinite where the gradient is not finite."""
+        """The difference divided by the allowed difference; 0 at kinks, infinite where the gradient is not finite."""
         with np.errstate(invalid="ignore", over="ignore"):
             excess = np.abs(self.analytic - self.numeric) / self.allowed
         excess[~np.isfinite(self.analytic)] = np.inf
@@ -48,7 +48,7 @@ class EntryCheck:
 
     @property
     def relative_error(self) -> float:
-        """The relative error of the worst entry: the difference divided by the larger value, at least by 1e-6.
+        """The worst entry's relative error: its difference divided by the larger value, or by 1e-6 if that is more.
         """
         if self.positions.size == 0:
             return 0.0
@@ -84,7 +84,7 @@ class EntryCheck:
         wrong = self.excess[usable] > 1
         if not wrong.all():
             return (
-                f"{int((~wrong).sum())} of {wrong.size} entries are right: a special case, a mask or an edge is missed"
+                f"{int((~wrong).sum())} of {wrong.size} entries are right: is a special case, a mask or an edge missed?"
             )
         return ""
 

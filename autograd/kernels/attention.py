@@ -20,7 +20,7 @@ from .loading import launch, load_module
 MAX_HEAD_DIM = 128
 MAX_HEADS = 65535  # and batch rows: an axis of the grid each
 DTYPES = (np.dtype(np.float16), np.dtype(np.float32))
-#: The first compute capability, times ten, with the instructions of ptx.cuh: asynchronous copies, products of 16 x 16.
+#: The lowest compute capability, times ten, with the instructions of ptx.cuh: asynchronous copies, 16 x 16 products.
 MIN_CAPABILITY = 80
 SMALL_SHARED_MEMORY = 99 * 1024  # bytes that a block of threads can have on RTX 30, 40, 50, L4
 MASK_TILE = 32  # as in attention_pairs.cuh

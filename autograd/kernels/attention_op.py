@@ -23,7 +23,7 @@ from ..ops.registry import implements
 from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionKernels, AttentionOptions, device_kernels
 from .philox import philox4x32_10
 
-#: A bit of attention's call numbers, so that attention and other dropouts draw different words: there, it is the 64th.
+#: This bit marks the call numbers of attention, so that attention and other dropouts draw different random words.
 _ATTENTION = 1 << 31
 
 
@@ -65,7 +65,7 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
     The arrays must be on a GPU, and the call must not request another method.
     """
     if options["method"] not in ("auto", "fused"):
-        return f"method {options['method']!r} is asked for"
+        return f"method {options['method']!r} was requested"
     query, key, value = arrays[:3]
     if options["method"] == "auto" and isinstance(query, np.ndarray):
         return "the arrays are on the CPU"
@@ -77,7 +77,7 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "fused", kernels_can)
 def fused_attention(*operands: Any, **options: Any) -> Any:
-    """Return the output, and the requested weights."""
+    """Return the output, and the weights if requested."""
     return with_weights(FusedAttention, operands, options)
 
 
@@ -116,7 +116,7 @@ class FusedAttention(BlockedAttention):
         bias = others[0] if others else None
         call, d_bias = replace(self.call(query, bias), tiles=tiles), None
         if call.bias is not None and self.needs[3]:
-            # In a fixed order several pairs can't add to one number: each pair gets an element of its own first.
+            # With a fixed order, several pairs can't add to one number, so each pair first gets its own element.
             shape = (*query.shape[:2], *self.lengths) if self.deterministic else call.bias.shape
             d_bias = array_module(g).zeros(shape, dtype=self.wide)
         kernels = kernels_for(query)

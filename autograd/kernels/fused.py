@@ -22,7 +22,7 @@ _FLAGS = 2 * 4  # bytes by which a block learns that it is the last
 _MAX_SHARED = 48 * 1024
 #: The widest rows that layer normalisation holds in shared memory.
 WIDEST_ROW = (_MAX_SHARED - _SCRATCH - _FLAGS) // 8
-#: The widest rows of which a warp holds one in its registers.
+#: The widest row that a warp holds in its registers.
 WIDEST_OF_A_WARP = 1024
 #: Blocks that share the rows of a backward pass: about two for each multiprocessor of a large device.
 _BLOCKS = 264
@@ -101,7 +101,7 @@ def layer_norm_backward(
 ) -> tuple[Array, Array, Array, Array]:
     """Compute the gradients of z, x, weight and bias from the gradient of y.
 
-    Without `drop` the gradient of x is that of z. `past` is added to the gradient of z.
+    Without `drop` the gradients of x and z are equal. `past` is added to the gradient of z.
     """
     xp, width = array_module(g), g.shape[-1]
     rows = g.size // width
@@ -151,7 +151,7 @@ def column_sums(x: Array) -> Array:
 def _tickets(x: Array, least: int = _BLOCKS) -> Array:
     """Return counters that identify the last block of a launch: `least` or more; zero between launches.
 
-    Each device has one array. Its kernels must not run on two streams at once.
+    Each device has one array. Kernels that use it must not run on two streams at once.
     """
     return _tickets_of(array_module(x), x.device.id, max(least, _BLOCKS).bit_length())
 
@@ -174,7 +174,7 @@ def dropout_add(x: Array, drop: DropoutKey, residual: Array | None = None) -> Ar
     return out
 
 
-#: Activations by the number that the kernel knows them by.
+#: The number of each activation in the kernel.
 ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
 
 

@@ -1,7 +1,7 @@
 """CUDA graphs: a computation of fixed shapes is captured once and then launched as one.
 
     graphs = Graphs()
-    found = graphs("pass", compute, batch)  # plain the first time, captured the second, replayed from then on
+    found = graphs("pass", compute, batch)  # launched plainly once, then captured, then replayed
 
 A launch of a graph repeats the captured launches, with the same addresses and the same numbers. So whatever changes
 from call to call must be on the device: the host arrays of `batch` are copied into permanent buffers, which `compute`
@@ -113,7 +113,7 @@ def _allocate(cupy: Any, size: int) -> Any:
     """Allocate memory for the pool of the graphs.
 
     When memory runs out, CuPy's pools free all blocks that seem unused, and here other graphs use those. Nothing may be
-    freed during a capture either. A MemoryError is what pools pass on.
+    freed during a capture either. Pools pass on only a MemoryError.
     """
     try:
         return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
@@ -122,7 +122,7 @@ def _allocate(cupy: Any, size: int) -> Any:
 
 
 class _BatchGraph:
-    """A batch with arrays of certain shapes on the device, and its graph.
+    """A batch with arrays of given shapes on the device, and its graph. One transfer moves all host arrays there.
 
     All host arrays go to the device in one transfer.
     """
@@ -150,7 +150,7 @@ class _BatchGraph:
 
 
 def _key_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
-    """Return the key that must be equal for a graph to be used again, and append the host arrays to `leaves`."""
+    """Return a key that is equal whenever a graph can be used again, and append the host arrays to `leaves`."""
     if isinstance(value, np.ndarray):
         leaves.append(value)
         return value.shape, value.dtype.str

@@ -22,7 +22,7 @@ from .fused import NO_DROPOUT, column_sums
 from .ops import by_kernels, by_kernels_without_weights, dropout_key, mask_again
 from .products import add_product, product
 
-#: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
+#: Maxima of a block: bytes of logits, and rows. The float16 sum of so many rows stays far from overflow.
 BLOCK_BYTES, MAX_ROWS = 1 << 28, 4096
 
 
@@ -86,7 +86,7 @@ class LinearActivationOnDevice(QuickImplementation):
         linear = product(contiguous_rows(x), weight.T)
         in_place = linear if self.activation == "relu" else None
         y = fused.bias_activation_dropout(linear, bias, self.activation, self.drop, out=in_place)
-        # What the backward kernel adds up to the activation's input: the product and the bias, or the result alone.
+        # The backward kernel computes the activation's input from the product and the bias, or from the result alone.
         self.keep(linear, None if self.activation == "relu" else bias)
         return y.reshape(*x.shape[:-1], len(weight))
 

@@ -3,8 +3,8 @@
 CuPy's own products have three limits. CuPy multiplies a stack of float16 matrices in float32, which needs copies and is
 slow. It can't add a product to an array of another type. It refuses every product while a stream is captured. This
 module calls `cublasGemmEx` and `cublasGemmStridedBatchedEx` of the library that CuPy has loaded, on CuPy's current
-stream. Handle and workspace are handloom's own, because a captured product needs its workspace at a fixed address. Sums
-are float32.
+stream. The handle and the workspace belong to handloom, because a captured product needs its workspace at a fixed
+address. Sums are float32.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 2}
 _AS_IT_IS, _TRANSPOSED = 0, 1
 _COMPUTE_32F, _DEFAULT = 68, -1
 _FARTHEST = 2**31 - 1  # elements from one row to the next: a C int
-#: Bytes that cuBLAS works in: what NVIDIA recommends for Hopper.
+#: Bytes of cuBLAS's workspace: NVIDIA's recommendation for Hopper.
 WORKSPACE = 32 << 20
 
 
 @cache
 def load_cublas() -> Any:
-    """Load the library that CuPy computes with. Return None where it can't be found."""
+    """Load the cuBLAS library that CuPy uses. Return None where it can't be found."""
     cuda = import_cupy().cuda
     cuda.device.get_cublas_handle()  # CuPy loads the library
     version = cuda.runtime.runtimeGetVersion() // 1000
@@ -68,7 +68,7 @@ class _Handle:
         """Return the handle, set to this stream."""
         if stream != self.stream:
             _check("cublasSetStream", self.library.cublasSetStream_v2(self.value, stream))
-            # Setting the stream has taken the workspace away.
+            # Setting the stream has reset the workspace.
             pointer = self.workspace.data.ptr
             _check("cublasSetWorkspace", self.library.cublasSetWorkspace_v2(self.value, pointer, WORKSPACE))
             self.stream = stream
@@ -122,8 +122,8 @@ def add_product(total: Array, x: Array, y: Array) -> None:
 class _Stack:
     """A stack of matrices (count, rows, columns) as cuBLAS reads it.
 
-    It says whether the matrices are transposed, and how many elements lead from one row, and from one matrix, to the
-    next. `array` keeps a copy alive if the memory layout needs one.
+    It says whether the matrices are transposed, and how many elements apart their rows, and the matrices themselves,
+    begin. `array` keeps a copy alive if the memory layout needs one.
     """
 
     def __init__(self, array: Array, turned: bool, row: int, step: int):
@@ -131,7 +131,7 @@ class _Stack:
 
 
 def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
-    """Broadcast x to stacks of `shape`, without a copy where one step leads from each matrix to the next."""
+    """Broadcast x to stacks of `shape`, without a copy if the matrices begin at equal distances in memory."""
     rows, columns = x.shape[-2:]
     strides, missing = [stride // x.itemsize for stride in x.strides], len(shape) - (x.ndim - 2)
     step = _one_step(shape, [0] * missing + strides[:-2], (1,) * missing + x.shape[:-2])
@@ -159,7 +159,7 @@ def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) 
 
 def _multiply(x: _Stack, y: _Stack, out: Array, old: float) -> None:
     """Compute out = x @ y + old out.
-    cuBLAS is column-major: to it, each array is its transpose, and out^T = y^T x^T.
+    cuBLAS is column-major, so it sees each array transposed: out^T = y^T x^T.
     """
     library, cupy = load_cublas(), import_cupy()
     count, m, n = out.shape

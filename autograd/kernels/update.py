@@ -2,7 +2,7 @@
 
 Parameters, gradients and moments each lie in one array. The loss scale of fp16 training, the step count, the learning
 rate and the decision to skip a step that overflowed are on the device. The host therefore never waits for the device,
-and a captured graph reads their current values. For NumPy arrays, NumPy computes the same.
+and a captured graph reads their current values. NumPy arrays are updated by NumPy with the same formulas.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read_state(state: Array) -> dict[str, float]:
 def add_parts(flat: Array, places: Array, first: int, parts: Sequence[Array | None]) -> None:
     """Add to `flat` up to PARTS arrays of its dtype: the kth at row first + k of `places`, (start, size) int64.
 
-    None instead of an array adds nothing.
+    For None instead of an array nothing is added.
     """
     if isinstance(flat, np.ndarray):
         for (start, size), part in zip(places[first:].tolist(), parts, strict=False):
@@ -105,8 +105,8 @@ def adam(
 ) -> None:
     """Update flat float32 weights and moments by Adam. `copy` receives the weights in the gradient's dtype.
 
-    `settings` as in `prepare_update`. The first `decayed` elements have a weight decay. Nothing changes in a step that
-    `prepare_update` skipped.
+    `settings` are those of `prepare_update`. The first `decayed` elements have a weight decay. Nothing changes in a
+    step that `prepare_update` skipped.
     """
     if isinstance(gradient, np.ndarray):
         now, lr = state.view(STATE)[0], float(settings[0])

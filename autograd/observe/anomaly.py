@@ -84,7 +84,7 @@ class _Observer(Observer):
             if bad := _bad_kind(array_of(gradient), []):
                 raise AnomalyError(
                     f"the gradient that arrives at output {slot} of {call.name} contains {bad}: it was passed to "
-                    f"backward() like that, a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
+                    f"backward(), a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
                 )
         for (name, array), checksum in zip(call.held(), call._seen.checksums if call._seen else (), strict=False):
             if _checksum(array) != checksum:

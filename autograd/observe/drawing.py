@@ -20,7 +20,8 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
 
     Args:
         tensor: a recorded result whose graph has not been freed. Inputs without a gradient are left out.
-        path: also write it there: `NAME.dot` the text, `NAME.svg` a picture that Graphviz's program `dot` draws.
+        path: file that the graph is written to as well: `NAME.dot` for the text, or `NAME.svg` for a picture that
+            Graphviz's program `dot` draws.
         module: its parameters are named as in `module.named_parameters()`.
 
     Raises RuntimeError if nothing was recorded, the graph was freed or `dot` is needed and missing, ValueError for
@@ -41,7 +42,7 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
 
 
 def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
-    """Return a line for each leaf and call, oldest first, and for each edge; `names` has those of leaves by id."""
+    """Return a line for each leaf and call, oldest first, and for each edge; `names` maps ids of leaves to names."""
     if not tensor.requires_grad:
         raise RuntimeError("draw_graph: nothing was recorded: no input requires a gradient, or it was under no_grad()")
     origins: dict[str, Origin] = {}

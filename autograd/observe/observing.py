@@ -1,6 +1,6 @@
 """Observers of every call, independent of the engine.
 
-`Function.__call__` checks one variable, which is all that it costs without observers. Observers form a stack: the
+`Function.__call__` checks one variable, which is the only cost without observers. Observers form a stack: the
 newest is called first, and passes the call on to the one before it.
 """
 
@@ -19,7 +19,7 @@ _stack: list[Observer] = []
 
 class Observer:
     """The base class of observers.
-    It runs each computation and returns its result; subclasses look at inputs and results.
+    It runs each computation and returns its result; subclasses examine inputs and results.
 
     All threads are observed.
     """
@@ -32,7 +32,7 @@ class Observer:
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
         """Return rule(*gradients): the gradients of the call's inputs.
-        `gradients` are those of its outputs, None for unused ones.
+        `gradients` are the gradients of the outputs, None for unused outputs.
         """
         return rule(*gradients) if self.inner is None else self.inner.backward(call, rule, gradients)
 

@@ -19,12 +19,12 @@ class RecordedCall:
     """The record of one call.
 
     Attributes:
-        call: the Function itself; its `number` is that of the call, or -1 where nothing was recorded for a gradient.
+        call: the Function itself; its `number` is the number of the call, or -1 if nothing was recorded for a gradient.
         settings: its attributes before the computation, from which `again` makes a new call.
         label: the result of the caller's `label` at that time.
         inputs, outputs: its input and output arrays (and numbers), not copied.
-        output_gradients, input_gradients: copies of the gradients that its backward rule was given and returned (before
-            un-broadcasting), None where there was none; None before a backward pass.
+        output_gradients, input_gradients: copies of the gradients that its backward rule received and returned (before
+            un-broadcasting), with None for a missing gradient; both are None before a backward pass.
     """
 
     call: Function

@@ -18,7 +18,7 @@ from .registry import declare
 
 relu = elementwise(
     "ReLU", lambda x, xp: xp.maximum(x, 0), "y", lambda g, y, xp: g * ~(array_of(y) <= 0),
-    lambda x: np.where(x > 0, x, 0.0), "max(x, 0), elementwise; the gradient at 0 is 0, that at NaN passes.",
+    lambda x: np.where(x > 0, x, 0.0), "max(x, 0), elementwise; the gradient is 0 at 0; at NaN it passes unchanged.",
 )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 softmax(Q K^T scale + bias) V, with a score of -infinity for each key that a query may not attend to (Vaswani et al.
 2017, arXiv 1706.03762, equation 1). Other forms: `fast/attention.py` computes all weights in one op on several
-threads, attention_blocked.py computes them block by block for long sequences, `kernels/attention_op.py` does so on a
-GPU.
+threads, attention_blocked.py computes them block by block for long sequences, and `kernels/attention_op.py` computes
+blocks on a GPU.
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ def attention(
             compute capability 8.0 or later. "auto" uses the fused kernels if possible, otherwise blocks for long
             sequences; one DeviceWarning is issued if a GPU can't run the kernels.
         block_size: number of queries, and of keys, in a block of the blocked method; None chooses one.
-        deterministic: the fused method sums the gradient of the queries in a fixed order, in a separate pass. The
-            other methods always do.
+        deterministic: the fused method sums the gradient of the queries in a fixed order, in a separate pass. (The
+            other methods always use a fixed order.)
 
     A query that may attend to no key gets zeros, in the output and in every gradient. The methods agree up to rounding,
     but each draws its own dropout mask. Raises ValueError for shapes that don't fit, an unknown or unusable method, a
@@ -216,10 +216,10 @@ def attention(
     if block_size is not None and block_size < 1:
         raise ValueError(f"attention: block_size must be at least 1, not {block_size}")
     if window is not None and not (isinstance(window, (int, np.integer)) and window >= 0):
-        raise ValueError(f"attention: window {window!r} is not a number of positions: give a whole number from 0 on")
+        raise ValueError(f"attention: window {window!r} is not a number of positions: use a whole number, 0 or more")
     check_probability("attention", dropout)
     if return_weights is not False and dropout:
-        raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
+        raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to get them")
     queries, keys = query.shape[2], key.shape[2]
     xp, full = array_module(array_of(query)), (*query.shape[:2], queries, keys)
     if bias is not None:
@@ -239,7 +239,7 @@ def attention(
     options: dict[str, Any] = {"method": method, "block_size": block_size, "deterministic": deterministic}
     refused = unsupported_reason(attention_plain, "fused", operands, method=method) if method == "fused" else None
     if refused:
-        raise ValueError(f"attention: method 'fused' can't be used: {refused}; 'auto' takes another method then")
+        raise ValueError(f"attention: method 'fused' can't be used: {refused}; use 'auto' instead")
     return dispatch(
         attention_plain, operands, mask_spec=mask_spec, dropout=dropout, scale=scale, generator=generator,
         return_weights=return_weights, **options,

@@ -9,7 +9,7 @@ weighted by exp(score - m). A block with a larger score rescales the sums so far
 
 At the end the output is o / l. Only the output and the log-sum-exp L = m + log(l), one number for each query, are kept:
 the backward pass recomputes each block of weights as P = exp(S - L). Memory grows with the length, not its square: at a
-length of 4,096 it is less than an eighth of that of the weights (tests/autograd/ops/test_attention_methods.py). This
+length of 4,096 it is less than an eighth of the weights' memory (tests/autograd/ops/test_attention_methods.py). This
 implementation replaces `attention_plain` of attention.py for long sequences, on any device; the kernels in
 `autograd/kernels` run the same algorithm on a GPU.
 """
@@ -37,7 +37,7 @@ BLOCK_SCORES = 1 << 18  # scores that a thread works on at a time: few enough to
 TOO_FEW_SCORES = f"blocks pay off from {BLOCKS_FROM:,} scores per head on"
 MIN_GROUPS = 4  # groups of heads, so that several threads have work
 
-# Slices of the axes (batch, heads): heads that are processed together. Of (batch, heads, query, key): a block of these.
+# A group: slices of the axes (batch, heads), whose heads are processed together. A block: slices of all four axes.
 Group = tuple[slice, slice]
 Block = tuple[slice, Any, slice, slice]
 
@@ -84,7 +84,7 @@ def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
 
 
 def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:
-    """Return the smallest and the largest difference (query position - key position) in the block."""
+    """Return the smallest and the largest difference, query position minus key position, in the block."""
     _, _, q, k = block
     shift = mask_spec.key_length - mask_spec.query_length
     return q.start + shift - (k.stop - 1), q.stop - 1 + shift - k.start
@@ -113,7 +113,7 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
     The method must be "blocked", or "auto" with a long sequence.
     """
     if options["method"] != "auto":
-        return None if options["method"] == "blocked" else f"method {options['method']!r} is asked for"
+        return None if options["method"] == "blocked" else f"method {options['method']!r} was requested"
     if arrays[0].shape[2] * arrays[1].shape[2] < BLOCKS_FROM:
         return TOO_FEW_SCORES
     return "it gives the weights without a gradient" if options["return_weights"] is True else None

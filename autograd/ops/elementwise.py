@@ -1,7 +1,7 @@
 """Elementwise arithmetic, with NumPy's broadcasting.
 
-In each `backward`, `g` is the gradient of the loss at the op's output, d(loss)/d(output), and the result is that at its
-inputs. The base class sums it over broadcast axes.
+In each `backward`, `g` is the gradient of the loss at the op's output, d(loss)/d(output), and the result is the
+gradient at its inputs. The base class sums it over broadcast axes.
 """
 
 from __future__ import annotations
@@ -157,8 +157,9 @@ def elementwise(
     Args:
         name: the name of the call in a graph; the function's name is the same in lower case.
         value: (x, xp) -> y, with arrays of the namespace xp.
-        saved: what the gradient needs, "x", "y" or "".
-        gradient: (g, saved, xp) -> the gradient at x from that at y. Recorded if they are Tensors.
+        saved: the value that the gradient needs, "x", "y" or "".
+        gradient: (g, saved, xp) -> the gradient at x, from the gradient g at y. The call is recorded if these are
+            Tensors.
         reference: see `declare`.
         text: the docstring of the function.
     """
@@ -177,7 +178,7 @@ def elementwise(
 
 reciprocal = elementwise(
     "Reciprocal", lambda x, xp: 1.0 / x, "y", lambda g, y, xp: -g * y * y,
-    lambda x: np.divide(1.0, x), "1 / x, elementwise. Integers give float64 (NumPy's own truncates them).",
+    lambda x: np.divide(1.0, x), "1 / x, elementwise. Integers give float64 (NumPy's function truncates them).",
 )  # fmt: skip
 negative = elementwise("Negative", lambda x, xp: -x, "", lambda g, _, xp: -g, np.negative, "-x.")
 # (2 * g) * x may overflow where 2 * (g * x) doesn't.
@@ -289,7 +290,7 @@ def promoted(*operands: Any) -> tuple[Any, ...]:
     """Convert the operands (None stays None) to their common dtype by NumPy's rules.
     Integers and booleans become float64.
 
-    For ops whose code, or kernel, takes a single floating dtype. The gradient of a cast operand is cast back.
+    This is for ops whose code, or kernel, accepts a single floating dtype. The gradient of a cast operand is cast back.
     """
     first = getattr(operands[0], "dtype", np.dtype(object))
     if first.kind == "f" and all(x is None or getattr(x, "dtype", None) == first for x in operands):

@@ -32,7 +32,7 @@ class Embedding(Function):
 
 
 class SumRows(Function):
-    """The gradient of the table: zeros (rows, features), to which each row of g is added at its id.
+    """The gradient of the table: an array of zeros (rows, features), to which each row of g is added at its id.
 
     The row `padding_id` stays zero.
     """

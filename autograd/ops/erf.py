@@ -1,7 +1,7 @@
 """The error function, for arrays of any device.
 
-For |x| < 1 the Maclaurin series (Abramowitz and Stegun 1964, 7.1.5). Beyond, erf(x) = 1 - exp(-x^2) s(x), where
-s(x) = exp(x^2) erfc(x) changes so slowly that a Chebyshev series in t = (x - 3) / (x + 3) converges quickly
+For |x| < 1 it is the Maclaurin series (Abramowitz and Stegun 1964, 7.1.5). For larger |x|, erf(x) = 1 - exp(-x^2) s(x),
+where s(x) = exp(x^2) erfc(x) changes so slowly that a Chebyshev series in t = (x - 3) / (x + 3) converges quickly
 (Schonfelder 1978, Mathematics of Computation 32, page 1232, with other constants). The coefficients are computed here,
 from the standard library's erfc at the Chebyshev points. The largest error is 1.2e-15 in float64.
 """

@@ -1,4 +1,4 @@
-"""Gated linear units: the first half of an axis, times an activation of the second half; the table of activations.
+"""Gated linear units: the first half of an axis times an activation of the second half. Also the table of activations.
 
 Source: Dauphin et al. 2017 (arXiv 1612.08083), Shazeer 2020 (arXiv 2002.05202).
 """
@@ -71,7 +71,7 @@ class Activation(NamedTuple):
     """An activation that a model's layers may have.
 
     `gated`: it returns half of the features that it takes (the width between the two layers of a feed-forward network).
-    `names`: what the package transformers calls it in a config.json, the name to write first.
+    `names`: its names in a config.json of the package transformers, first the name that is written.
     """
 
     op: Callable[..., Tensor]

@@ -14,7 +14,7 @@ from .registry import declare, dispatch, run_dispatched
 
 
 class SplitHeads(Function):
-    """Views (batch, heads, length, head_dim), one for each part (query, key and value, for example)."""
+    """Split features into views (batch, heads, length, head_dim), one for each part: query, key and value."""
 
     def __init__(self, heads, parts):
         self.heads, self.parts = heads, parts
@@ -36,7 +36,7 @@ class SplitHeads(Function):
 
 
 class MergeHeads(Function):
-    """The parts (batch, heads, length, head_dim) concatenated to (batch, length, parts * heads * head_dim)."""
+    """Concatenate parts (batch, heads, length, head_dim) to (batch, length, parts * heads * head_dim)."""
 
     def forward(self, *parts):
         batch, self.heads, length, width = parts[0].shape
@@ -75,7 +75,7 @@ def _split_reference(x: np.ndarray, heads: int, parts: int = 1) -> tuple[np.ndar
 def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
     """Split (batch, length, parts * heads * head_dim) into `parts` tensors (batch, heads, length, head_dim).
 
-    Raises ValueError for another number of axes, or if the features can't be divided so.
+    Raises ValueError for another number of axes, or if the features can't be divided into these parts.
     """
     return SplitHeads(heads, parts)(x)
 

@@ -61,7 +61,7 @@ class GetItem(Function):
 
 
 class PutInZeros(Function):
-    """Zeros with values added at an index: the gradient of x in x[index]."""
+    """An array of zeros with values added at an index: the gradient of x in x[index]."""
 
     def __init__(self, index, shape):
         self.index, self.shape = index, shape
@@ -122,12 +122,12 @@ class ZeroAt(Function):
 
 
 def _refuse_duplicates(index: Any, shape: tuple[int, ...], xp: Any) -> None:
-    """Raise IndexError if the index selects an element twice: on a GPU it is undefined which value stays."""
+    """Raise IndexError if the index selects an element twice: on a GPU it is undefined which value remains."""
     size = math.prod(shape)
     named = xp.arange(size).reshape(shape)[index]
     if xp.unique(named).size != named.size:
         raise IndexError(
-            "the index selects an element twice; which value would stay is undefined. Use scatter_add to add them"
+            "the index selects an element twice; it is undefined which value would remain. Use scatter_add to add them"
         )
 
 

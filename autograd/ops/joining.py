@@ -60,7 +60,7 @@ def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
 
 @declare(np.concatenate)
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Join tensors along an existing axis. Their other sizes are equal."""
+    """Join tensors along an existing axis. Their sizes along the other axes are equal."""
     return Concatenate(axis)(*tensors)
 
 
@@ -110,7 +110,7 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 
 
 class Tile(Function):
-    """x repeated as a whole. Reshaped to (r1, n1, r2, n2, ...), g is summed over the r axes."""
+    """Repeat x as a whole. In the gradient, g is reshaped to (r1, n1, r2, n2, ...) and summed over the r axes."""
 
     def __init__(self, reps):
         self.reps = reps
@@ -134,7 +134,7 @@ def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
 
 
 class Repeat(Function):
-    """Each element repeated n times. Reshaped to (..., size, n, ...), g is summed over n."""
+    """Repeat each element n times. In the gradient, g is reshaped to (..., size, n, ...) and summed over n."""
 
     def __init__(self, repeats, axis):
         self.repeats, self.axis = repeats, axis
@@ -150,7 +150,7 @@ class Repeat(Function):
 
 @declare(np.repeat)
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Repeat each element along `axis` (of the flattened x for None). `repeats` is one number, or one for each."""
+    """Repeat each element along `axis` (of the flattened x for None). `repeats` is a number, or one for each."""
     if axis is None or not np.ndim(array_of(x)):
         x, axis = ravel(x), axis or 0
     repeats = array_of(repeats)

@@ -67,7 +67,7 @@ def linear_cross_entropy(
             NaN, with gradient 0.
         label_smoothing: s in [0, 1], as in `cross_entropy`.
         block_rows: rows of logits held at a time. With None, as many as fit into 32 MB or half of the weight's size,
-            whichever is more; on a device into 256 MB.
+            whichever is more; on a device, as many as fit into 256 MB.
 
     Raises ValueError for shapes that don't fit or options out of range, IndexError for a class out of range.
     """

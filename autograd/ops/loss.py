@@ -88,8 +88,9 @@ def cross_entropy(
         target: (...), integers; positions with `ignore_index` (padding) have the loss 0 and don't count in the mean.
             Or (..., classes), floating point: a distribution over the classes, which may have a gradient.
         weight: (classes,) or None: the weight of each class.
-        reduction: "none" returns (...); "sum"; or "mean", which divides by the sum of the targets' class weights, or by
-            the number of targets if they are distributions. The mean over no target is NaN, with gradient 0.
+        reduction: "none" for a loss for each row, (...); "sum"; or "mean", which divides by the sum of the targets'
+            class weights, or by the number of targets if they are distributions. The mean over no target is NaN, with
+            gradient 0.
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 
@@ -107,7 +108,9 @@ def cross_entropy(
         raise ValueError(f"cross_entropy: weight {weight.shape} for {logits.shape[-1]} classes")
     if getattr(target, "dtype", np.dtype(int)).kind == "f" and target.shape == logits.shape:
         if ignore_index >= 0:
-            raise ValueError(f"cross_entropy: no class to ignore ({ignore_index}) in a target that is a distribution")
+            raise ValueError(
+                f"cross_entropy: no class can be ignored ({ignore_index}) in a target that is a distribution"
+            )
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
     target = target.data if isinstance(target, Tensor) else target if is_array(target) else np.asarray(target)
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
@@ -126,7 +129,7 @@ def cross_entropy(
 
 
 def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None:
-    """Raise IndexError for a class out of range. Targets on a device are not checked, which would wait for it."""
+    """Raise IndexError for a class out of range. Targets on a device are not checked, since that would take a wait."""
     if isinstance(target, np.ndarray):
         wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
         if wrong.any():
@@ -134,7 +137,7 @@ def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None
 
 
 def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
-    """Compute -sum_c w_c t_c log p_c with the smoothed distribution t, composed of other ops; float16 in float32."""
+    """Compute -sum_c w_c t_c log p_c with the smoothed distribution t, composed of other ops. float16 uses float32."""
     classes, half = logits.shape[-1], logits.dtype == target.dtype == np.float16
     logits, target = widened(logits), widened(target)
     if label_smoothing:

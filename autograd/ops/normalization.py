@@ -46,7 +46,7 @@ class LayerNorm(Function):
 
 
 def row_mean(x: Any) -> Any:
-    """Return the mean over the last axis, which stays with length 1; 0 if there are no features."""
+    """Return the mean over the last axis, which remains with length 1. The mean is 0 if there are no features."""
     return x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
 
 
@@ -115,8 +115,8 @@ def residual_layer_norm(
 ) -> Any:
     """Compute layer_norm(residual + dropout(x)): the end of a sublayer in a post-norm Transformer.
 
-    With `both`, the sum residual + dropout(x) is a second result, as needed between two sublayers of a pre-norm
-    Transformer. x and residual have the same shape (..., features); p, weight, bias and eps are those of `dropout` and
+    With `both`, the sum residual + dropout(x) is a second result, which a pre-norm Transformer needs between two
+    sublayers. x and residual have the same shape (..., features); p, weight, bias and eps are those of `dropout` and
     `layer_norm`. Raises ValueError unless 0 <= p <= 1 and the shapes agree.
     """
     check_probability("residual_layer_norm", p)

@@ -92,14 +92,14 @@ def accumulator(x: Any) -> Any:
 
 
 def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """Return the sum of an array or a Tensor, float16 accumulated in float32; for backward rules."""
+    """Return the sum of an array or a Tensor, for backward rules. float16 is accumulated in float32."""
     if isinstance(g, Tensor) or g.dtype != np.float16:
         return g.sum(axis=axis, keepdims=keepdims)
     return g.sum(axis=axis, keepdims=keepdims, dtype=np.float32).astype(np.float16)
 
 
 def sum_of_rows(x: Any) -> Any:
-    """Sum arrays (rows, n) -> (n,) as a product with ones: by BLAS three times as fast as a sum along columns."""
+    """Sum arrays (rows, n) -> (n,) as a product with ones: BLAS is three times as fast as a sum along columns."""
     return summed(x, 0) if x.dtype == np.float16 else array_module(x).ones(len(x), x.dtype) @ x
 
 
@@ -133,7 +133,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class Prod(Reduction):
-    """The derivative by one element is the product of all others, also where elements are 0."""
+    """The product over axes. Its derivative by one element is the product of all others, even where elements are 0."""
 
     def forward(self, x):
         self.save(x)
@@ -173,7 +173,7 @@ def _others_recorded(lines: Tensor) -> Any:
 
 @declare(np.prod)
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Compute the product over `axis` (all axes by default), of float16 in float32. The gradient is right at 0 too."""
+    """Compute the product over `axis` (all axes by default); float16 uses float32. The gradient is right at 0 too."""
     return Prod(axis_of(x, axis), keepdims)(x)
 
 
@@ -206,13 +206,13 @@ class Min(Extremum):
 
 @declare(np.max)
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the largest element over `axis`; NaN if one is. Equal largest elements share the gradient evenly."""
+    """Return the largest element over `axis`; NaN if an element is NaN. Equal elements share the gradient evenly."""
     return Max(axis_of(x, axis), keepdims)(x)
 
 
 @declare(np.min)
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the smallest element over `axis`; NaN if one is. Equal smallest elements share the gradient evenly."""
+    """Return the smallest element over `axis`; NaN if an element is NaN. Equal elements share the gradient evenly."""
     return Min(axis_of(x, axis), keepdims)(x)
 
 

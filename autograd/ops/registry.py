@@ -36,7 +36,7 @@ Condition = Callable[[list[Any], dict[str, Any]], str | None]
 
 
 class Op(NamedTuple):
-    """A public function and its reference: the same signature, on NumPy arrays, written for clarity, not for speed."""
+    """A public function and its reference: a function of NumPy arrays with the same signature, written for clarity."""
 
     function: Callable[..., Any]
     reference: Callable[..., Any]
@@ -123,12 +123,12 @@ def unsupported_reason(plain: Callable[..., Any], name: str, operands: tuple[Any
 
 
 def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None for NumPy arrays, else the reason why the call is not supported."""
+    """Return None for NumPy arrays, otherwise the reason why the call is not supported."""
     return None if array_module(*arrays) is np else "the arrays are on a device"
 
 
 def through_plain(call: Any, *inputs: Any) -> Any:
-    """Return the `composed` of quick implementations: the same call by the plain implementation.
+    """Return the method `composed` of quick implementations, which computes the call by the plain implementation.
 
     The backward pass of the plain implementation can be recorded. If the quick one drew a dropout mask, its
     `dropout_mask()` returns this mask, which replaces the generator.
@@ -202,7 +202,7 @@ def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
         op: a function of `handloom.autograd.ops`, or its name.
         inputs, options: the arguments of the call.
 
-    Raises KeyError for an unknown name, and what the op itself raises for invalid arguments.
+    Raises KeyError for an unknown name, and the op's own errors for invalid arguments.
     """
     function = OPS[op].function if isinstance(op, str) else op
     _mode.asked = True

@@ -46,14 +46,14 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     if np.result_type(mask).kind != "b":
         raise TypeError(f"masked_fill: the mask must be boolean, not {np.result_type(mask)}")
     if np.result_type(array_of(value)).kind == "c":
-        raise TypeError(f"masked_fill: a complex value ({value}) does not go into a real tensor")
+        raise TypeError(f"masked_fill: a complex value ({value}) can't be stored in a real tensor")
     if shape := np.shape(array_of(value)):
-        raise ValueError(f"masked_fill: one value fills all elements, not an array of shape {shape}")
+        raise ValueError(f"masked_fill: the value must be a single number, not an array of shape {shape}")
     return Where()(mask, value, x)
 
 
 class Extreme(Function):
-    """The larger (or smaller) of two. Equal ones share the gradient evenly; both get all of it where one is NaN."""
+    """The larger (or smaller) of two values. Equal ones share the gradient; if one is NaN, both get all of it."""
 
     broadcasts = True
 
@@ -82,22 +82,22 @@ class Extreme(Function):
 
 @declare(np.maximum)
 def maximum(x: Any, y: Any) -> Tensor:
-    """Return the larger of two, elementwise; NaN if either is, and both get the gradient.
-    Equal values share it evenly.
+    """Return the larger of two values, elementwise. Equal values share the gradient evenly.
+    Where a value is NaN, the result is NaN, and both get the whole gradient.
     """
     return Extreme("maximum")(x, y)
 
 
 @declare(np.minimum)
 def minimum(x: Any, y: Any) -> Tensor:
-    """Return the smaller of two, elementwise; NaN if either is, and both get the gradient.
-    Equal values share it evenly.
+    """Return the smaller of two values, elementwise. Equal values share the gradient evenly.
+    Where a value is NaN, the result is NaN, and both get the whole gradient.
     """
     return Extreme("minimum")(x, y)
 
 
 class Clip(Function):
-    """min(max(x, low), high); the gradient goes to the argument that equals the result, and on a bound to x."""
+    """min(max(x, low), high). The argument that equals the result gets the gradient; on a bound, x gets it."""
 
     broadcasts = True
 

@@ -104,7 +104,7 @@ def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
 @declare(np.moveaxis)
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
     """Move the axes `source` to the positions `destination`; the others keep their order.
-    Raises ValueError unless there are as many of each.
+    Raises ValueError unless both have the same length.
     """
     old, new = _moved(x, source), _moved(x, destination)
     if len(old) != len(new):
@@ -126,7 +126,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
 
 @declare(np.squeeze)
 def squeeze(x: Any, axis: Axis = None) -> Tensor:
-    """Remove axes of size 1: those given, or all. Raises ValueError if one given has another size."""
+    """Remove axes of size 1: the given axes, or all. Raises ValueError if a given axis has another size."""
     shape = np.shape(array_of(x))
     axis = axis_of(x, axis)
     if axis is None:
@@ -186,6 +186,6 @@ class ToDevice(Function):
 
 def to_device(x: Any, device: str) -> Tensor:
     """Return x on `device` ("cpu", "cuda", "cuda:N").
-    Its gradient is moved back. Raises DeviceError if it can't be used.
+    Its gradient is moved back. Raises DeviceError for an unusable device.
     """
     return ToDevice(device)(x)

@@ -1,4 +1,4 @@
-"""Sorting along an axis. Indices have no gradient; the gradient of a value goes to the element it was taken from."""
+"""Sorting along an axis. Indices have no gradient; the gradient of a value goes to its element of the input."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from .shape import reshape
 
 
 def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
-    """Return n - ddof, at least 0 as in NumPy, which warns: the variance of too few numbers is NaN or infinite."""
+    """Return n - ddof, or 0 if that is negative. NumPy warns: the variance of too few numbers is NaN or infinite."""
     rest = float(count(axis, shape) - ddof)
     return rest if rest > 0 else 0.0
 
@@ -188,7 +188,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
         axis: one axis (vectors), two (matrices) or None (all elements). A number for `ord` takes one axis, "fro" two;
             the other matrix norms of numpy.linalg.norm are not supported.
 
-    The gradient where the norm is 0 is 0. Raises ValueError for another `ord`, or axes that don't fit it.
+    Where the norm is 0, the gradient is 0. Raises ValueError for another `ord`, or axes that don't fit it.
     """
     ndim = np.ndim(array_of(x))
     axes = normalized_axes(axis, ndim)
@@ -198,7 +198,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     if ord == "fro" and len(axes) != 2:
         raise ValueError(f"norm: ord='fro' takes two axes, not {axis} of {ndim} dimensions")
     if isinstance(ord, Real) and len(axes) != 1:
-        raise ValueError(f"norm: ord={ord} with axis={axis}: a p-norm goes along one axis")
+        raise ValueError(f"norm: ord={ord} with axis={axis}: a p-norm needs exactly one axis")
     if ord in (np.inf, -np.inf):
         return (max if ord == np.inf else min)(abs(x), axis=axes, keepdims=keepdims)
     if ord == 1:
@@ -206,7 +206,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     if ord == 0:
         return sum(abs(sign(x)), axis=axes, keepdims=keepdims)
     if ord not in (None, "fro") and not isinstance(ord, Real):
-        raise ValueError(f"norm: ord={ord!r} is none of a number, None and 'fro'")
+        raise ValueError(f"norm: ord={ord!r} is neither a number nor None nor 'fro'")
     return PNorm(2.0 if ord in (None, "fro") else float(ord), axes, keepdims)(x)
 
 

@@ -19,7 +19,7 @@ tan = elementwise(
     "Tan", lambda x, xp: xp.tan(x), "y", lambda g, y, xp: g * (1 + y * y),
     lambda x: np.sin(x) / np.cos(x), "Tangent, elementwise.",
 )  # fmt: skip
-# (1 - x) (1 + x) is accurate near 1, where 1 - x^2 is not.
+# (1 - x) (1 + x) is accurate near 1, but 1 - x^2 is not.
 arcsin = elementwise(
     "ArcSin", lambda x, xp: xp.arcsin(x), "x", lambda g, x, xp: g / xp.sqrt((1 - x) * (1 + x)),
     np.arcsin, "The angle in [-pi/2, pi/2] whose sine is x, elementwise.",

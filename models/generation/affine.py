@@ -1,4 +1,4 @@
-"""x W^T + b on plain arrays, for the rows x of a decoding step."""
+"""The product x W^T + b on plain arrays, for the rows x of a decoding step."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def finish(y: Any, bias: Any, relu: bool) -> None:
 
 @replaceable
 def affine(weight: Any, bias: Any) -> Affine:
-    """Return the Affine of a weight and a bias. In `fast`, `pack` can cut its weight into blocks."""
+    """Return the Affine of a weight and a bias. The version in `fast` has weights that `pack` can cut into blocks."""
     return Affine(weight, bias)
 
 

@@ -58,14 +58,15 @@ def beam_search(
     or when its only sequence has ended. At the length limit open sequences count as complete.
 
     Args:
-        width: sequences kept for each sentence; 1 is greedy search, whatever `alpha`.
+        width: number of sequences kept for each sentence; 1 is greedy search for any `alpha`.
         alpha: exponent of the length penalty; 0 for none, above 0 favours longer sequences.
         coverage: weight of the coverage penalty; above 0 the state must keep cross-attention.
-        n_best: how many to return, at most `width`.
+        n_best: number of hypotheses to return, at most `width`.
         length_norm: the divisor of a log-probability: "wu" for `length_penalty`, "power" for length^alpha.
-        early_stopping: None finishes a sentence as described above. The other values do as in `transformers`, with the
-            `width` best complete sequences: True as soon as there are so many; False when the best open sequence would
-            not be among them if it ended now; "never" when it can no longer enter them.
+        early_stopping: None finishes a sentence as described above. The other values mean the same as in
+            `transformers`. They finish it by its `width` best complete sequences: True as soon as there are that many;
+            False when the best open sequence would not be among them if it ended now; "never" when it can no longer
+            enter them.
         observe: called with a BeamStep for each step of each sentence.
 
     Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of
@@ -89,7 +90,7 @@ EarlyStopping = Literal[True, False, "never"] | None
 
 
 class _Complete:
-    """The best complete hypotheses of one sentence, as many as are kept."""
+    """The best complete hypotheses of one sentence; `width` of them are kept."""
 
     def __init__(self, limit: int, alpha: float, kept: int, length_norm: str, early_stopping: EarlyStopping):
         self.limit, self.alpha, self.kept, self.early_stopping = limit, alpha, kept, early_stopping
@@ -113,7 +114,7 @@ class _Complete:
         if self.early_stopping is True:
             return True
         # A log-probability only falls and a coverage penalty is never above 0. The divisor is largest at the length
-        # limit (alpha > 0) or now.
+        # limit (alpha > 0) or at the current length.
         longest = self.limit if self.alpha > 0 and self.early_stopping is not False else length
         bound = best_open / self.norm(longest, self.alpha)
         return bound <= self.best[-1].score
@@ -122,8 +123,8 @@ class _Complete:
 class _BeamSearch:
     """The state of one search.
 
-    The rows of the decoding state are the open sequences of each sentence: one at first, then `width`. Unused rows have
-    the log-probability -inf.
+    The rows of the decoding state are the open sequences of each sentence: one at the start, then `width`. Unused rows
+    have the log-probability -inf.
     """
 
     def __init__(

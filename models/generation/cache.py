@@ -28,7 +28,7 @@ class TreeCache:
     Attributes:
         keys, values: for each layer (sentences or more, heads, capacity, head_dim).
         length: nodes per sentence.
-        allowed: (sentences, width, length) host booleans, or None where every sequence's past is all nodes.
+        allowed: (sentences, width, length) host booleans, or None if every sequence contains all nodes.
         positions: (sentences, length) the position of each node in its sequence.
     """
 
@@ -53,7 +53,7 @@ class TreeCache:
 
     def extend(self, position: int, new: int = 1) -> None:
         """Add nodes to each sentence.
-        Add one at `position` for each of its sequences, or `new` nodes from `position` on.
+        There is one at `position` for each of its sequences, or `new` nodes from `position` on.
         """
         nodes = self.width * new
         if self.length >= self._sweep_at:
@@ -68,7 +68,7 @@ class TreeCache:
         self.length += nodes
 
     def distances(self, position: int, new: int) -> np.ndarray:
-        """Return, for each new token and each cached node, the node's position minus the token's.
+        """Return, for each new token and each cached node, the node's position minus the token's position.
 
         The shape is (sentences or 1, new or 1, length).
         """

@@ -24,7 +24,7 @@ class CachedState:
         decoder: the layers that generate; several states may share one.
         rows, positions, suggested_lengths: see DecodingState.
         memory: the encoder output (rows, source_length, d_model), for a decoder with cross-attention.
-        memory_lengths: (rows,) host integers: source positions from there on are padding.
+        memory_lengths: (rows,) host integers: source positions from this index on are padding.
         source: (rows, source_length) ids, for a decoder that copies them.
         keep_attention: whether to keep the attention weights of the last step.
 
@@ -64,14 +64,14 @@ class CachedState:
 
     @property
     def cross_attention(self) -> Any:
-        """The cross-attention of the last layer, (rows, source_length).
+        """The last layer's cross-attention, (rows, source_length).
         It is the mean over the heads, summed over the new tokens.
         """
         return self.cross_attentions[-1].mean(axis=1).sum(axis=1) if self.cross_attentions else None
 
     @property
     def past(self) -> np.ndarray:
-        """For each sequence, which nodes of its sentence's cache belong to it: host booleans (rows, nodes)."""
+        """The nodes of its sentence's cache that belong to each sequence, as host booleans (rows, nodes)."""
         allowed = self._cache.allowed
         shape = self.rows, self._cache.length
         return np.ones(shape, bool) if allowed is None else allowed.reshape(shape)

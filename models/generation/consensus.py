@@ -1,7 +1,7 @@
 """Minimum Bayes risk: selects the sampled sequence that is most similar to the others.
 
-The most probable sequence of an uncertain model is often bad: short, or a common phrase. Instead draw n sequences, and
-select the one with the highest mean similarity to the others:
+The most probable sequence of an uncertain model is often bad: short, or a common phrase. This method draws n sequences
+instead, and selects the one with the highest mean similarity to the others:
 
     argmax over y of  1/(n-1) sum over y' != y of F(y, y'),    F(y, y') = 2 lcs(y, y') / (|y| + |y'|)
 
@@ -18,15 +18,15 @@ import numpy as np
 
 from .rules import Hypothesis
 
-#: The ids of a sequence -> the units that are compared, such as the words that the ids represent.
+#: A function from the ids of a sequence to the units that are compared, such as the words that the ids represent.
 Compared = Callable[[list[int]], Sequence[Hashable]]
 
 
 def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) -> list[Hypothesis]:
     """Return the distinct sequences sampled for one text, starting with the one that is most similar to the others.
 
-    Scores become mean similarities to the other draws, 0 to 1. A sequence that was drawn twice equals its other draw.
-    Sequences are compared by their ids if `compared` is None.
+    Scores become mean similarities to the other draws, 0 to 1. If a sequence was drawn twice, each draw is compared
+    with the other one. Sequences are compared by their ids if `compared` is None.
     """
     numbers: dict[Hashable, int] = {}
     parts = [one.ids if compared is None else compared(one.ids) for one in drawn]

@@ -60,7 +60,7 @@ class DecodingState(Protocol):
 class Uncached:
     """A DecodingState that recomputes every sequence from its start at each step: slow and simple.
 
-    It serves models without a cache, and as the reference in the tests of cached states.
+    It serves models without a cache, and is the reference in the tests of cached states.
 
     Args:
         logits: function of ids (rows, length) and of `origin` (rows,), the row in which each sequence began, that
@@ -94,7 +94,7 @@ class Uncached:
 
 
 def survivors(going: np.ndarray) -> np.ndarray:
-    """Return the rows to select so that only rows where `going` (rows,) is true are left.
+    """Return the rows to select so that only the rows remain for which `going` (rows,) is true.
 
     Rows from the end replace those that leave, so that most rows keep their index and need not be copied.
     """
@@ -105,7 +105,7 @@ def survivors(going: np.ndarray) -> np.ndarray:
 
 def to_host(ids: Any, numbers: Any) -> tuple[np.ndarray, np.ndarray]:
     """Convert integers below 2^53 and floats of equal shape to int64 and float64 NumPy arrays.
-    They come from a device in one copy.
+    Arrays on a device are transferred in one copy.
     """
     xp = array_module(ids)
     if xp is not np:

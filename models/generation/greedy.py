@@ -13,8 +13,8 @@ from .decoding import DecodingState, survivors, to_host
 from .rules import Hypothesis, Rules, SearchProgress
 from .top import log_sum_exp, refuse_nan
 
-# A function of logits (rows, vocab_size), sequence (rows,) of each row and wanted (rows,): the rows whose result is
-# used. Returns ids (rows,).
+# A function of logits (rows, vocab_size), the `sequence` (rows,) of each row, and `wanted` (rows,), which marks the
+# rows whose result is used. It returns ids (rows,).
 Choice = Callable[[Any, np.ndarray, np.ndarray], Any]
 
 
@@ -52,7 +52,7 @@ def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) ->
 
 
 def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> Iterator[int]:
-    """Yield the tokens of one sequence as soon as each is known: first its prefix, and no <eos>.
+    """Yield the tokens of one sequence as soon as each is known: its prefix comes first, and <eos> is left out.
 
     Args:
         choose: `likeliest`, or a Sampler.
@@ -60,7 +60,7 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
     Raises ValueError unless the state has one row.
     """
     if state.rows != 1:
-        raise ValueError(f"a stream is of one sequence, not of {state.rows}: start the state with one row")
+        raise ValueError(f"a stream has one sequence, not {state.rows}: start the state with one row")
     return (int(step.tokens[0]) for step in steps(state, rules, choose, scores=False) if not step.ended[0])
 
 

@@ -95,7 +95,7 @@ def attend(
         if kept is not None:
             xp.divide(weights, total, out=kept[some])
 
-    # Per key and query: two products and the exponential; per key: reading key and value.
+    # Each pair of key and query costs two products and an exponential; each key costs reading key and value.
     parallel_for(xp, batch, part, cost=heads * keys.shape[2] * (queries * (2 + 0.04 * head_dim) + 0.8 * head_dim))
     return merged, kept
 

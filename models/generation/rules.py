@@ -14,7 +14,7 @@ from .penalties import apply_repetition_penalty, repeated_ngrams
 
 
 class Hypothesis(NamedTuple):
-    """One generated sequence: its ids, the prefix first, without <bos> and <eos>; and its score.
+    """A generated sequence and its score. Its ids begin with the prefix and contain neither <bos> nor <eos>.
 
     The score is the log-probability in nats of the generated tokens, including <eos> and without the prefix. Beam
     search divides it by the length penalty and adds the coverage penalty.
@@ -33,15 +33,15 @@ class Rules:
         eos_id: the token that ends a sequence; None if only the length ends it.
         prefix: for each row of the state, the ids with which its output must begin (the prompt of a language model).
         min_length: no <eos> before this many tokens.
-        max_length: maximum number of tokens; by default what the model's state suggests. Its `positions` limit both.
+        max_length: maximum number of tokens; by default the state suggests it. The state's `positions` limit both.
         repetition_penalty: divides (where positive) or multiplies (where negative) the logits of tokens that the
             sequence already has, `bos_id` included; 1 changes nothing. Source: Keskar et al. 2019, arXiv 1909.05858,
             section 4.1.
         no_repeat_ngram: no n-gram of this length occurs twice in a sequence; 0 allows all.
         forbidden: ids that are never generated.
         forced_last: the last token, with probability 1, of a sequence that reaches its maximum length: usually <eos>.
-        penalise: to what beam search applies the repetition penalty: "logits", or "log-probabilities" as `transformers`
-            does. The other strategies apply it to the logits.
+        penalise: the numbers to which beam search applies the repetition penalty: "logits", or "log-probabilities" as
+            `transformers` does. The other strategies apply it to the logits.
         stop: more ids that end a sequence, as `eos_id` does.
         min_total, max_total: like min_length (without <eos>) and max_length, but including `bos_id` and the prefix, as
             `transformers` counts its min_length and max_length.
@@ -66,7 +66,7 @@ class Rules:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """All tokens that end a sequence."""
+        """The tokens that end a sequence."""
         return self.stop if self.eos_id is None else tuple(dict.fromkeys((self.eos_id, *self.stop)))
 
     @property
@@ -95,7 +95,7 @@ class SearchProgress:
         rows = state.rows
         prefix = [list(ids) for ids in rules.prefix] if rules.prefix is not None else [[] for _ in range(rows)]
         if len(prefix) != rows:
-            raise ValueError(f"{len(prefix)} prefixes don't fit a state of {rows} sequences: give one for each")
+            raise ValueError(f"{len(prefix)} prefixes don't fit a state of {rows} sequences: give one for each row")
         self.rules = rules
         self.largest = max((*rules.forbidden, *rules.stop, -1 if rules.forced_last is None else rules.forced_last))
         self.prefix_lengths = np.array([len(ids) for ids in prefix], dtype=np.int64)
@@ -126,7 +126,7 @@ class SearchProgress:
         elif state.positions is not None:
             wanted = room
         else:
-            raise ValueError("this model has no maximum length of its own: give max_length")
+            raise ValueError("this model does not set a maximum length: give max_length")
         return self.prefix_lengths + np.minimum(wanted, room)
 
     def first_ids(self) -> np.ndarray:
@@ -155,13 +155,13 @@ class SearchProgress:
         return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
 
     def rule_out(self, logits: Any, total: Any = 0.0) -> None:
-        """Set the logits of tokens that may not come next to -inf; `total` (rows,) is their log-sum-exp.
+        """Set the logits of forbidden next tokens to -inf; `total` (rows,) is their log-sum-exp.
 
         Raises ValueError for a rule about a token that the model does not have.
         """
         rules = self.rules
         if self.largest >= logits.shape[1]:
-            raise ValueError(f"a rule is about the token {self.largest}, and the model has {logits.shape[1]} tokens")
+            raise ValueError(f"a rule names the token {self.largest}, but the model has {logits.shape[1]} tokens")
         for ban in BANS:
             ban(self, rules, logits, total)
 
@@ -217,5 +217,6 @@ def force_last(search: SearchProgress, rules: Rules, logits: Any, total: Any) ->
 
 
 #: The functions that rule out tokens, in this order. Each sets logits (rows, vocab_size) of the next token to -inf;
-#: `total` (rows,) is their log-sum-exp. A new rule is a field of `Rules`, which `ruled_out` knows, and a function here.
+#: `total` (rows,) is their log-sum-exp. A new rule needs a field of `Rules`, its tokens in `ruled_out`, and a function
+#: here.
 BANS = (ban_forbidden, ban_early_ends, ban_repeated_ngrams, force_last)

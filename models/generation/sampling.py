@@ -20,7 +20,7 @@ class Sampler:
 
     Args:
         temperature: divides the logits: below 1 sharpens, above 1 flattens; 0 chooses the most probable token.
-        top_k: draw only from the k most probable tokens; 0 for all. Source: Fan et al. 2018, arXiv 1805.04833.
+        top_k: draw only from the k most probable tokens; 0 draws from all. Source: Fan et al. 2018, arXiv 1805.04833.
         top_p: draw from the nucleus only, the smallest set of likeliest tokens whose probabilities (after temperature
             and top_k) sum to `top_p` or more; 1 for all. Source: Holtzman et al. 2019, arXiv 1904.09751.
         seed: one seed for all sequences, each of which has its own stream of random numbers; or a seed, or a list of
@@ -43,7 +43,7 @@ class Sampler:
         self._streams: dict[int, np.random.Generator] = {}
 
     def __call__(self, logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
-        """Draw an id for each row of logits (rows, vocab_size). Rows that are not wanted consume no random number."""
+        """Draw an id for each row of logits (rows, vocab_size). Rows that are not `wanted` consume no random number."""
         if self.temperature == 0:
             return likeliest(logits, sequences, wanted)
         xp = array_module(logits)
@@ -83,7 +83,7 @@ def _first_above(total: Any, uniform: Any) -> Any:
     `uniform` is in [0, 1).
     """
     whole = total[:, -1]
-    # Rounded up, the product could equal the total, which no sum exceeds.
+    # The product, if rounded up, could equal the total, which no sum exceeds.
     threshold = array_module(total).minimum(uniform * whole, whole * (1 - 2.0**-52))
     return (total > threshold[:, None]).argmax(axis=1)
 

@@ -80,7 +80,7 @@ class Strategy:
             numbers: for sampling, a number for each row that identifies its sentence, such as the line in a file; by
                 default the row's index. The same seed and number draw the same tokens in every batch.
             compared: for a consensus, see `by_consensus`.
-            scores: whether scores are needed; without them those of greedy search are NaN, which saves time.
+            scores: whether scores are needed; without them, greedy search returns NaN as scores, which saves time.
         """
         rules = replace(
             self.rules, bos_id=bos_id, eos_id=eos_id, prefix=prefix, forbidden=(*self.rules.forbidden, *forbidden)

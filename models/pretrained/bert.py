@@ -37,7 +37,7 @@ def config_here(config: dict[str, Any]) -> ClassifierConfig:
 
 
 def classes_of(config: dict[str, Any]) -> int:
-    """Return the number of classes: two unless the file names another number."""
+    """Return the number of classes, which is two unless the file gives another number."""
     refuse(config, problem_type=config.get("problem_type") and "single_label_classification")
     return len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels", 2))
 
@@ -62,7 +62,7 @@ def entries(c: ClassifierConfig) -> Entries:
 
 
 def obstacles(c: ClassifierConfig) -> dict[str, bool]:
-    """Return the options that neither BERT nor DistilBERT has; see `layouts.needs`."""
+    """Return which options of a model are unsupported by both BERT and DistilBERT; see `layouts.needs`."""
     return {
         "there is no norm after the embeddings (build it with embedding_norm)": not c.embedding_norm,
         "embeddings are scaled": c.scale_embedding,
@@ -73,7 +73,7 @@ def obstacles(c: ClassifierConfig) -> dict[str, bool]:
         f"attention sees a pattern ({c.pattern})": c.pattern != "full",
         "keys are shared among heads": c.kv_heads not in (None, c.nhead),
         "linear layers lack biases": c.bias != "all",
-        f"the class is read off the {c.pooling} of all tokens": c.pooling != "first",
+        f"the class is computed from the {c.pooling} of all tokens": c.pooling != "first",
     }
 
 

@@ -32,7 +32,7 @@ class Stored(NamedTuple):
     dtype: str
 
     def read(self) -> np.ndarray:
-        """Return the values. A bfloat16 number becomes a float32 number, whose upper half it is."""
+        """Return the values. A bfloat16 number is the upper half of a float32 number, which is returned."""
         if not all(self.shape):
             return np.empty(self.shape, np.float32)
         stored = np.memmap(self.path, DTYPES[self.dtype], "r", self.start, self.shape)
@@ -51,7 +51,9 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
             raise InputError(f"{folder} is a folder and has no revision {revision!r}: leave it out.")
         return folder
     if os.path.exists(folder) or folder.is_absolute() or name.startswith((".", "~")) or name.count(os.sep) > 1:
-        raise InputError(f"There is no folder {name}. Give a model's folder, or a name on the Hub such as OWNER/MODEL.")
+        raise InputError(
+            f"There is no folder {name}. Give the folder of a model, or a name on the Hub such as OWNER/MODEL."
+        )
     cure = (
         f"Fetch {', '.join(FETCHED)} from https://huggingface.co/{name} into a folder, and give that folder "
         "instead of the name"
@@ -64,7 +66,9 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(FETCHED)))
     except Exception as error:  # network, name or access rights: each has its own class, from three libraries
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(f"There is no folder {name}, nor can it be fetched from the Hub ({reason}). {cure}.") from None
+        raise InputError(
+            f"There is no folder {name}, and it can't be fetched from the Hub ({reason}). {cure}."
+        ) from None
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
@@ -124,7 +128,7 @@ def _header(path: Path) -> dict[str, Stored]:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length))
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is damaged or no safetensors file ({error}). Fetch or copy it again.") from None
+        raise InputError(f"{path} is damaged or is not a safetensors file ({error}). Fetch or copy it again.") from None
     header.pop("__metadata__", None)
     return {
         name: Stored(path, 8 + length + one["data_offsets"][0], tuple(one["shape"]), one["dtype"])

@@ -11,7 +11,7 @@ from ..generation import Rules, Strategy
 from .files import read_object
 
 FILE = "generation_config.json"
-#: Options -> the fields of Strategy and Rules that allow the same values.
+#: Options, with the fields of Strategy and Rules that allow the same values.
 FIELDS = {
     "do_sample": "sampling", "early_stopping": "early_stopping", "length_penalty": "alpha", "max_length": "max_total",
     "max_new_tokens": "max_length", "min_length": "min_total", "min_new_tokens": "min_length",
@@ -20,7 +20,8 @@ FIELDS = {
 }  # fmt: skip
 #: Options that hold tokens.
 TOKENS = ("bad_words_ids", "eos_token_id", "forced_eos_token_id", "suppress_tokens")
-#: Options that handloom does not have -> what they must be, besides absent or null: the value that changes nothing.
+#: Options that handloom does not have, with the value that changes nothing. They may have this value, be null or be
+#: absent.
 ABSENT: dict[str, Any] = {
     "begin_suppress_tokens": [], "constraints": [], "diversity_penalty": 0, "dola_layers": None,
     "encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1, "exponential_decay_length_penalty": None,
@@ -28,7 +29,7 @@ ABSENT: dict[str, Any] = {
     "penalty_alpha": 0, "renormalize_logits": False, "sequence_bias": {}, "stop_strings": [], "token_healing": False,
     "watermarking_config": None,
 }  # fmt: skip
-#: The same for options of sampling, which other strategies do not read.
+#: Such options of sampling, which other strategies do not read.
 ABSENT_IN_SAMPLING: dict[str, Any] = {
     "epsilon_cutoff": 0, "eta_cutoff": 0, "min_p": 0, "num_beams": 1, "top_h": None, "typical_p": 1,
 }  # fmt: skip
@@ -58,7 +59,7 @@ def strategy_of(folder: Path, config: dict[str, Any], vocab_size: int) -> Strate
         return _strategy(said, vocab_size)
     except ValueError as error:
         cure = "Change it there, or load the model without it: with_strategy=False"
-        raise InputError(f"{path} asks for a generation that handloom does not have: {error}. {cure}.") from None
+        raise InputError(f"{path} needs a kind of generation that handloom does not have: {error}. {cure}.") from None
 
 
 def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
@@ -78,7 +79,7 @@ def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
     if not isinstance(words, list) or not all(isinstance(ids, list) and len(ids) == 1 for ids in words):
         raise ValueError(f"bad_words_ids is {short(words)}, only single tokens can be forbidden")
     bad = _tokens("bad_words_ids", [ids[0] for ids in words])
-    # transformers leaves out ends among the bad words, and the least number of tokens counts none of the ends.
+    # Like transformers: end tokens among the bad words are ignored, and the minimum length does not count end tokens.
     forbidden = [*(one for one in bad if one not in ends), *_tokens("suppress_tokens", said.get("suppress_tokens", []))]
     most, least = said.get("max_new_tokens"), said.get("min_new_tokens", 0)
     if most is not None and least >= most:
@@ -96,7 +97,7 @@ def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
         stop=tuple(ends) if len(ends) > 1 else (),
     )
     if (largest := max([*forbidden, *forced], default=0)) >= vocab_size:
-        raise ValueError(f"an option is about the token {largest}, and the model has {vocab_size:,}")
+        raise ValueError(f"an option names the token {largest}, but the model has {vocab_size:,}")
     beam = said.get("num_beams", 1)
     return Strategy(
         beam=beam,
@@ -143,7 +144,7 @@ def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max
     }
     if any(problems.values()):
         there = "; ".join(problem for problem, found in problems.items() if found)
-        raise InputError(f"This strategy can't be saved, transformers does not have {there}.")
+        raise InputError(f"This strategy can't be saved, because transformers does not have {there}.")
     if strategy.sampling:
         said |= {"do_sample": True, "temperature": strategy.temperature, "top_k": strategy.top_k}
         said |= {"top_p": strategy.top_p}

@@ -24,7 +24,8 @@ class Entry:
         shapes: the shapes of these tensors, according to the configuration.
         transposed: whether they are stored as (in_features, out_features).
         aliases: other names under which the same tensor may be stored again.
-        optional: whether it may be missing; the parameter is then zero (or that of a new head keeps its initial value).
+        optional: whether it may be missing; the parameter is then zero (a parameter of a new head keeps its initial
+            value).
     """
 
     own: str
@@ -79,16 +80,16 @@ def norm(own: str, theirs: str, features: int, *, bias: bool = True) -> Entries:
         yield table(f"{own}.bias", f"{theirs}.bias", features)
 
 
-# The names that `transformers` uses for handloom's activations, and the one of each that is written.
+# The names that `transformers` uses for handloom's activations, and the name that is written for each.
 ACTIVATIONS = {theirs: name for name, row in ops.ACTIVATIONS.items() for theirs in row.names}
 NAMES_OF_ACTIVATIONS = {name: row.names[0] for name, row in ops.ACTIVATIONS.items() if row.names}
 
 
 def activation_here(config: dict[str, Any], key: str, default: str) -> str:
-    """Return handloom's name of config[key]. Raises ValueError if handloom has no such activation."""
+    """Return handloom's name for the activation config[key]. Raises ValueError if handloom does not have it."""
     name = config.get(key, default)
     if name not in ACTIVATIONS:
-        raise ValueError(f"its {key} is {name!r}, which handloom does not have; it has {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"its {key} is {name!r}, which handloom does not have; handloom has {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
 

@@ -1,6 +1,6 @@
-"""Decoders of Llama's kind: root mean square norms, rotary positions, gated feed-forward, grouped queries.
+"""Decoders like Llama: root mean square norms, rotary positions, gated feed-forward, grouped queries.
 
-Touvron et al. 2023, arXiv 2302.13971; also Mistral (a window) and Qwen 2 (biases of q, k and v).
+Touvron et al. 2023, arXiv 2302.13971; also Mistral (which has a window) and Qwen 2 (which has biases of q, k and v).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def entries(c: LanguageModelConfig) -> Entries:
     for layer in range(c.layers):
         own, theirs = f"decoder.layers.{layer}", f"model.layers.{layer}"
         three = tuple(f"{theirs}.self_attn.{name}_proj" for name in "qkv")
-        # In handloom the second half gates the first.
+        # In handloom the second half of the features gates the first half.
         two = (f"{theirs}.mlp.up_proj", f"{theirs}.mlp.gate_proj")
         yield from norm(f"{own}.norm1", f"{theirs}.input_layernorm", d, bias=False)
         yield from linear(f"{own}.self_attn.in_proj", three, (q, kv, kv), d, bias=qkv)
@@ -100,7 +100,7 @@ def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]
             f"norms are {c.norm}, not rms": c.norm != "rms",
             f"the activation is {c.activation}, not swiglu": c.activation != "swiglu",
             f"attention sees a pattern ({c.pattern})": c.pattern != "full" and not c.pattern.startswith("local:"),
-            "attention has a bias in its output alone": c.bias == "no_qkv",
+            "only the output of attention has a bias": c.bias == "no_qkv",
             "attention in a window has biases": c.pattern != "full" and c.bias != "none",
             "the output layer has a bias (build it with output_bias=False)": model.output.bias is not None,
         },

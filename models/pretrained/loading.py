@@ -44,7 +44,7 @@ class Pretrained(NamedTuple):
         model: a Seq2SeqTransformer, LanguageModel or TransformerClassifier in evaluation mode.
         tokenizer: the tokenizer; None if not requested.
         labels: a classifier's class names by index; empty for other models.
-        strategy: the folder's options of generation; greedy search without any.
+        strategy: the folder's options of generation; greedy search if the folder has none.
     """
 
     model: Any
@@ -62,14 +62,14 @@ def load(
     with_tokenizer: bool = True,
     with_strategy: bool = True,
 ) -> Pretrained:
-    """Read a model of Hugging Face's `transformers`: MarianMT, GPT-2, Llama's kind, or a BERT or DistilBERT classifier.
+    """Read a model of Hugging Face's `transformers`: MarianMT, GPT-2, Llama and the like, BERT or DistilBERT.
 
     Args:
         folder_or_name: a folder, or a name on the Hugging Face Hub (needs the extra `hub`), whose files are cached.
         revision: branch, tag or commit on the Hub.
         dtype: dtype of the parameters; it may differ from the dtype in the file.
-        labels: the classes of another task; a classifier gets a new, untrained output layer for them, also if the
-            folder has none, such as a pre-trained BERT.
+        labels: the classes of another task; a classifier gets a new, untrained output layer for them, even if the
+            folder has no output layer (a pre-trained BERT, for example).
         with_tokenizer: read the tokenizer as well.
         with_strategy: read the options of generation as well; otherwise the strategy is greedy search.
 
@@ -108,7 +108,7 @@ def _architecture(folder: Path, config: dict[str, Any]) -> Any:
             f"{', '.join(ARCHITECTURES)}."
         )
     if config.get("quantization_config"):
-        raise InputError(f"{folder} holds quantised weights, which handloom does not read. Take the full model.")
+        raise InputError(f"{folder} holds quantised weights, which handloom does not read. Use the full model.")
     return ARCHITECTURES[kind]
 
 
@@ -163,7 +163,7 @@ def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...
 
     Parameters whose names begin with one of `fresh` are not read.
 
-    Stops after the first problems, since a configuration may have any number of layers.
+    The search stops after the first problems, since a configuration may have any number of layers.
     """
     found = _by_full_names(find_tensors(folder), architecture.PREFIX)
     unused = set(found)
@@ -180,7 +180,7 @@ def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...
                 if not entry.optional:
                     yield f"{name} is missing"
             elif found[name].shape != shape:
-                yield f"{name} is {found[name].shape}, and config.json asks for {shape}"
+                yield f"{name} is {found[name].shape}, but config.json requires {shape}"
             elif found[name].dtype not in DTYPES:
                 yield f"{name} has dtype {found[name].dtype}; {', '.join(DTYPES)} can be read"
         for alias in entry.aliases:
@@ -207,7 +207,7 @@ def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...
     if problems:
         raise InputError(
             f"The weights in {folder} don't fit its config.json: {'; '.join(problems[:SHOWN])}. Fetch both again, or "
-            "use the model class that config.json describes."
+            f"use the model class that config.json describes."
         )
     return sources
 

@@ -1,4 +1,4 @@
-"""Encoder-decoders: MarianMT, the translators of OPUS-MT, is post-norm; Pegasus is pre-norm, with two final norms.
+"""Encoder-decoders: MarianMT (the models of OPUS-MT) with post-norm, Pegasus with pre-norm and two final norms.
 
 Junczys-Dowmunt et al. 2018, arXiv 1804.00344; Zhang et al. 2020, arXiv 1912.08777.
 """
@@ -95,9 +95,8 @@ def _attention(own: str, theirs: str, d: int) -> Entries:
 def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
     needs(
         {
-            "source and target have tables of their own": c.norm_first and c.tie_output and not c.share_embeddings,
-            "source and target have vocabularies of their own": c.norm_first
-            and c.source_vocab_size != c.target_vocab_size,
+            "source and target have separate tables": c.norm_first and c.tie_output and not c.share_embeddings,
+            "source and target have separate vocabularies": c.norm_first and c.source_vocab_size != c.target_vocab_size,
             f"norms are {c.norm}": c.norm != "layer" or c.norm_eps != 1e-5,
             f"the activation is {c.activation}": c.activation not in NAMES_OF_ACTIVATIONS,
             f"positions are {c.positions}, not sinusoidal": c.positions != "sinusoidal",
@@ -106,7 +105,7 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
             "linear layers lack biases": c.bias != "all",
             "it copies from its source": c.copy,
             "it reads its source in Title Case": c.title_case,
-            "the decoder has positions of its own": c.decoder_max_length not in (None, c.max_length),
+            "the decoder has its own positions": c.decoder_max_length not in (None, c.max_length),
         },
         "Pegasus" if c.norm_first else "Marian",
     )
@@ -139,7 +138,7 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return what Pegasus' files contain in addition to the parameters.
+    """Return the tensors of Pegasus' files that are not parameters.
     These are positions, and a table that untied models don't use.
     """
     if not c.norm_first:

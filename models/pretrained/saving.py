@@ -34,7 +34,7 @@ def save(
 
     Args:
         model: a Seq2SeqTransformer becomes a Pegasus (pre-norm) or a Marian (post-norm), a LanguageModel a GPT-2 or
-            Llama, a TransformerClassifier a BERT or DistilBERT, where its options allow it.
+            Llama, a TransformerClassifier a BERT or DistilBERT, if its options allow it.
         tokenizer: None to save the model alone.
         folder: created if it does not exist; files of the same names in it are replaced.
         labels: names of a classifier's classes.
@@ -49,7 +49,7 @@ def save(
     if isinstance(model, TransformerClassifier):
         names = list(labels) if labels is not None else [f"LABEL_{n}" for n in range(model.config.classes)]
         if len(names) != model.config.classes:
-            raise InputError(f"{len(names)} labels don't fit {model.config.classes} classes: name each.")
+            raise InputError(f"{len(names)} labels don't fit {model.config.classes} classes: give one for each class.")
         config["id2label"] = {str(number): name for number, name in enumerate(names)}
         config["label2id"] = {name: number for number, name in enumerate(names)}
     ids = _special_ids(model, tokenizer)
@@ -66,7 +66,8 @@ def save(
     except OSError as error:
         raise InputError(f"The folder {folder} can't be made ({error.strerror}). Choose another path.") from None
     if tokenizer is not None:
-        # As handloom's tasks feed their models: translators read <eos> after a text, classifiers <bos> before it.
+        # handloom's tasks feed their models like this: a translator reads <eos> after a text, a classifier reads <bos>
+        # before it.
         begins, ends = isinstance(model, TransformerClassifier), isinstance(model, Seq2SeqTransformer)
         save_tokenizer(tokenizer, folder, model.config.max_length, begins=begins, ends=ends)
     write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})

@@ -16,7 +16,7 @@ from ...tokenizer.tokenizer_json import bpe_from_json
 from ..fields import short
 from .files import read_object
 
-#: The names of the special tokens' roles in these files.
+#: The names of the roles of special tokens in these files.
 ROLES = {
     "pad": ("pad_token",),
     "unk": ("unk_token",),
@@ -64,7 +64,7 @@ def _read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
 def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any]) -> Tokenizer:
     """Make the tokenizer that a tokenizer.json describes. `names` are the special tokens by role, from other files.
 
-    Byte-level BPE is encoded here, all else by the package `tokenizers`.
+    handloom encodes byte-level BPE itself; the package `tokenizers` encodes all other kinds.
     """
     try:
         own: BPETokenizer | None = BPETokenizer(**bpe_from_json(data))
@@ -108,7 +108,7 @@ def _text(token: Any) -> str:
 
 
 def _template_of(processor: Mapping[str, Any] | None) -> list[str | bool]:
-    """Return the template of a tokenizer.json's post_processor: special tokens, and False for the text; [] for none."""
+    """Return the template of a post_processor: a list of special tokens, with False in place of the text, or []."""
     if processor is None:
         return []
     steps = processor["processors"] if processor["type"] == "Sequence" else [processor]
@@ -129,7 +129,7 @@ def _bert_files(folder: Path, said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _gpt2_files(folder: Path, said: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:
     """Convert vocab.json and merges.txt to a tokenizer.json."""
-    vocab = read_object(folder / "vocab.json", missing="it holds merges.txt and no vocab.json.")
+    vocab = read_object(folder / "vocab.json", missing="it holds merges.txt but no vocab.json.")
     lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
     merges = [line for line in lines if line and not line.startswith("#version")]
     end = "<|endoftext|>"
@@ -189,7 +189,7 @@ def save_tokenizer(
 
 
 def role_names(tokenizer: Tokenizer) -> dict[str, str]:
-    """Return the special tokens' texts by role, for the roles that the tokenizer has."""
+    """Return the text of the special token for each role that the tokenizer has."""
     texts = {id: text for text, id in tokenizer.special_ids.items()}
     names = {}
     for role in ROLES:

@@ -1,20 +1,20 @@
 """Models included in handloom, usable without training or a network.
 
 Each is the folder of a run with its matrices in 8 bits. Its card, README.md, describes the training data, the
-training command, the scores and the limits of the model. `python -m benchmarks.shipped_model RUN` makes one.
+training command, the scores and the limits of the model. `python -m benchmarks.shipped_model RUN` makes such a folder.
 """
 
 import os
 from pathlib import Path
 
-#: The name by which a model is loaded -> its folder.
+#: The folder of each model, by the name under which the model is loaded.
 MODELS = {"tatoeba-de-en": Path(__file__).parent / "tatoeba_de_en"}
 
-#: The task -> the default model for it.
+#: The default model of each task.
 DEFAULTS = {"translate": "tatoeba-de-en"}
 
-#: A model -> the mean log-probability (nats) of its translation's tokens below which a sentence is outside of what it
-#: knows. Of held-out Tatoeba sentences 2 % lie below; `benchmarks.outside` has the hit rate on other ones.
+#: For each model, a bound on the mean log-probability (nats) of a translation's tokens. Below it, a sentence is unlike
+#: the training data. 2 % of held-out Tatoeba sentences lie below; `benchmarks.outside` measures the rate for others.
 MIN_LOG_PROBABILITY = {"tatoeba-de-en": -0.66}
 
 
@@ -26,7 +26,7 @@ def min_log_probability(name: str | Path | None) -> float:
 
 def model_path(text: str) -> Path:
     """Return the folder of the shipped model called `text`, or else `text` as a path.
-    It is a path too if a file or folder has this name.
+    If a file or folder has this name, `text` is a path, too.
     """
     path = Path(text)
     return path if os.path.exists(path) else MODELS.get(text, path)

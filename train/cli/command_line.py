@@ -40,7 +40,8 @@ def add_training_options(
 ) -> None:
     """Add the options of every example that trains.
 
-    `data` describes --data, and `preset` is the default of --preset. `draws` says whether using a model needs --seed.
+    `data` describes --data, and `preset` is the default of --preset. `draws` says whether --seed also applies to the
+    use of a model.
     """
     add = parser.group("training", "train")
     add("--data", default="embedded", help=data)
@@ -63,7 +64,7 @@ def add_training_options(
         "--stop-at",
         type=positive,
         metavar="STEP",
-        help="save the run and stop after update STEP, as Ctrl-C does",
+        help="save the run and stop after update STEP, as Ctrl-C would",
         uses=go_on,
     )
 
@@ -71,9 +72,9 @@ def add_training_options(
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
     """Parse the command line; with --resume the run's options are used, and `out` is its folder.
 
-    The result also has `given`, the names of the options on the command line, `options`, those that a new run saves,
-    and `typed`, a command line that gives these. Raises InputError if the run can't be resumed, and OptionError for
-    options that have no effect here.
+    The result also has `given`, the names of the options on the command line; `options`, the options that a new run
+    saves; and `typed`, a command line with these options. Raises InputError if the run can't be resumed, and
+    OptionError for options that have no effect here.
     """
     typed = parser.given(arguments)
     trains = any("checkpoint" not in parser.uses[name] for name in typed)
@@ -81,7 +82,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     chosen = {"checkpoint", "resume"} & typed.keys()
     if parser.shipped and not chosen and (asks or (not trains and _text_waits())):
         typed["checkpoint"] = MODELS[parser.shipped]
-        print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL takes another one", file=sys.stderr)
+        print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL uses another one", file=sys.stderr)
     use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
     values = {name: parser.get_default(name) for name in parser.uses}
     if use == "resume":
@@ -89,7 +90,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
         for name, value in typed.items():
             if use not in parser.uses[name] and (name in _OF_THE_PROCESS or value != values[name]):
                 spelled = parser.spelled(name)
-                parser.error(f"{spelled} can't be changed while resuming, the run keeps its value: leave it out")
+                parser.error(f"{spelled} can't be changed for a resumed run, which keeps its value: leave it out")
         values["out"] = typed["resume"]
     else:
         parser.refuse_useless(typed, use)
@@ -133,10 +134,10 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
-    """Return the folder of the run: that of --resume, or a new one.
+    """Return the folder of the run: the folder of --resume, or a new one.
 
-    The config.json of a new one contains the options and a description of `data`, which has a method `summary` and an
-    attribute `notes` like all data sets.
+    The config.json of a new folder contains the options and a description of `data`, which has a method `summary` and
+    an attribute `notes` like all data sets.
 
     Raises InputError if it can't be used. After a KeyboardInterrupt the message says how to resume the run, if
     possible.
@@ -146,7 +147,7 @@ def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
             yield run
         except KeyboardInterrupt as stop:
             if run.stays:
-                raise type(stop)(f"Go on: --resume {run.path}") from None
+                raise type(stop)(f"Continue with --resume {run.path}") from None
             raise
 
 
@@ -178,7 +179,7 @@ def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Itera
     for key, (with_it, without) in names.items():
         if key in config and config[key] != now[key]:  # an older run has no such key
             began, goes_on = (with_it.format(name) if name else without for name in (config[key], now[key]))
-            yield f"This run began with {began} and goes on with {goes_on}: the last bits of its numbers may change."
+            yield f"This run began with {began} and continues with {goes_on}: the last bits of its numbers may change."
 
 
 def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
@@ -234,7 +235,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         sys.exit(stop.exit_code)
     except MemoryError as error:
         reason = f" ({error})" if str(error) else ""
-        _fail(f"there is not enough memory{reason}. Take a smaller preset, or close other programs.")
+        _fail(f"there is not enough memory{reason}. Use a smaller preset, or close other programs.")
     except KeyboardInterrupt as stop:
         code = 143 if isinstance(stop, Terminated) else 130
         if find_process_group().first:
@@ -242,7 +243,8 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         find_process_group().abort(code)  # the others may be waiting for this one
         sys.exit(code)
     except BrokenPipeError:
-        # The reader of the output has ended, as `head` does. Python would report another error when it flushes at exit.
+        # The reader of the output has ended, as `head` does after some lines. Python would report another error when it
+        # flushes at exit.
         sys.stdout = None
         sys.exit(141)
     except OSError as error:  # a path that is too long or not readable: a traceback would explain nothing
@@ -257,7 +259,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
 
 
 def _check_streams() -> None:
-    """End the program if standard output or error is closed, because opened files would get the streams' numbers."""
+    """End the program if standard output or error is closed, because a file opened later would get its number."""
     if sys.stdin is None:
         empty = os.open(os.devnull, os.O_RDONLY)
         sys.stdin = open(empty, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends

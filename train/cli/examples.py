@@ -42,7 +42,7 @@ def example_parser(
         texts: the input of a trained model, such as "German sentences".
         generates: whether the model generates texts from texts, by beam search; continuations, by sampling; or nothing.
         shipped: the model of `models.shipped` that is used without --checkpoint; "" if there is none.
-        choose: (--preset, name of the data) -> the preset, whose values --help shows.
+        choose: function of --preset and the name of the data that returns the preset whose values --help shows.
     """
     parser = OptionParser(description=doc)
     parser.texts, parser.shipped = texts, shipped
@@ -53,8 +53,8 @@ def example_parser(
         add_generation_options(parser, translates=generates == "texts")
     add = parser.group("using a trained model", "checkpoint")
     own = f" (default: {shipped}, which comes with handloom)" if shipped else ""
-    add("--checkpoint", type=model_path, metavar="MODEL", help="use a trained model: a run's folder, a transformers "
-        f"folder or a name on the Hugging Face Hub{own}")  # fmt: skip
+    add("--checkpoint", type=model_path, metavar="MODEL", help="use a trained model: the folder of a run, a "
+        f"transformers folder or a name on the Hugging Face Hub{own}")  # fmt: skip
     add("--interactive", action="store_true", help=f"{needs}prompt for texts in the terminal")
     add(
         "--explore",
@@ -94,7 +94,7 @@ def parse_example(parser: OptionParser) -> Any:
 
 
 def use(arguments: Any, show: Callable[[str], None]) -> None:
-    """Call `show` for each text, given as an argument, typed, or read from standard input."""
+    """Call `show` for each text: from the arguments, typed, or from standard input."""
     each_text(arguments, arguments.texts, arguments.what, show)
 
 
@@ -111,21 +111,22 @@ def train_and_report(
     cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
     init_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Train in a new or resumed run folder, then train each cell of a requested table, and report.
+    """Train in a new or resumed run folder, then train each cell (model) of a requested table, and report.
 
-    Several processes train the run's model together. Each cell is trained by a single process, and only the first
-    process writes and reports.
+    Several processes train the run's model together. Each model of the table is trained by a single process, and only
+    the first process writes and reports.
 
     Args:
         name: name of the folder under runs/ if there is no --out.
-        data: what was loaded, for config.json.
+        data: the loaded data, described in config.json.
         task: the task to train, or a function that creates it from the run and the model of --init or --teacher.
-        trained, task_name: what --init and --teacher must be: a model of this class that has learnt this. They are
-            needed where `task` is a function.
-        test: (trained, task) -> its figures, a row of the table; and its outputs, for the report.
-        report: (trained, task, run, rows, outputs) -> what is printed at the end. The rows are the model's and the
-            cells', each with parameters and the seconds that it took to train and test, unless it was resumed.
-        cells: task -> name of a cell -> what to train for it, or a model that needs no training.
+        trained, task_name: the class and the task that a model of --init or --teacher must have. They are needed if
+            `task` is a function.
+        test: (trained, task) -> the model's figures, a row of the table; and its outputs, for the report.
+        report: (trained, task, run, rows, outputs) -> the text that is printed at the end. There is a row for the model
+            and for each cell, with its parameters and, unless it was resumed, the seconds of training and testing.
+        cells: a function of the task; returns, by name, the training of each further model in the table, or a model
+            that needs none.
         init_options: options of `trained.load` for --init.
     """
     start = time.perf_counter()

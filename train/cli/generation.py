@@ -54,7 +54,7 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         type=_WIDTH,
         default=1,
         metavar="N",
-        help="show the N best outputs, with their scores (default: 1)",
+        help="show the N best outputs and their scores (default: 1)",
         uses=alone,
     )
     add(
@@ -64,7 +64,7 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     )  # fmt: skip
     if translates:
         coverage = (
-            "weight of the penalty in beam search on outputs that do not attend to all of the source (default: 0)"
+            "in beam search: weight of the penalty on outputs that do not attend to the whole source (default: 0)"
         )
         add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=coverage)
         add(
@@ -119,9 +119,10 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
         parser.error(f"--consensus {arguments.consensus} is too few to compare texts: use 3 or more")
     if translates and arguments.consensus and (arguments.temperature == 0 or arguments.top_k == 1):
         alike = "--temperature 0" if arguments.temperature == 0 else "--top-k 1"
-        parser.error(f"--consensus needs different texts, but with {alike} all are the same: leave out one of the two")
+        parser.error(f"--consensus needs different texts, but with {alike} all texts are the same: leave out one of "
+            f"the two")
     if translates and arguments.consensus and arguments.nbest > arguments.consensus:
-        parser.error(f"--nbest {arguments.nbest} needs at least as many texts: use --consensus {arguments.nbest}")
+        parser.error(f"--nbest {arguments.nbest} needs at least as many samples: use --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: use --beam {arguments.nbest}")
     searching, drawing = ["length_penalty", "coverage_penalty"], ["temperature", "top_k", "top_p"]
@@ -189,7 +190,7 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
 def show_translations(translator: Translator, arguments: argparse.Namespace, texts: list[str], what: str) -> None:
     """Print the translator's output for each of `texts`. If there are none, `each_text` reads the texts.
 
-    The lines of a file or a pipe are translated in batches, which is several times as fast as one by one.
+    The lines of a file or a pipe are translated in batches, which is several times as fast as one line at a time.
     """
     if arguments.interactive or (not texts and sys.stdin.isatty()):
         each_text(arguments, texts, what, lambda text: show_hypotheses(translator, [text], arguments))
@@ -229,7 +230,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
             print("  ".join(f"{word}:{found}" for word, found in alignment(weights, source, target)))
         if arguments.attention_pictures:
             pictures = draw_attention(translator, text, arguments.attention_pictures, best)
-            print(f"{pictures[0].parent} holds pictures of where each layer and head looked")
+            print(f"{pictures[0].parent} holds pictures of the attention of each layer and head")
     sys.stdout.flush()
 
 
@@ -253,7 +254,7 @@ def ask(prompt: str) -> Iterator[str]:
 
 
 def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
-    """Print the continuation of a prompt while the model generates it, or the best ones of a search.
+    """Print the continuation of a prompt while the model generates it, or the best continuations of a search.
     """
     strategy = strategy_of(arguments)
     if strategy.sampling:

@@ -21,8 +21,8 @@ class OptionParser(Parser):
     """A parser that distinguishes typed values from defaults.
 
     Attributes:
-        uses: the option's name in the parsed arguments -> the uses in which it has an effect; in others it is refused.
-            Filled by `group`; empty for a program with a single use.
+        uses: for each option, by its name in the parsed arguments: the uses in which it has an effect. In others it is
+            refused. `group` fills it; it is empty for a program with a single use.
         texts: the input of a trained model, such as "German sentences".
         shipped: the model of `models.shipped` that is used for texts without --checkpoint; "" for none.
     """
@@ -105,7 +105,7 @@ class OptionParser(Parser):
         ]
 
     def spelled(self, name: str) -> str:
-        """Return the option as typed, or the name of a positional argument in --help."""
+        """Return an option as it is typed, or the name of a positional argument in --help."""
         option = self._options[name]
         return option.option_strings[0] if option.option_strings else f"{option.metavar}"
 
@@ -123,7 +123,7 @@ class OfKind:
             raise argparse.ArgumentTypeError(f"{short(text)}: {error}") from None
 
 
-#: A type for argparse: a number above 0, and 1 at most.
+#: A type for argparse: a number above 0 and at most 1.
 share = OfKind(Annotated[float, Bounds(0, 1, above=True)])
 
 
@@ -138,7 +138,7 @@ def plain(value: Any) -> Any:
 
 
 def _typed(option: argparse.Action, value: Any) -> list[str]:
-    """Return the command-line arguments that give the option this value; none if no command line can."""
+    """Return the command-line arguments that give the option this value; [] if no command line can."""
     (name,) = option.option_strings
     if value is True:
         return [name]

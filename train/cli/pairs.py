@@ -25,7 +25,7 @@ def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
 
     attention.png is the mean of the cross-attention over heads. Other pictures show each head of the encoder's
     self-attention, the decoder's self-attention and the cross-attention. For a model that copies, copied.png shows
-    which tokens were copied from where.
+    which source tokens were copied.
     """
     maps, source, written = translator.attention_maps(text)
     config = translator.model.config
@@ -45,5 +45,5 @@ def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
         shares, source, written = translator.copied(text)
         total = shares.sum(axis=1)
         written = [f"{share:.0%}|{token}" for token, share in zip(written, total, strict=True)]
-        title, shades = "What was copied, and from where", "probability of having been copied"
+        title, shades = "Copied tokens and their sources", "probability of having been copied"
         plot_attention(shares, written, source, run.picture("copied"), title, shades=shades)

@@ -22,7 +22,7 @@ from .generation import (
 )
 from .options import OptionParser
 
-#: A task -> its description, and a description of its texts.
+#: For each task: its description, and a description of its texts.
 WORDS: dict[Task, tuple[str, str]] = {
     "translate": ("Translate sentences.", "sentences"),
     "generate": ("Continue texts.", "prompts to continue"),
@@ -43,7 +43,9 @@ def main(task: Task) -> None:
         check_text(text, f"Text {number}")
     arguments.interactive = not texts and sys.stdin.isatty()
     if arguments.checkpoint is None:
-        parser.error(f"handloom comes with no model to {task}: add --model with a run's folder or a transformers model")
+        parser.error(
+            f"handloom comes with no model to {task}: add --model with the folder of a run or a transformers model"
+        )
     model: Any = load(arguments.checkpoint, task)
     if task == "classify":
         each_text(arguments, texts, what, lambda text: print(model.best(text), flush=True))
@@ -55,13 +57,13 @@ def main(task: Task) -> None:
 
 
 def parse(task: Task) -> tuple[OptionParser, argparse.Namespace]:
-    """Return the parser of the command and its parsed options; `checkpoint` is the model."""
+    """Return the command's parser and its parsed options, whose `checkpoint` is the model."""
     does, what = WORDS[task]
     own = DEFAULTS.get(task)
     parser = OptionParser(prog=f"handloom {task}", description=does, epilog=_NOTE)
     add = parser.group("model and texts", "checkpoint")
     note = f"(default: {own}, which comes with handloom)" if own else "(none comes with handloom yet)"
-    model = f"a run's folder, a transformers folder, or a name on the Hugging Face Hub {note}"
+    model = f"the folder of a run, a transformers folder, or a name on the Hugging Face Hub {note}"
     add("--model", dest="checkpoint", metavar="MODEL", default=own, help=model)
     add("texts", nargs="*", default=[], metavar="TEXT", help=f"{what} (default: the lines of standard input)")
     if task == "generate":

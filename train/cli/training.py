@@ -29,7 +29,7 @@ MODEL_FIELDS = {
 def add_preset_options(
     parser: OptionParser, preset: type[Preset], choose: Callable[[str, str], Preset] | None = None
 ) -> None:
-    """Add --set for the fields of this kind of preset, the fields' own flags, --teacher and --init.
+    """Add --set for the fields of this kind of preset, the flags of these fields, --teacher and --init.
 
     --help shows the values of the preset that `choose` returns for the --preset and --data on the command line.
     """
@@ -57,21 +57,21 @@ def add_preset_options(
             how["metavar"] = flag.metavar
         shown = "the preset's" if flag.preset else "" if default in (None, False) else default
         if flag.times:
-            words, shown = f"{words}, as a multiple of the preset's", default
+            words, shown = f"{words}, as a multiple of the preset's value", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
         add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
     add(
         "--teacher",
         type=model_path,
         metavar="RUN",
-        help="knowledge distillation: also learn from the model of this run",
+        help="knowledge distillation: also learn from the predictions of this run's model",
     )
     add(
         "--init",
         type=model_path,
         metavar="MODEL",
-        help="initialise from MODEL: a run's folder, a transformers folder or a name on the Hugging Face Hub; its "
-        "sizes and tokenizer replace the preset's",
+        help="initialise from MODEL: the folder of a run, a transformers folder or a name on the Hugging Face Hub; "
+        "its sizes and tokenizer replace those of the preset",
     )
     size, data = _typed("preset", "laptop"), _typed("data", "embedded")
     shown = choose(size, data) if choose and size in PRESET_NAMES else None
@@ -104,7 +104,7 @@ def option_of(name: str) -> str:
 
 
 def run_options(arguments: Any) -> dict[str, Any]:
-    """Return the parsed options that `tasks.task.train_model` takes."""
+    """Return the options for `tasks.task.train_model` from the parsed command line."""
     own = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
     return {**own, "resume": arguments.resume is not None}
 
@@ -112,7 +112,7 @@ def run_options(arguments: Any) -> dict[str, Any]:
 def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     """Return the preset with the changes made by --set, by --positions where the option exists, and by the flags.
 
-    Raises InputError as `changed`, or for a change that has no effect with the other options.
+    Raises InputError as `changed` does, and for a change that has no effect with the other options.
     """
     own = {"positions": arguments.positions} if getattr(arguments, "positions", None) else {}
     made = changed(preset, [*arguments.set, *(f"{name}={value}" for name, value in own.items())])
@@ -138,12 +138,12 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
 
 
 def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
-    """Yield the name of each option that may have no effect, whether it has none here, and why."""
+    """For each option that may have no effect, yield its name, whether it has none here, and the reason."""
     for name in sorted(MODEL_FIELDS | {"tied"}):
-        yield name, bool(arguments.init), "the model of --init has its own. Leave it out"
-    yield "vocab_size", bool(arguments.teacher), "no tokens are learned, those of the --teacher are used. Leave it out"
+        yield name, bool(arguments.init), "the model of --init determines it. Leave it out"
+    yield "vocab_size", bool(arguments.teacher), "no tokens are learned; those of the --teacher are used. Leave it out"
     characters = getattr(arguments, "tokenizer", "") == "character"
-    yield "vocab_size", characters, "no tokens are learned, the text determines the characters. Leave it out"
+    yield "vocab_size", characters, "no tokens are learned, because the text determines the characters. Leave it out"
     noam, cure = made.schedule == "noam", "Leave it out, or choose another --schedule"
     yield "lr", noam, f"the schedule noam does not use it. {cure}"
     yield "lr_factor", not noam, f"only the schedule noam uses it. {cure}"
@@ -154,17 +154,18 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
     if isinstance(made, ClassifierPreset):
         yield "epochs", made.steps is not None, "the number of steps is given. Leave out one of them"
         own_words = bool(arguments.teacher or arguments.init)
-        yield "min_frequency", own_words, "--teacher and --init bring their own vocabulary. Leave it out"
+        yield "min_frequency", own_words, "the vocabulary is that of --teacher or --init. Leave it out"
     if isinstance(made, LanguageModelPreset):
         yield "pad_to", True, "all windows of a text have the same length. Leave it out"
-        yield "recurrent_steps", arguments.steps is not None, "--steps is for all models. Leave out one of them"
+        yield "recurrent_steps", arguments.steps is not None, "--steps sets it for all models. Leave out one of them"
         recurrent = getattr(arguments, "table", "baselines") == "baselines"
         for name in ("recurrent_size", "recurrent_embedding", "recurrent_steps", "recurrent_lr"):
-            yield name, not recurrent, "only --table baselines has recurrent models. Leave it out"
+            yield name, not recurrent, "only --table baselines trains recurrent models. Leave it out"
 
 
 def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
-    """Return a preset with some values changed. Each is given as NAME=VALUE; "none" where None is allowed.
+    """Return a preset with some values changed.
+    Each change is NAME=VALUE; the value "none" means None where that is allowed.
 
     Raises InputError for an unknown name, a name given twice, or a value that its field does not allow.
     """

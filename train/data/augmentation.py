@@ -1,7 +1,7 @@
-"""Makes further German-English training pairs of given ones: other names, other numbers, joined sentences, other case.
+"""Makes more German-English training pairs: with other names and numbers, joined sentences, or another case.
 
-A small model learns from such pairs to copy what it has not seen: a name, an amount, a time. Each change is made on
-both sides, so the pairs stay parallel. A seed decides everything.
+From such pairs a small model learns to copy unknown words: a name, an amount, a time. Each change is made on
+both sides, so the pairs stay parallel. A seed determines all choices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Erfurt Essen Frankfurt Freiburg Graz Göttingen Halle Hamburg Heidelberg Innsbru
 Linz Luzern Lübeck Magdeburg Mainz Mannheim Münster Potsdam Regensburg Rostock Salzburg Stuttgart Tübingen Ulm Weimar
 Wuppertal Würzburg Amsterdam Barcelona Budapest Dublin Istanbul London Madrid Oslo Paris Stockholm
 """
-#: Names that the sentences have, in German and in English, and what may take their place.
+#: Names in the sentences, in German and in English, and the names that may replace them.
 NAMES = {
     old: others
     for olds, others in [
@@ -71,11 +71,11 @@ CONJUNCTIONS = [("und", "and"), ("aber", "but"), ("denn", "because")]
 
 
 def augmented(pairs: list[Pair], seed: int = 0) -> list[Pair]:
-    """Return the pairs, and after them changed copies of some, in an order of their own.
+    """Return the pairs, followed by changed copies of some of them, in a new order.
 
-    Of the pairs of at most 100 letters, half of those with a known name are copied with other names, those with a
-    number five times with other numbers; one in eight is joined with another one. Of all these, one in six is then
-    copied in upper case, in lower case, or without its capital or its full stop.
+    Only pairs of at most 100 letters are changed. Half of the pairs with a known name are copied with other names.
+    Pairs with a number are copied five times with other numbers. One pair in eight is joined with another one. Finally,
+    one in six of all these is copied in upper case, in lower case, or without its capital or its full stop.
     """
     random = Random(seed)
     short = [pair for pair in pairs if max(map(len, pair)) <= 100]
@@ -88,7 +88,7 @@ def augmented(pairs: list[Pair], seed: int = 0) -> list[Pair]:
 
 
 def exchange_names(pair: Pair, random: Random) -> Pair:
-    """Return the pair with another name for each of its `NAMES`; every fourth name is one that nobody has."""
+    """Return the pair with another name for each of its `NAMES`; every fourth new name is invented."""
     german, english = pair
     for (old, in_english), others in NAMES.items():
         if old not in german:
@@ -103,7 +103,7 @@ def exchange_names(pair: Pair, random: Random) -> Pair:
 
 
 def exchange_number(pair: Pair, random: Random) -> Pair:
-    """Return the pair with another number if each side has one and it is the same; otherwise return it unchanged."""
+    """Return the pair with another number if both sides have one number, the same; otherwise return it unchanged."""
     german, english = pair
     digits = [DIGITS.findall(side) for side in pair]
     if [len(found) for found in digits] == [1, 1] and digits[0][0] in _in_german(digits[1][0]):
@@ -136,7 +136,7 @@ def _time(random: Random) -> Pair:
 
 
 def _number(random: Random, year: bool = False) -> Pair:
-    """Return a number as German and as English write it: a year, or an amount, a large or a small number."""
+    """Return a number in German and in English notation: a year, an amount, or a large or a small number."""
     if year or random.random() < 0.1:
         return (str(random.randint(1500, 2040)),) * 2
     kind = random.random()

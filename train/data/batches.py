@@ -1,8 +1,8 @@
 """Groups sentence pairs of similar length into padded batches by a token budget, in a reproducible order.
 
 A batch holds pairs of nearly equal length, so that little of it is padding, and as many pairs as fit into
-`tokens_per_batch` (Vaswani et al. 2017, section 5.1, batch by approximate length in the same way). All arrays are NumPy
-arrays of int64; a trainer moves them to its device.
+`tokens_per_batch`. Vaswani et al. 2017, section 5.1, batch in the same way. All arrays are NumPy arrays of int64; a
+trainer moves them to its device.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Batch:
 
     Attributes:
         source: (B, S) int64, the source tokens as given.
-        target_input: (B, T) int64, what the decoder reads: `<bos>` and the target tokens.
-        target_output: (B, T) int64, what it should predict at each position: the target tokens and `<eos>`.
+        target_input: (B, T) int64, the tokens that the decoder reads: `<bos>` and the target tokens.
+        target_output: (B, T) int64, the token that it should predict at each position: the target tokens and `<eos>`.
         source_lengths: (B,) int64, tokens of each source row that are not padding.
         target_lengths: (B,) int64, tokens of each target row that are not padding, the `<bos>` or `<eos>` included.
         indices: (B,) int64, the positions of these pairs in the lists given to `TokenBatches`.
@@ -111,7 +111,7 @@ class TokenBatches:
     """The batches of sentence pairs of similar length, each within a token budget.
 
     A batch of B pairs keeps `B * max(S, T) <= tokens_per_batch`, so neither its padded source nor its padded target
-    exceeds the budget. Every pair that isn't dropped occurs exactly once an epoch. The order depends on `(seed,
+    exceeds the budget. Every pair that isn't dropped occurs exactly once in an epoch. The order depends on `(seed,
     epoch)` alone, and the number of batches is the same in every epoch.
 
     Args:
@@ -125,8 +125,8 @@ class TokenBatches:
         max_length: drop pairs whose source, or target with its one special token, is longer than this; None keeps all.
             `dropped` (int64) lists their positions, and `note()` describes them in a sentence.
         shuffle: whether to shuffle; otherwise every epoch has the same order, from short to long.
-        curriculum: number of first epochs in which batches come in the order of length, each epoch with other batches
-            (Bengio et al. 2009, ICML, "Curriculum learning"). Later epochs are shuffled.
+        curriculum: number of first epochs in which batches are ordered by length; the batches differ from epoch to
+            epoch (Bengio et al. 2009, ICML, "Curriculum learning"). Later epochs are shuffled.
         pad_to: pad each side to a multiple of this: more padding, but batches of few shapes, for CUDA graphs.
 
     Raises:
@@ -182,8 +182,8 @@ class TokenBatches:
                 "per batch. Raise the tokens per batch, or lower the limit on length so that such pairs are left out."
             )
         # Pairs are sorted by the longer side, so neighbours have equal widths. Within one width they are sorted by the
-        # difference of the sides, in the next width in reverse: if a batch spans two widths, its shorter sides still
-        # match. On Multi30k this leaves 3 % of padding in batches of 4,096 tokens; sorting by target length, then
+        # difference of the sides, and within the next width in reverse: if a batch spans two widths, its shorter sides
+        # still match. On Multi30k this leaves 3 % of padding in batches of 4,096 tokens; sorting by target length, then
         # source length, leaves 5 %.
         difference = (self.source.lengths - target_lengths)[self.kept]
         self._longest = int(longest.max())
@@ -259,9 +259,9 @@ class TokenBatches:
 def source_batches(
     source_ids: Sequence[Sequence[int]] | TokenSequences, *, tokens_per_batch: int, pad_id: int
 ) -> Iterator[SourceBatch]:
-    """Yield batches of sentences to translate, longest first; `indices` are their positions in the input.
+    """Yield batches of sentences to translate, longest first; `indices` are the positions of the sentences.
 
-    A sentence longer than `tokens_per_batch` makes a batch of its own.
+    A sentence longer than `tokens_per_batch` makes a batch alone.
     """
     source = _as_sequences(source_ids)
     order = np.argsort(source.lengths, kind="stable")
@@ -322,8 +322,8 @@ def fit_lengths(
         raise InputError(
             f"{where} Split it into shorter sentences, or translate with a model trained with a longer limit."
         )
-    others = f" {len(long) - 1:,} more were cut off too." if len(long) > 1 else ""
-    warnings.warn(f"{where} It was cut off there, and its end is not translated.{others}", stacklevel=2)
+    others = f" {len(long) - 1:,} more were truncated too." if len(long) > 1 else ""
+    warnings.warn(f"{where} It was truncated, and its end is not translated.{others}", stacklevel=2)
     end = [] if eos_id is None else [eos_id]
     return [list(ids) if len(ids) <= max_length else [*ids[: max_length - len(end)], *end] for ids in source_ids]
 

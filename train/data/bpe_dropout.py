@@ -1,4 +1,4 @@
-"""BPE-dropout: in every epoch each text is split into other tokens, so that a model learns the parts of words.
+"""BPE-dropout: every epoch splits each text into other tokens, so that a model learns the parts of words.
 
 Source: Provilkov, Emelianenko and Voita 2020, arXiv 1910.13267.
 """
@@ -22,8 +22,9 @@ class BPEDropoutBatches(TokenBatches):
     """`TokenBatches` of texts that are encoded again for every batch; each merge is left out with probability
     `dropout`.
 
-    The usual tokens decide which pairs make a batch, so that it can exceed its budget a little. What is drawn depends
-    on the seed, the epoch and the batch alone. A pair that becomes longer than `max_length` keeps its usual tokens.
+    The tokens without dropout determine which pairs form a batch, so a batch can exceed its budget slightly. The draws
+    depend only on the seed, the epoch and the batch. A pair that becomes longer than `max_length` keeps its tokens
+    without dropout.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _COCO = "coco_captions/captions_val2017.tsv.gz"
 
 @dataclass(frozen=True)
 class Captions:
-    """Groups of captions, one per picture. No picture or caption is in two parts; `notes` list what was left out."""
+    """Groups of captions, one per picture. No picture or caption is in two parts; `notes` tell what was left out."""
 
     train: list[list[str]]
     valid: list[list[str]]
@@ -40,11 +40,10 @@ class Captions:
 def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
     """Load one of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
 
-    A hash of the picture's first caption decides its part: 90 % train, 5 % validate, 5 % test. Held-out pictures with a
-    caption that training has too are left out. `seed` is the seed of the embedded grammar.
+    A hash of the picture's first caption decides its part: 90 % train, 5 % validate, 5 % test. Held-out pictures are
+    left out if one of their captions also occurs in training. `seed` is the seed of the embedded grammar.
 
-    Raises InputError if the set
-can't be had or the file can't be used.
+    Raises InputError if the set can't be obtained or the file can't be used.
     """
     if name_or_path == "embedded":
         groups = list(itertools.islice(scenes(seed), EMBEDDED_SCENES))
@@ -83,7 +82,7 @@ def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
 def caption_pairs(groups: list[list[str]], every: bool = False) -> list[Pair]:
     """Pair each caption with the next one of its picture. The last one is paired with the first.
 
-    With `every`, all ordered pairs of a picture's captions, 20 for five captions.
+    With `every`, return all ordered pairs of a picture's captions: 20 for five captions.
     """
     if every:
         return [pair for group in groups for pair in itertools.permutations(group, 2)]
@@ -102,12 +101,12 @@ def _split(groups: list[list[str]], lonely: int, name: str, description: str) ->
         held_out = {part: [group for group in held_out[part] if len(group) > 1] for part in held_out}
     if not parts["train"] or not all(held_out.values()):
         raise InputError(
-            f"{name}: {len(groups)} pictures with two captions are too few to train and test on. "
-            "Give some dozens more, the rows of a picture one after the other."
+            f"{name}: {len(groups)} pictures with two captions are too few for training and testing. Give several "
+            f"dozen more, with the rows of a picture next to each other."
         )
     notes = []
     if lonely:
-        notes.append(f"{name}: left out {lonely:,} pictures with one caption only.")
+        notes.append(f"{name}: left out {lonely:,} pictures with only one caption.")
     if lost := sum(len(parts[part]) - len(held_out[part]) for part in held_out):
-        notes.append(f"{name}: left out {lost:,} held-out pictures with captions that training has too.")
+        notes.append(f"{name}: left out {lost:,} held-out pictures with captions that also occur in training.")
     return Captions(parts["train"], held_out["valid"], held_out["test"], name, description, tuple(notes))

@@ -36,8 +36,8 @@ def clean_pairs(
 
     Args:
         max_words: a side with more words is too long.
-        max_ratio: sides whose lengths in characters differ by more than this factor are no translations of each other
-            (and by more than 20 characters: "Ja." and "Yes, I do.").
+        max_ratio: sides whose lengths in characters differ by more than this factor, and by more than 20 characters,
+            are not translations of each other. (The 20 characters admit "Ja." and "Yes, I do.".)
         min_letters: the minimum share of letters and blanks in a side; with less it is a table or mark-up.
     """
     cleaned, seen = Cleaned([]), set()

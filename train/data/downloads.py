@@ -31,7 +31,7 @@ def data_folder() -> Path | None:
 
 
 def find_local(relative: str) -> Path | None:
-    """Return the file `relative` in the folder HANDLOOM_DATA, or None if it isn't there."""
+    """Return the path of `relative` in the folder HANDLOOM_DATA, or None if that file does not exist."""
     folder = data_folder()
     return folder / relative if folder is not None and (folder / relative).is_file() else None
 
@@ -39,8 +39,8 @@ def find_local(relative: str) -> Path | None:
 def unverified(name: str, content: bytes) -> str:
     """Return a sentence with the SHA-256 of a set that can't be verified because its publisher updates its files."""
     return (
-        f"{name}: its publisher renews the files, so no checksum can tell whether they are right; what was read has "
-        f"SHA-256 {hashlib.sha256(content).hexdigest()}."
+        f"{name}: its publisher updates the files, so no checksum can verify them; the file that was read has SHA-256 "
+        f"{hashlib.sha256(content).hexdigest()}."
     )
 
 
@@ -57,7 +57,7 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
         all_names: all files that the set needs, for the message.
 
     Raises:
-        InputError: the local file has another checksum, or the download failed; says what to do instead.
+        InputError: the local file has another checksum, or the download failed; the message names an alternative.
     """
     local = find_local(f"{folder}/{name}")
     if local is not None:
@@ -71,22 +71,22 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
 
     registry = {name: f"sha256:{sha256}" if sha256 else None}
     store = pooch.create(pooch.os_cache("handloom") / folder, base_url, registry=registry, retry_if_failed=2)
-    # Some servers turn away clients that don't say who they are.
+    # Some servers refuse clients that don't identify themselves.
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), headers={"User-Agent": "handloom/0.1"})
     try:
         return Path(store.fetch(name, downloader=downloader))
     except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
         raise InputError(
             f"{base_url}{name} could not be downloaded: {_reason(error)}. Try again, or fetch "
-            f"{', '.join(all_names) or name} from {base_url} by other means, put them into a folder DATA/{folder}, "
-            f"DATA being any folder of yours, and set the environment variable HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
+            f"{', '.join(all_names) or name} from {base_url} by other means, put them into a folder DATA/{folder} "
+            f"(DATA can be any folder), and set the environment variable HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
         ) from error
 
 
 def _reason(error: Exception) -> str:
     """Return the cause of a network error; requests and urllib3 wrap it in several layers of repr."""
     if isinstance(error, ValueError):
-        return "what arrived has a wrong checksum, so it is not the official file"
+        return "the downloaded file has a wrong checksum, so it is not the official file"
     while True:
         inner = getattr(error, "reason", None) or (error.args[0] if error.args else None)
         if not isinstance(inner, Exception):

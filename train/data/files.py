@@ -1,10 +1,9 @@
 """Readers for users' own text files: plain lines, parallel files, tab-separated tables and JSON Lines.
 
 A line ends at a line feed and nowhere else; a carriage return before it belongs to the line end. U+2028, U+0085,
-vertical tab and form feed occur inside real sentences, and `str.splitlines` would break a parallel corpus at each of
-them.
+vertical tab and form feed occur inside real sentences; `str.splitlines` would split a parallel corpus there.
 
-Everything that can be wrong with such a file is an `InputError` that names the file, the line, the cause and the cure.
+Every problem in such a file raises an `InputError`, which names the file, the line, the cause and the cure.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     after the last line feed.
 
     Raises:
-        InputError: the file can't be opened, is no regular file, is a damaged gzip file, has a line of more than
+        InputError: the file can't be opened, is not a regular file, is a damaged gzip file, has a line of more than
             `longest` bytes, or holds bytes that are not UTF-8 text.
     """
     with _open_binary(Path(path)) as stream:
@@ -76,7 +75,7 @@ def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
 
 
 def read_on(stream: BinaryIO) -> None:
-    """Read a stream to its end (at most 1 GB): a compressed file has a checksum there, which detects damage."""
+    """Read a stream to its end (at most 1 GB). A compressed file ends with a checksum, which detects damage."""
     for _ in range(1000):
         if not stream.read(1 << 20):
             return
@@ -87,7 +86,9 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
         if len(raw) > longest:
-            raise InputError(f"{name}, line {number:,} has more than {longest:,} bytes. Give one with shorter lines.")
+            raise InputError(
+                f"{name}, line {number:,} has more than {longest:,} bytes. Give a file with shorter lines."
+            )
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(_UTF8_BOM)
@@ -106,7 +107,7 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
 
 def is_text(value: Any) -> bool:
     """Return whether a JSON value is a text that UTF-8 can encode.
-    With escapes it may contain NUL or half of a surrogate pair.
+    With escapes it may contain NUL or an unpaired surrogate.
     """
     try:
         return isinstance(value, str) and b"\0" not in value.encode()
@@ -172,9 +173,9 @@ def read_tsv(
     Args:
         path: the table, plain or gzipped.
         source, target: codes of the two languages.
-        columns: what each column holds, such as `("en", "de", "licence")`. None: a first row that names both languages
-            (`de<TAB>en`, `English<TAB>German<TAB>Source`) says it; without one the table has two columns, source then
-            target.
+        columns: the content of each column, such as `("en", "de", "licence")`. None: a first row that names both
+            languages (`de<TAB>en`, `English<TAB>German<TAB>Source`) gives the columns; without it the table has two,
+            source then target.
 
     Raises:
         InputError: as `iter_lines`; a row has another number of columns; no row has text on both sides.
@@ -194,7 +195,7 @@ def parse_tsv(
 
 
 def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> ParallelText:
-    """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}`, or the same under "translation", a pair a line.
+    """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}`, or the same under "translation", in each line.
 
     Raises:
         InputError: as `iter_lines`; a line is not such an object; no line has text on both sides.
@@ -219,7 +220,7 @@ def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> Para
 
 
 def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1) -> ParallelText:
-    """Leave out pairs with a blank side, remembering their line numbers; `first_line` is the first pair's.
+    """Leave out pairs with a blank side and note their line numbers; the first pair is in line `first_line`.
 
     Raises:
         InputError: no pair is left.

@@ -52,7 +52,7 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
         test,
         name="embedded",
         description="Sentence pairs from handloom's bilingual grammar; nothing is downloaded. Validation and test "
-        "combine words in ways that training never does.",
+        "contain combinations of words that do not occur in training.",
         test_name="held-out combinations",
         source=source,
         target=target,
@@ -60,7 +60,7 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
 
 
 def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
-    """Make 20,000 training pairs of the small English-French grammar, and 500 others each for validation and test."""
+    """Make 20,000 training pairs of the small English-French grammar, and 500 each for validation and test."""
     from .grammar.french import french_pairs
 
     found: dict[str, str] = {}
@@ -104,7 +104,7 @@ def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
 
 
 def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
-    """Load sentence pairs of tatoeba.org as manythings.org offers them, split by English sentence."""
+    """Load the sentence pairs of tatoeba.org that manythings.org offers, split by English sentence."""
     _check_languages("tatoeba", source, target, [{"en", "de"}, {"en", "fr"}])
     other = target if source == "en" else source
     code, folder = TATOEBA_NAMES[other], f"tatoeba_en_{other}"
@@ -133,8 +133,8 @@ def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
 def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
     """Load a mixture for everyday German and English: Tatoeba, Multi30k and a sample of WMT's text, `augmented`.
 
-    Validation has the sentences of Tatoeba and Multi30k, test those of Tatoeba. No training pair has a sentence of
-    either language whose letters are those of a sentence in their validation and test parts.
+    Validation has the sentences of Tatoeba and Multi30k, test those of Tatoeba. A training pair is left out if one of
+    its sentences has the same letters as a sentence in their validation or test parts.
     """
     from .augmentation import augmented
 
@@ -171,7 +171,7 @@ def load_wmt17(
     """Load the news task of WMT17, German and English, through the `datasets` library.
 
     Training takes `train_size` (1,000,000 unless given) of the 5.9 million pairs, chosen by `seed`. Validation is
-    newstest2016, or with a `valid_size` as many other pairs of the training text; test is newstest2017.
+    newstest2016, or, with a `valid_size`, this many other pairs of the training text. Test is newstest2017.
     """
     _check_languages("wmt17", source, target, [{"de", "en"}])
     hub = load_hub("wmt/wmt17", "de-en")
@@ -212,9 +212,9 @@ def load_hub(name: str, configuration: str) -> Any:
     except Exception as error:  # the library and its HTTP client raise dozens of kinds, all meaning "can't be had"
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise InputError(
-            f"{name} could not be loaded from the Hugging Face hub: {reason}. Check the network and the room on the "
-            "disk. Or download the training text from https://www.statmt.org/wmt17/translation-task.html, save it as "
-            f"PATH.de and PATH.en with one sentence a line, and give --data PATH. {EMBEDDED_WORKS}"
+            f"{name} could not be loaded from the Hugging Face hub: {reason}. Check the network and the free space on "
+            f"the disk. Or download the training text from https://www.statmt.org/wmt17/translation-task.html, save "
+            f"it as PATH.de and PATH.en with one sentence a line, and give --data PATH. {EMBEDDED_WORKS}"
         ) from error
 
 
@@ -236,7 +236,7 @@ def _zip_lines(path: Path, member: str) -> list[str]:
             return lines
     except (zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
         raise InputError(
-            f"{path} is damaged or not the archive expected, which holds {member} ({error}). Delete it to have it "
+            f"{path} is damaged or not the expected archive, which holds {member} ({error}). Delete it to have it "
             f"downloaded again. {EMBEDDED_WORKS}"
         ) from None
 
@@ -245,8 +245,8 @@ def _check_languages(name: str, source: str, target: str, offered: list[set[str]
     if {source, target} not in offered:
         pairs = ", ".join("-".join(sorted(pair)) for pair in offered)
         raise InputError(
-            f"{name} has no {source}-{target} pairs; it has {pairs} (either way). Choose one of these, or give your "
-            "own files with --data PATH."
+            f"{name} has no {source}-{target} pairs; it has {pairs} (in either direction). Choose one of these, or "
+            f"give your own files with --data PATH."
         )
 
 

@@ -24,7 +24,7 @@ _ARTICLES = ("news_category/news_v3_head10k.jsonl.gz", "news_category/news_v2_20
 
 @dataclass(frozen=True)
 class News:
-    """Articles for training, validation and test. No headline is in two parts; `notes` list what was left out."""
+    """Articles for training, validation and test. No headline is in two parts; `notes` describe what was left out."""
 
     train: list[Article]
     valid: list[Article]
@@ -49,20 +49,20 @@ class News:
 def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None = None, seed: int = 0) -> News:
     """Load one of `NEWS_NAMES`, or a file of your own, split by headline (see `split_by_sentence`).
 
-    "news" is the HuffPost set (Misra 2022, arXiv 2209.11429): all of it through the hub, or what HANDLOOM_DATA holds:
+    "news" is the HuffPost set (Misra 2022, arXiv 2209.11429). The hub has all of it. HANDLOOM_DATA may hold a part:
     headlines of 41 categories, or with `descriptions` 26,000 articles of 2017 to 2022. "news42" joins both: 51,829
-    headlines of 42 categories, of which half have a description; without `categories` only that half.
+    headlines of 42 categories, of which half have a description. Without `categories` only that half is loaded.
 
     Args:
-        name_or_path: a path is that of a JSON Lines file whose objects have "category", "headline" and
+        name_or_path: a path is the path of a JSON Lines file whose objects have "category", "headline" and
             "short_description" (or "description"), or of a table category<TAB>headline<TAB>description. It may be
             gzipped.
         descriptions: keep only articles that have one.
-        categories: keep only held-out articles whose category is also trained on, to classify them; None for: unless
-            `descriptions` are asked for.
+        categories: keep only held-out articles whose category is also trained on, for classification; by default the
+            opposite of `descriptions`.
         seed: seed of the embedded grammar.
 
-    Raises InputError if the set can't be had or the file can't be used.
+    Raises InputError if the set can't be obtained or the file can't be used.
     """
     known = not descriptions if categories is None else categories
     if name_or_path == "embedded":
@@ -128,12 +128,12 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
     usable = [a for a in found if a.category and a.headline and (a.description or not descriptions)]
     if not usable:
         need = "category, headline and description" if descriptions else "category and headline"
-        raise InputError(f"{name}: no article has {need}. Give a file in which they do.")
+        raise InputError(f"{name}: no article has {need}. Give a file whose articles have them.")
     counts = Counter(article.category for article in usable)
     if len(counts) < 2 and categories:
         raise InputError(
-            f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to classify. Give "
-            "articles of two or more."
+            f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to classify. "
+            f"Give articles of two or more categories."
         )
     # The split keeps pairs together: the article is represented by a number.
     pairs = [(str(number), article.headline) for number, article in enumerate(usable)]
@@ -142,8 +142,8 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
     kept = [[article for article in part if not categories or article.category in known] for part in parts]
     if not kept[1] or not kept[2]:
         raise InputError(
-            f"{name}: too few articles for so many categories; none could be held out whose category is also trained "
-            "on. Give more articles of each."
+            f"{name}: there are too few articles for this number of categories: no article could be held out whose "
+            f"category also occurs in training. Give more articles of each."
         )
     notes = []
     if missing := len(found) - len(usable):

@@ -25,7 +25,7 @@ class TranslationData:
         description: origin, licence and what to cite, a sentence or two.
         test_name: name of the test set, such as "test_2016_flickr".
         source, target: codes of the languages, such as "de" and "en".
-        notes: sentences that say what was left out and why.
+        notes: sentences on the pairs that were left out, and the reasons.
     """
 
     train: list[Pair]
@@ -52,7 +52,7 @@ class TranslationData:
 
 
 def sentence_key(text: str) -> str:
-    """Return what sentences that differ only in case, blanks and punctuation have in common."""
+    """Return a key that is equal for sentences that differ only in case, blanks and punctuation."""
     return re.sub(r"\W+", "", text.casefold()) or text
 
 
@@ -60,7 +60,7 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
     """Split pairs into (train, valid, test) so that no sentence of one side is in two parts.
 
     Validation and test get 5 % of the pairs each, at most 2,000, rounded up to all translations of a sentence. A hash
-    of the sentence decides, not a random generator. So a sentence stays in its part when the file grows or is
+    of the sentence decides its part, not a random generator. So a sentence stays in its part when the file grows or is
     reordered.
 
     Args:
@@ -96,14 +96,14 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
         text = next(pair[side] for key, pair in zip(keys, pairs, strict=True) if key == often)
         raise InputError(
             f"{counts[often]:,} of the {len(pairs):,} sentence pairs have the same sentence, {text[:40]!r}, on one "
-            "side: the rest is too little for training, validation and test. Give pairs of more varied sentences."
+            "side: the other pairs are too few for training, validation and test. Give pairs of more varied sentences."
         )
     return parts["train"], parts["valid"], parts["test"]
 
 
 def choose(pairs: list[Pair], size: int | None, seed: int) -> list[Pair]:
     """Choose `size` of the pairs at random and keep their order.
-    Return all of them if there are no more or if `size` is None.
+    Return all pairs if there are no more than `size`, or if `size` is None.
     """
     if size is None or size >= len(pairs):
         return pairs

@@ -12,7 +12,7 @@ _END = object()
 
 
 def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """Yield the same items in the same order; a thread computes up to `depth` of them ahead.
+    """Yield the same items in the same order; a thread computes up to `depth` items ahead.
 
     If making an item raises an exception, it is raised here when this item is due. If the consumer stops early (closes
     or drops the generator), the thread ends. Raises ValueError for a depth below 1.
@@ -63,7 +63,7 @@ class PrefetchedBatches:
     """Training data (`trainer.Batches`) whose batches a thread computes ahead.
 
     Args:
-        batches: the data; all other attributes, such as `fingerprint`, are theirs.
+        batches: the data; all other attributes, such as `fingerprint`, are forwarded to it.
         depth: batches made ahead, at least 1.
     """
 

@@ -41,7 +41,7 @@ EMBEDDED_SENTENCES = 20_000
 
 @dataclass(frozen=True)
 class TextData:
-    """Three texts for training, validation and test; `notes` are sentences on what is unusual about them."""
+    """Three texts for training, validation and test; `notes` are sentences on their peculiarities."""
 
     train: str
     valid: str
@@ -65,7 +65,7 @@ def load_text_data(name_or_path: str, *, seed: int = 0, bare: bool = False) -> T
     test. With Gutenberg this applies to each book. `seed` is the seed of the embedded grammar.
     With `bare`, Gutenberg's books begin with their first paragraph; see `without_front_matter`.
 
-    Raises InputError if the set can't be had or the file can't be used.
+    Raises InputError if the set can't be obtained or the file can't be used.
     """
     names = name_or_path.split("+")
     if len(names) > 1 and set(names) <= set(TEXT_NAMES) and not Path(name_or_path).exists():
@@ -79,8 +79,8 @@ def load_text_data(name_or_path: str, *, seed: int = 0, bare: bool = False) -> T
     if not Path(name_or_path).exists():
         known = ", ".join(TEXT_NAMES)
         raise InputError(
-            f"{name_or_path or '--data'} is neither a known text ({known}) nor a file. Give one of these, several with "
-            "a + between them, or the path of a text file."
+            f"{name_or_path or '--data'} is neither a known text ({known}) nor a file. Give one of these, several of "
+            f"them joined by +, or the path of a text file."
         )
     return _from_parts([read_text(name_or_path)], name_or_path, f"The text of {name_or_path}.")
 
@@ -113,7 +113,7 @@ def load_gutenberg(seed: int, *, bare: bool = False) -> TextData:
 
 
 def load_wikitext2(seed: int) -> TextData:
-    """Load WikiText-2, raw: the official parts, or those in HANDLOOM_DATA (Merity et al. 2016, arXiv 1609.07843).
+    """Load WikiText-2, raw: the official parts, or the parts in HANDLOOM_DATA (Merity et al. 2016, arXiv 1609.07843).
 
     Without a training part (files `wikitext2/wiki.{train,valid,test}.raw.gz`) the beginning of the validation part
     replaces it, and a note says so.
@@ -126,8 +126,8 @@ def load_wikitext2(seed: int) -> TextData:
             return TextData(read_text(paths[0]), valid, test, "wikitext2", description)
         cut = valid.rindex("\n", 0, len(valid) * 9 // 10) + 1
         note = (
-            "wikitext2: there is no training part; the first 90 % of the validation part serve as one. The figures "
-            "can't be compared with those of others."
+            "wikitext2: there is no training part; the first 90 % of the validation part replace it. The figures "
+            "can't be compared with published ones."
         )
         return TextData(valid[:cut], valid[cut:], test, "wikitext2", description, (note,))
     hub = load_hub("Salesforce/wikitext", "wikitext-2-raw-v1")
@@ -161,7 +161,7 @@ def without_licence(text: str) -> str:
 
 
 def without_front_matter(text: str) -> str:
-    """Remove title, author and table of contents: all that precedes the first three full lines in a row."""
+    """Remove title, author and table of contents: everything before the first three consecutive full lines."""
     lines = text.splitlines(keepends=True)
     full = [len(line.strip()) >= 50 for line in lines]
     return "".join(lines[next((i for i in range(len(lines)) if all(full[i : i + 3])), 0) :])

@@ -28,9 +28,10 @@ def load_translation_data(
     """Load a data set for translation from `source` to `target`.
 
     Your own files are split by `split_by_sentence` on the target side, unless there are held-out files next to them:
-    PATH.valid.de and PATH.valid.en (or corpus.valid.tsv next to corpus.tsv), and the same with `test`. The named sets
-    have their official parts, except tatoeba, which is split like your own files. No split depends on `seed`, so scores
-    of runs with different seeds can be compared. Only the embedded grammar makes other sentences with another seed.
+    PATH.valid.de and PATH.valid.en (or corpus.valid.tsv next to corpus.tsv), and the same names with `test`. The named
+    sets have their official parts, except tatoeba, which is split like your own files. No split depends on `seed`, so
+    scores of runs with different seeds can be compared. Only the embedded grammar changes with the seed: it makes other
+    sentences.
 
     Args:
         name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `read_tsv`); or a .jsonl file (see
@@ -43,7 +44,7 @@ def load_translation_data(
             `load_wmt17`.
 
     Raises:
-        InputError: the name is unknown, the set lacks these languages or can't be had, or a file can't be used.
+        InputError: the name is unknown, the set lacks these languages or can't be obtained, or a file can't be used.
     """
     if source == target:
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
@@ -86,7 +87,7 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
         if path.removesuffix(".gz").endswith((f".{source}", f".{target}")):
             prefix = path.removesuffix(".gz").rpartition(".")[0]
             raise InputError(
-                f"{path} is one side of parallel text. Give what both sides have in common: --data {prefix}"
+                f"{path} is one side of parallel text. Give the common part of both names: --data {prefix}"
             )
         if path.removesuffix(".gz").endswith(".jsonl"):
             return read_jsonl(path, source, target)
@@ -97,7 +98,7 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
 
 
 def _part_path(path: str, part: str) -> str:
-    """Return the name of a part's file: corpus.tsv.gz -> corpus.valid.tsv.gz; the prefix corpus -> corpus.valid."""
+    """Return the name of a part's file: corpus.valid.tsv.gz for corpus.tsv.gz; corpus.valid for the prefix corpus."""
     ending = next((ending for ending in _TABLE_ENDINGS if path.endswith(ending)), "")
     return f"{path.removesuffix(ending)}.{part}{ending}"
 
@@ -112,14 +113,14 @@ def _not_found(path: str, source: str, target: str) -> str:
         }
         example = min(prefixes, default=str(Path(path) / "train"))
         return (
-            f"{path} is a folder. Give a tab-separated file in it, or what two parallel files have in common: --data "
-            f"{example} for {example}.{source} and {example}.{target}."
+            f"{path} is a folder. Give a tab-separated file in it, or the common part of the names of two parallel "
+            f"files: --data {example} for {example}.{source} and {example}.{target}."
         )
     known = ", ".join(DATA_NAMES)
     close = difflib.get_close_matches(path, DATA_NAMES, n=1)
     guess = f" Did you mean {close[0]}?" if close else ""
     return (
         f"{path} is neither a known data set ({known}) nor a file, and there are no files {path}.{source} and "
-        f"{path}.{target}.{guess} Give one of these names, a tab-separated file, or the common beginning of two "
-        "parallel files."
+        f"{path}.{target}.{guess} Give one of these names, a tab-separated file, or the common part of the names of "
+        f"two parallel files."
     )

@@ -15,8 +15,8 @@ class ExponentialAverage:
     """An exponential average of weights: average = d average + (1 - d) weights.
 
     At update n, d = min(decay, (1 + n) / (10 + n)). The smaller d of the first updates lets the average forget the
-    initial weights. Source: Polyak and Juditsky 1992 (SIAM J. Control Optim. 30); the ramp is TensorFlow's
-    ExponentialMovingAverage's.
+    initial weights. Source: Polyak and Juditsky 1992 (SIAM J. Control Optim. 30); the ramp comes from TensorFlow's
+    ExponentialMovingAverage.
 
     Args:
         parameters: the parameters whose weights are averaged; the average starts as a copy.
@@ -61,7 +61,7 @@ class ExponentialAverage:
         """Restore a `state_dict`. Raises ValueError if it belongs to other parameters."""
         saved = [state["averages"].get(str(i)) for i in range(len(self.averages))]
         if [getattr(array, "shape", None) for array in saved] != [average.shape for average in self.averages]:
-            raise ValueError("ExponentialAverage: this state belongs to parameters of other number or shapes")
+            raise ValueError("ExponentialAverage: the parameters of this state differ in number or shape")
         self.updates = state["updates"]
         for average, array in zip(self.averages, saved, strict=True):
             average[...] = array_module(average).asarray(array)

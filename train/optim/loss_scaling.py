@@ -1,8 +1,8 @@
 """fp16 training: half-precision copies of the weights, and a loss scale that keeps their gradients in range.
 
 Weights, optimiser and averages stay in float32. The forward and backward pass of a step work on float16 copies, cast
-once a step. Small gradients would vanish in float16, so the loss is multiplied by a scale before the backward pass and
-the gradients divided by it after; when a gradient overflows, the step is skipped and the scale halved. Source:
+once per step. Small gradients would vanish in float16, so the loss is multiplied by a scale before the backward pass
+and the gradients divided by it after; when a gradient overflows, the step is skipped and the scale halved. Source:
 Micikevicius et al. 2018, arXiv 1710.03740.
 """
 
@@ -58,7 +58,7 @@ class FullPrecision:
 
     Attributes:
         scaler: the loss scale of fp16 training, or None.
-        immediate: whether a parameter's gradient is final, and in the parameter's dtype, when the engine calls `ready`
+        immediate: whether the gradient of a parameter is final, and has its dtype, when the engine calls `ready`
             (`engine.backward(..., ready=...)`).
     """
 
@@ -82,7 +82,7 @@ class FullPrecision:
         backward(loss, self.scale * share, ready=ready)
 
     def note(self, finite: bool) -> bool:
-        """Count an update. `finite` says whether its gradient was finite. Return False if training can't go on."""
+        """Count an update. `finite` says whether its gradient was finite. Return False if training can't continue."""
         return finite
 
 
@@ -90,7 +90,7 @@ class HalfPrecision(FullPrecision):
     """The passes in fp16, on float16 copies of a model's floating-point tensors, and a loss scale.
 
     Args:
-        model: its float32 parameters and constants are copied.
+        model: the model whose float32 parameters and constants are copied.
         scaler: `LossScaler()` if None.
     """
 

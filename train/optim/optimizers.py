@@ -14,10 +14,10 @@ from ...autograd.row_gradient import RowGradient
 
 
 class Optimizer:
-    """Base class of optimisers: parameter groups, learning rates, weight decay, the state.
+    """The base class of optimisers, which handles parameter groups, learning rates, weight decay and the state.
 
     Args:
-        parameters: the parameters to update; those without a gradient are not changed. Or groups, each a dict with
+        parameters: the parameters to update; parameters without a gradient are not changed. Or groups, each a dict with
             "parameters" and optionally "lr_scale" (a factor on the learning rate) and "weight_decay" (for all
             parameters of the group).
         lr: learning rate; a schedule may set the attribute before each step.
@@ -25,10 +25,10 @@ class Optimizer:
             applies to matrices, not to biases and norms, which are vectors. A group's own value applies to all its
             parameters.
 
-    Raises ValueError for no parameters, the same parameter twice, an unknown key or values out of range.
+    Raises ValueError without parameters, the same parameter twice, an unknown key or values out of range.
     """
 
-    #: Names of the arrays kept for each parameter, shaped like it and zero at first.
+    #: Names of the arrays that are kept for each parameter; they have its shape and start as zeros.
     moments: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -84,8 +84,8 @@ class Optimizer:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that the next step depends on, except the parameters.
-        This is the step count, and the moments by index.
+        """Return the state on which the next step depends, without the parameters.
+        It contains the step count, and the moments by index.
         """
         moments = {
             f"{name}.{i}": to_device(moment, "cpu")
@@ -105,7 +105,7 @@ class Optimizer:
         if {k: np.shape(m) for k, m in saved.items()} != {k: m.shape for k, m in own.items()}:
             raise ValueError(
                 f"{type(self).__name__}: this state, of {state.get('kind', 'an optimiser')}, belongs to another "
-                "optimiser or to parameters of other number or shapes"
+                f"optimiser, or to parameters of another number or shape"
             )
         self.steps = int(state["steps"])
         for name, moment in own.items():
@@ -154,7 +154,7 @@ class Adam(Optimizer):
         betas, eps: b1, b2 and eps in the formula.
 
     Source: Kingma and Ba 2015, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter 2019, arXiv 1711.05101.
-    Raises ValueError for no parameters or values out of range.
+    Raises ValueError without parameters or values out of range.
     """
 
     moments = ("m", "v")
@@ -198,14 +198,14 @@ def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
 
 @replaceable
 def update_all(optimizer: Optimizer, work: Sequence[tuple[Parameter, list[Any], float, float]]) -> None:
-    """Update each parameter from its moments, learning rate and decay, one after the other."""
+    """Update the parameters one by one, each from its moments, learning rate and decay."""
     for parameter, moments, lr, decay in work:
         optimizer._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
 
 
 @replaceable
 def flat_form(optimizer: Optimizer, **options: Any) -> Any:
-    """Return None: this optimiser has no version with all parameters in flat arrays on a device.
+    """Return None: this optimiser can't update flat arrays on a device.
     See `fast/flat_adam.py`.
     """
     return None
@@ -229,8 +229,9 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
     """Scale all gradients, in place, so that their joint Euclidean norm is at most `max_norm`.
     None only measures the norm.
 
-    `scale` multiplies the gradients first, to average over tokens or undo a loss scale. Returns the norm after that and
-    before clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
+    `scale` multiplies the gradients first, for example to average over tokens or to undo a loss scale. Returns the norm
+    after this scaling, before clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv
+    1211.5063.
     """
     gradients = _arrays(parameters)
     norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale
@@ -261,7 +262,7 @@ def rescale(gradients: Sequence[Any], scale: float) -> None:
 
 
 def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
-    """Return the gradients. Of a table of which few rows were used, return those rows."""
+    """Return the gradients. For a table, return only the used rows if they are few."""
     found = [p.grad_or_rows for p in parameters]
     return [
         gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found if gradient is not None
@@ -270,7 +271,7 @@ def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
     """Return the Euclidean norm of each layer's gradient.
-    They are rescaled so that their joint norm is `norm` (before clipping).
+    The norms are rescaled so that their joint norm is `norm`, the value before clipping.
 
     A layer is named by the beginning of its parameters' names, down to the first number: "encoder.layers.0".
     """

@@ -49,7 +49,7 @@ def cosine(lr: float, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
 
 
 class Plateau:
-    """A rate that is multiplied by `factor` when the monitored metric has not improved for `patience` validations.
+    """A rate that is multiplied by `factor` when the metric has not improved for `patience` validations.
 
     The Trainer calls `observe` after each validation. Its state is saved with the run.
 
@@ -83,7 +83,7 @@ class Plateau:
         return self.lr * _warm(step, self.warmup) * max(self.factor**self.falls, self.floor)
 
     def observe(self, value: float, higher_is_better: bool = False) -> None:
-        """Record a validation's value of the metric."""
+        """Record the value of the metric at a validation."""
         value = -value if higher_is_better else value
         if self.best is None or value < self.best - self.threshold * abs(self.best):
             self.best, self.stale = value, 0

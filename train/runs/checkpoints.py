@@ -46,8 +46,9 @@ def save_checkpoint(
         folder: made if it doesn't exist.
         tensors: NumPy arrays of any shape with a real or boolean dtype; device arrays must be copied to the host first.
         config: JSON values, such as the model's sizes and the step.
-        file_name: name of the file; several names keep several saves in one folder.
-        Returns:
+        file_name: name of the file; with different names, one folder holds several saves.
+
+    Returns:
         the path of the written file.
 
     Raises:
@@ -79,7 +80,7 @@ def save_checkpoint(
 
 
 def rounded_to_8_bits(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return each matrix as int8 and, under its name and ".scale", a float32 factor a row; other arrays as they are.
+    """Return each matrix as int8 and, under its name and ".scale", a float32 factor for each row; copy other arrays.
 
     The largest number of a row becomes 127 or -127. `load_checkpoint` multiplies the two.
     """
@@ -95,14 +96,14 @@ def rounded_to_8_bits(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
 
 def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> LoadedCheckpoint:
-    """Load a file of `save_checkpoint`, with bit-equal arrays, dtypes and shapes; those `rounded_to_8_bits` as float32.
+    """Load a file of `save_checkpoint`, with bit-equal arrays, dtypes and shapes; 8-bit arrays become float32.
 
     Args:
         folder: the folder, or the safetensors file itself.
 
     Raises:
-        InputError: folder or file is missing, truncated, changed, not a safetensors file, not one of handloom's, or of
-            a format version this handloom doesn't know.
+        InputError: folder or file is missing, truncated, changed, not a safetensors file, not from handloom, or of a
+            format version that this handloom doesn't know.
     """
     path = _path(folder, file_name)
     with _open(path) as file:
@@ -123,7 +124,7 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Loade
 def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str, Any]:
     """Read only the configuration of a checkpoint, without its arrays. Nothing is verified.
 
-    Raises InputError if there is no such file, or it is no checkpoint.
+    Raises InputError if there is no such file, or it is not a checkpoint.
     """
     path = _path(folder, file_name)
     with _open(path) as file:
@@ -131,7 +132,7 @@ def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str,
 
 
 def read_checksum(folder: str | Path, *, file_name: str = MODEL_FILE) -> str:
-    """Read the checksum that a checkpoint was saved with.
+    """Read the checksum with which a checkpoint was saved.
     Nothing is verified. Raises InputError as `read_config` does.
     """
     with _open(_path(folder, file_name)) as file:
@@ -163,7 +164,7 @@ def _checksum(tensors: Mapping[str, np.ndarray], config: str, shared: Mapping[st
 def _config(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     config = parse_json(metadata["config"], f"The configuration in {path}")
     if not isinstance(config, dict):
-        raise InputError(f"{path} holds a configuration that is no JSON object. Restore a copy.")
+        raise InputError(f"{path} holds a configuration that is not a JSON object. Restore a copy.")
     return config
 
 
@@ -232,13 +233,15 @@ def make_folder(folder: str | Path) -> Path:
     """Make a folder and its parents if they don't exist.
 
     Raises:
-        InputError: a file is in the way, or the parent can't be written to.
+        InputError: a file has the folder's name, or the parent can't be written to.
     """
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise InputError(f"The folder {folder} can't be made: a file is in the way. Choose another path.") from None
+        raise InputError(
+            f"The folder {folder} can't be made: a file with this name exists. Choose another path."
+        ) from None
     except OSError as error:
         raise InputError(f"The folder {folder} can't be made: {error.strerror}. Choose another path.") from None
     return folder
@@ -261,6 +264,6 @@ def _unreadable(path: Path, error: Exception) -> str:
             "can run any code hidden in it. Give the folder of a handloom run."
         )
     return (
-        f"{path} is damaged or no safetensors file ({error}). It may have been cut short while it was copied: copy it "
-        "again, or give another checkpoint."
+        f"{path} is damaged or is not a safetensors file ({error}). It may have been cut short while it was copied: "
+        f"copy it again, or give another checkpoint."
     )

@@ -13,13 +13,13 @@ from tqdm import tqdm
 from .folder import RunFolder
 from .plots import plot_losses
 
-# The bar keeps its width; a line that is too long for the terminal is cut at its end. Updates a second are left out:
-# tokens a second say more.
+# The bar keeps its width; a line that is too long for the terminal is cut at its end. It shows tokens per second
+# instead of updates per second, because they are more informative.
 _BAR = "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
 def _terminal_width() -> int:
-    """Return the width of the terminal on standard error, or 0 if it is no terminal or its width is unknown."""
+    """Return the width of the terminal on standard error; 0 if there is no terminal or its width is unknown."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError, AttributeError):  # no terminal; closed; replaced
@@ -37,7 +37,7 @@ class Display:
         steps, done: total number of updates, and updates made so far.
         training_label, unit: name of the training loss in the picture, and the unit over which a loss is a mean.
         shows: whether this process prints and shows a bar.
-        draws: whether it draws the picture.
+        draws: whether this process draws the picture.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Display:
         self.bar.close()
 
     def step(self) -> None:
-        """Show an update; called after each update."""
+        """Show an update. The training loop calls this after each one."""
         self.bar.update()
 
     def row(self, row: Mapping[str, Any], speed: float, best: float | None) -> None:
-        """Show a row of the log after the bar; called with each row."""
+        """Show a row of the log after the bar. The training loop calls this with each row."""
         parts = [f"loss {row['loss']:.3f}"]
         if best is not None:
             parts.append(f"best {best:.3f}")
@@ -82,9 +82,9 @@ class Display:
         self.bar.set_postfix_str(", ".join(parts))
 
     def validation(self, step: int, what: str, values: Mapping[str, float]) -> None:
-        """Print a line after a validation if there is no bar; the picture may be redrawn.
+        """Print a line after a validation if there is no bar, and redraw the picture if it is due.
 
-        Not after the last step: the end draws it.
+        After the last step nothing is redrawn, because the picture is drawn at the end.
         """
         if self.bar.disable and self.shows:
             further = [f", {name.removeprefix('valid_')} {value:.4g}" for name, value in values.items()][1:]

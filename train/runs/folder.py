@@ -1,4 +1,4 @@
-"""The folder a training run leaves behind: runs/NAME/{config.json, metrics.jsonl, loss.png, model.safetensors, ...}."""
+"""The folder of a training run: runs/NAME/{config.json, metrics.jsonl, loss.png, model.safetensors, ...}."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES = (
 # The files that remain if a process is killed at its very start.
 _EARLY = {LOCK_FILE, *map(temporary_name, FILES)}
 _TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
-# The entries that are numbers, or missing, in every log.
+# The entries of every log that are numbers if they are present.
 _NUMBERS = {
     "step", "epoch", "loss", "accuracy", "valid_loss", "valid_accuracy", "learning_rate", "gradient_norm", "averaged",
     "tokens_per_second", "processor_seconds", "seconds", "best_step", "parameters",
@@ -41,7 +41,7 @@ _NUMBERS = {
 class RunFolder:
     """A run's folder: `create` makes a new one, `resume` continues one, `open` reads one.
 
-    `metrics.jsonl` holds only numbers that the same seed gives again, so two runs can be compared byte for byte;
+    `metrics.jsonl` holds only numbers that the seed determines, so two runs can be compared byte for byte;
     tokens per second and processor seconds go to `timings.jsonl`.
 
     Only one process at a time writes into a folder: `create` and `resume` lock it (`folder_lock`) until the run's
@@ -73,12 +73,12 @@ class RunFolder:
         Args:
             path: a folder that doesn't exist or is empty.
             config: options of the run, as JSON values.
-            overwrite: rename the folder of an older run to RUN.old-1, or the next number that is free. It gets its
-                name back if an error ends this run's `with` block before there is anything to keep.
+            overwrite: rename the folder of an older run to RUN.old-1, or the next number that is free. It gets its name
+                back if an error ends the `with` block of this run before anything was logged or saved.
 
         Raises:
-            InputError: the folder has files in it and `overwrite` is false; or it is not the folder of a run, which is
-                never renamed; or it is a symbolic link; or another process writes there; or it can't be written to.
+            InputError: the folder has files in it and `overwrite` is false; or it is a folder of something else, which
+                is never renamed; or it is a symbolic link; or another process writes there; or it can't be written to.
         """
         path = Path(path)
         mark = {"format": FORMAT, "version": VERSION}
@@ -111,13 +111,14 @@ class RunFolder:
         """Open the folder of an earlier run to write into it.
 
         Raises:
-            InputError: as `open`; or another process writes there, the folder is read-only, or one of the run's files
-                is a symbolic link, through which it would be written.
+            InputError: as `open`; or another process writes there, the folder is read-only, or a file of the run is a
+                symbolic link.
         """
         cls.open(path)  # a folder that is not a run is not locked either
         for file in (Path(path, name) for name in FILES):
             if is_link(file):
-                raise InputError(f"{file} is a symbolic link, which runs don't write through. Replace it with a file.")
+                raise InputError(f"{file} is a symbolic link, and runs do not write through links. Replace it with a "
+                    f"file.")
         lock = contextlib.ExitStack()
         lock.enter_context(folder_lock(path))
         run = cls.open(path)
@@ -129,27 +130,28 @@ class RunFolder:
         """Open the folder of an earlier run to read it.
 
         Raises:
-            InputError: it doesn't exist, or its `config.json` is missing, damaged, or not a run's.
+            InputError: it doesn't exist, or its `config.json` is missing, damaged, or from another program.
         """
         path = Path(path)
         if not path.is_dir():
             raise InputError(f"The run {path} is not an existing folder. Give the folder of a run, such as runs/NAME.")
         if not (path / CONFIG).is_file():
-            raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, like runs/NAME.")
+            raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, such as "
+                f"runs/NAME.")
         config = read_json(path / CONFIG)
         if config.get("format") != FORMAT:
-            raise InputError(f"{path} is not a handloom run: its config.json is another program's. Give a run.")
+            raise InputError(f"{path} is not a handloom run: its config.json comes from another program. Give a run.")
         if config.get("version") != VERSION:
             raise InputError(
                 f"The run {path} has format {config.get('version')}; this handloom reads format {VERSION}. Use the "
                 "version of handloom that wrote it, or train again."
             )
         if not isinstance(config.get("options", {}), dict):
-            raise InputError(f"The options in {path / CONFIG} are no JSON object. Restore a copy.")
+            raise InputError(f"The options in {path / CONFIG} are not a JSON object. Restore a copy.")
         return cls(path, config)
 
     def log(self, row: Mapping[str, Any], times: Mapping[str, Any] | None = None) -> None:
-        """Append one row to `metrics.jsonl`, and `times` (with the row's step) to `timings.jsonl`; both are flushed.
+        """Append one row to `metrics.jsonl`, and `times` (with the same step) to `timings.jsonl`; both are flushed.
 
         NumPy scalars are converted. NaN and infinities are written as null, since JSON has no other value for them.
 
@@ -166,7 +168,7 @@ class RunFolder:
         return read_metrics(self.metrics_path, "step") if self.metrics_path.exists() else []
 
     def processor_seconds(self) -> tuple[list[int], list[float]]:
-        """Return the steps of `timings.jsonl`, and the processor seconds that training had taken by then."""
+        """Return the steps in `timings.jsonl`, and the processor seconds of training up to each step."""
         rows = read_metrics(self.timings_path, "step") if self.timings_path.exists() else []
         rows = [row for row in rows if row.get("processor_seconds") is not None]
         return [row["step"] for row in rows], [row["processor_seconds"] for row in rows]
@@ -188,11 +190,11 @@ class RunFolder:
     def rewind(self, sizes: Mapping[str, int], step: int) -> None:
         """Cut metrics.jsonl back to an earlier size, and timings.jsonl to its rows up to `step`.
 
-        A resumed run writes the later rows again. Timings are cut by the step, because their size differs between runs
-        and saves must not.
+        A resumed run writes the later rows again. Timings are cut by the step, because their size differs from run to
+        run, and saves must be equal.
 
         Issues a warning if a log is shorter than it was. Raises:
-            InputError: a file can't be written to, or the rows of one can't be read; then neither is changed.
+            InputError: a file can't be written to, or its rows can't be read. Neither file is changed then.
         """
         self.close()
         self.metrics(), self.processor_seconds()
@@ -215,7 +217,8 @@ class RunFolder:
         Raises InputError if the cells lie behind a symbolic link.
         """
         if is_link(self.path / CELLS):
-            raise InputError(f"{self.path / CELLS} is a symbolic link. Tables are not written through one: remove it.")
+            raise InputError(f"{self.path / CELLS} is a symbolic link. Tables are not written through links: remove "
+                f"it.")
         return self.path / CELLS / name
 
     def cells(self) -> list[dict[str, Any]]:
@@ -237,13 +240,13 @@ class RunFolder:
         write_results(self.results_path, self.config, plain)
 
     def close(self) -> None:
-        """Close the open files; a later `log` opens them again."""
+        """Close the open files. A later `log` opens them again."""
         while self._streams:
             self._streams.popitem()[1].close()
 
     @property
     def stays(self) -> bool:
-        """Whether the run is kept if it fails now; a new run is kept if it has logged or saved an update, or has cells.
+        """Whether the run is kept after an error. A new run is kept if it has logged or saved an update, or has cells.
         """
         if not self._created or self.model_path.exists() or self.metrics_path.exists():
             return True
@@ -253,7 +256,7 @@ class RunFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the files and release the lock; a new run that failed is removed unless it `stays`."""
+        """Close the files and release the lock. A new run that failed is removed unless it `stays`."""
         self.close()
         self._end(failed=kind is not None and not issubclass(kind, TrainingStopped) and not self.stays)
 
@@ -295,8 +298,8 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
         needs: the key that every row must have: "step", a whole number, or "cell", a name.
 
     Raises:
-        InputError: the file is missing or unreadable, or another line is not a JSON object with numbers where a log
-            has them.
+        InputError: the file is missing or unreadable, or another line is not a JSON object with numbers in the entries
+            of a log.
     """
     rows = []
     text = read_bytes(path).decode("utf-8", "replace")
@@ -314,14 +317,14 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
 
 
 def jsonable(value: Any) -> Any:
-    """Convert a number to a JSON value: a Python number, or None for NaN and infinities."""
+    """Convert a number to a JSON value: a Python number; None for NaN and infinities."""
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def whole_rows(path: Path) -> bytes:
-    """Return the content of a log without an incomplete last row, left by a crash or by copying a running run."""
+    """Return the content of a log without an incomplete last row, which a crash or a copy during a run leaves."""
     data = read_bytes(path) if path.exists() else b""
     return data[: data.rfind(b"\n") + 1]
 
@@ -347,7 +350,7 @@ def _is_filled(folder: Path) -> bool:
 
 
 def _set_aside(run: Path) -> Path:
-    """Rename the run's folder to the first of RUN.old-1, RUN.old-2, ... that is free, and return that.
+    """Rename the run's folder to the first of RUN.old-1, RUN.old-2, ... that is free, and return the new path.
 
     Raises InputError if it can't be renamed, or another process writes into the run or one of its cells.
     """

@@ -23,8 +23,8 @@ class FolderInUseError(InputError):
 def folder_lock(folder: str | Path) -> Iterator[None]:
     """Lock the folder, so that this process is its only writer within the block.
 
-    The operating system locks the file `.handloom.lock`, and releases the lock when the process ends, in whatever way.
-    On a file system without locks there is a warning and no protection.
+    The operating system locks the file `.handloom.lock`, and releases the lock when the process ends, even after a
+    crash. On a file system without locks there is a warning and no protection.
 
     Raises:
         FolderInUseError: another process holds the lock.
@@ -37,15 +37,15 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise FolderInUseError(
-            f"{folder} is in use by another process: two in one folder would mix up their files. Wait until it ends or "
-            "stop it, or choose another folder."
+            f"{folder} is in use by another process: two processes in one folder would mix up their files. Wait until "
+            f"it ends or stop it, or choose another folder."
         ) from None
     except OSError as error:
         reason = error.strerror or error
         if error.errno not in _WITHOUT_LOCKS:
             raise InputError(f"The folder {folder} can't be locked for writing: {reason}. {remedy(error)}") from None
         warnings.warn(
-            f"{folder} can't be locked here ({reason}): see to it that no other process writes there.", stacklevel=3
+            f"{folder} can't be locked here ({reason}): make sure that no other process writes there.", stacklevel=3
         )
     try:
         yield

@@ -37,8 +37,9 @@ def plot_losses(
 
     Args:
         metrics: rows with "step" and any of "loss", "valid_loss" (nats per token), "accuracy", "valid_accuracy" and
-            "learning_rate"; or the path of their metrics.jsonl. A row without one of the numbers, or with null, is left
-            out of that line. A row with "averaged" has averaged weights and is drawn as a separate point.
+            "learning_rate"; or the path of their metrics.jsonl. A row without one of these numbers, or with null, is
+            left out of the line for this number. A row with "averaged" has averaged weights and is drawn as a separate
+            point.
         out_png: written atomically.
         training_label: legend of the training loss; it should say if the loss is regularised and therefore higher.
         unit: the unit over which the loss is a mean.
@@ -105,11 +106,11 @@ def plot_attention(
 
     Args:
         weights: (heads, queries, keys) float array, or (queries, keys) for one grid; each row sums to 1 or less.
-        query_tokens, key_tokens: the texts of the tokens. A blank in one is drawn as an open box, so that " Hund"
+        query_tokens, key_tokens: the texts of the tokens. A blank in a text is drawn as an open box, so that " Hund"
             (the start of a word) and "hund" can be distinguished.
         out_png: written atomically.
-        title: above all grids, such as which layer they are of.
-        shades: what they mean.
+        title: text above all grids, such as the name of the layer.
+        shades: the meaning of the shades.
 
     Raises:
         InputError: the picture can't be written.
@@ -140,8 +141,8 @@ def plot_attention(
         _name_cells(panel, queries, keys, rotation=90, size=10 if alone else 7)
         panel.tick_params(labelbottom=number + columns >= heads)
     figure.suptitle(title, fontsize=10)
-    figure.supxlabel("token that is looked at (key)", fontsize=9)
-    figure.supylabel("token that looks (query)", fontsize=9)
+    figure.supxlabel("attended token (key)", fontsize=9)
+    figure.supylabel("attending token (query)", fontsize=9)
     inch, shrink = 1 / figure.get_figwidth(), min(2.5 / figure.get_figheight(), 0.8)
     figure.colorbar(image, ax=panels, label=shades, shrink=shrink, aspect=20, fraction=0.3 * inch, pad=0.1 * inch)
     _save(figure, out_png)
@@ -182,7 +183,7 @@ def plot_lines(
     """Draw several lines for comparison, each with its name in the legend.
 
     Args:
-        lines: name -> (x, y); points that are not finite are left out.
+        lines: (x, y) by name; points that are not finite are left out.
         out_png: written atomically.
         log_x: a logarithmic x axis.
 
@@ -218,7 +219,7 @@ def plot_lines(
 
 
 def _few_ticks(panel: Axes) -> None:
-    """Set ticks of a logarithmic x axis whose labels don't overlap: decades, or more ticks if there are few decades."""
+    """Set ticks of a logarithmic x axis such that labels don't overlap: decades, or more ticks for few decades."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     low, high = panel.get_xlim()
@@ -229,7 +230,7 @@ def _few_ticks(panel: Axes) -> None:
 
 
 def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Path) -> None:
-    """Draw a confusion matrix: each row's shares in shades, actual classes down the side, predicted ones on top.
+    """Draw a confusion matrix: the shares of each row in shades. Actual classes are at the side, predicted ones on top.
 
     Args:
         matrix: (labels, labels) counts; row = actual class.
@@ -262,7 +263,7 @@ def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Pat
 
 
 def _line(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """Return the steps and values of the rows that have a finite value under this key."""
+    """Return the steps and values of the rows whose value under this key is finite."""
     points = [(row["step"], row[key]) for row in rows if "step" in row and row.get(key) is not None]
     points = [(step, value) for step, value in points if math.isfinite(value)]
     return [step for step, _ in points], [value for _, value in points]
@@ -300,13 +301,13 @@ def _name_cells(
 
 
 def _visible(tokens: Sequence[str]) -> list[str]:
-    """Replace each blank in tokens by a box and what can't be printed by escapes, and keep at most 24 characters."""
+    """Replace each blank in tokens by a box, escape unprintable characters, and keep at most 24 characters."""
     shown = ["".join(c if c.isprintable() else repr(c)[1:-1] for c in t.replace(" ", "\N{OPEN BOX}")) for t in tokens]
     return [one if len(one) <= 24 else one[:23] + "\N{HORIZONTAL ELLIPSIS}" for one in shown]
 
 
 def _save(figure: Figure, out_png: str | Path) -> None:
     with atomic_file(out_png) as file, warnings.catch_warnings():
-        # The font has no Chinese or emoji; a box instead of them is no reason to stop a training run.
+        # The font has no Chinese or emoji; a box in their place must not stop a training run.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(file, format="png")

@@ -24,16 +24,17 @@ def means_of(sums: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass
 class Progress:
-    """The counters of a run, on which the loop's decisions depend. A resumed run restores them.
+    """The counters of a run, which determine the decisions of the loop. A resumed run restores them.
 
     Attributes:
         seed: determines each batch's random numbers (dropout), together with the batch's position in the data.
         step: number of updates made.
         epoch, batch: the next batch to train on is batch `batch` of epoch `epoch`, both from 0.
-        best, best_step: best value of the monitored metric and the step it was found at; None before a validation.
+        best, best_step: best value of the monitored metric, and its step; None before a validation.
         stale: number of validations since `best_step`.
         snapshots: steps of the last validations, whose weights may be averaged at the end.
-        log_sums: sums over tokens since the last row of the log, by name ("loss": nats), and "tokens", their number.
+        log_sums: sums over tokens since the last row of the log, by name ("loss": nats); "tokens" is the number of
+            tokens.
     """
 
     seed: int
@@ -47,23 +48,23 @@ class Progress:
     log_sums: dict[str, float] = field(default_factory=dict)
 
     def advance(self, batches: int, per_epoch: int) -> None:
-        """Count an update made from `batches` batches; an epoch has `per_epoch` of them."""
+        """Count an update made from `batches` batches; an epoch has `per_epoch` batches."""
         self.step += 1
         epochs, self.batch = divmod(self.batch + batches, per_epoch)
         self.epoch += epochs
 
     def batches_per_update(self, per_epoch: int) -> float:
-        """Return how many batches the updates so far used on average; an epoch has `per_epoch` of them."""
+        """Return the mean number of batches in the updates so far; an epoch has `per_epoch` batches."""
         return (self.epoch * per_epoch + self.batch) / max(self.step, 1)
 
     def add_to_log(self, tokens: float, means: dict[str, float]) -> None:
-        """Add a step's means over its tokens to the sums for the next row of the log, unless one is infinite."""
+        """Add a step's means over its tokens to the sums for the next row of the log, unless a mean is not finite."""
         if not all(map(math.isfinite, means.values())):
             return  # float16 overflowed, and the step was skipped
         add_means(self.log_sums, tokens, means)
 
     def log_means(self) -> tuple[float, dict[str, float]]:
-        """Return the number of tokens and the means since the last call, and reset the sums."""
+        """Return the number of tokens since the last call and the means over them, and reset the sums."""
         tokens, means = self.log_sums.get("tokens", 0.0), means_of(self.log_sums) or {"loss": math.nan}
         self.log_sums = {}
         return tokens, means
@@ -91,7 +92,7 @@ class TrainingClock:
     """A stopwatch of updates: validations, saves and pictures pause it.
 
     Attributes:
-        processor: processor seconds of this process and its threads; a resumed run adds to what it had.
+        processor: processor seconds of this process and its threads; a resumed run continues from its earlier count.
     """
 
     def __init__(self, processor: float = 0.0):

@@ -1,4 +1,4 @@
-"""Writes the results of a run with everything that they depend on, so that others can check them."""
+"""Writes the results of a run with everything on which they depend, so that others can check them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def write_results(path: str | Path, config: Mapping[str, Any], tables: Mapping[s
     """Write tables to a JSON file, with the command that makes them, its seed and data, machine, versions and revision.
 
     Args:
-        config: of the run, as `command_line.start_run` writes it.
-        tables: name -> rows.
+        config: the configuration of the run, as `command_line.start_run` writes it.
+        tables: the rows of each table, by name.
 
     The revision and the machine are those of the process that writes the file.
     """

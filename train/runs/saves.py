@@ -1,9 +1,9 @@
 """Saves from which a run can be resumed exactly: the last few are kept, and the newest undamaged one is found.
 
 A save is two files in the run's folder `checkpoints`: `weights-STEP.safetensors` holds the parameters,
-`state-STEP.safetensors` all else. The state is written last. It contains the checksum of its weights and is valid only
-with them, so after a crash between the two files the previous save is used. Weights that a state needs for averaging
-are kept as long as the state.
+`state-STEP.safetensors` holds everything else. The state is written last. It contains the checksum of its weights and
+is valid only with them. Therefore, after a crash between the two files the previous save is used. Weights that a state
+needs for averaging are kept as long as the state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SavedStates:
 
         Args:
             weights: the parameters by name.
-            state: nested dicts (keys are strings without "/") of arrays and of anything JSON can hold.
+            state: nested dicts (keys are strings without "/") of arrays and of JSON values.
             snapshots: earlier steps whose weights this state needs; their files stay as long as this save.
 
         Raises:
@@ -60,8 +60,8 @@ class SavedStates:
         """
         if is_link(self.folder):
             raise InputError(
-                f"{self.folder} is a symbolic link. Saves are not written through one, since old ones are removed: put "
-                "a folder there instead, or link a folder above the run."
+                f"{self.folder} is a symbolic link. Saves are not written through a link, since old saves are "
+                f"removed: put a folder there instead, or link a folder above the run."
             )
         flat = dict(_flatten(state))
         tensors = {key: value for key, value in flat.items() if isinstance(value, np.ndarray)}
@@ -79,7 +79,7 @@ class SavedStates:
         """Load the newest save that is not damaged.
 
         Raises:
-            InputError: there is none; says why for the newest.
+            InputError: there is none; the message gives the problem of the newest save.
         """
         damaged: list[str] = []
         for step in reversed(self.steps()):
@@ -89,8 +89,8 @@ class SavedStates:
                 own = read_checksum(self.folder, file_name=f"weights-{step:08}.safetensors")
                 if config.get("step") != step or config.get("weights") != own:
                     raise InputError(
-                        f"The two files of step {step} in {self.folder} do not belong together: the weights are not "
-                        "those that the state was saved with. Restore both from one copy."
+                        f"The two files of step {step} in {self.folder} do not belong together: the state was saved "
+                        f"with other weights. Restore both from one copy."
                     )
                 state = _nest({**config["state"], **tensors})
             except InputError as error:
@@ -120,7 +120,7 @@ class SavedStates:
         return {name: array / len(steps) for name, array in total.items()}
 
     def files(self) -> list[Path]:
-        """Return the files of all saves, states first, and those of interrupted writes.
+        """Return the files of all saves, states first, and of interrupted writes.
         Files behind links are excluded.
         """
         if is_link(self.folder):
@@ -143,7 +143,7 @@ class SavedStates:
 
     def _prune(self, newest: int) -> None:
         states, weights = self._files("state"), self._files("weights")
-        # After a resume from an older save, later saves belong to steps that will be made again.
+        # After a resume from an older save, the later saves belong to steps that will be repeated.
         kept = [step for step in sorted(states) if step <= newest][-self.keep :]
         wanted = set(kept)
         for step in kept:

@@ -1,4 +1,4 @@
-"""Ending a run early without losing anything: stop signals, and the exception that says how to resume."""
+"""Ending a run early without losing anything: stop signals, and the exception with a hint on how to resume."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TrainingStopped(Exception):  # noqa: N818 - it is no error
 
     Attributes:
         step: the number of updates made.
-        signal: the signal that stopped it; None for `stop_at`.
+        signal: the signal that stopped the run; None for `stop_at`.
     """
 
     def __init__(self, message: str, step: int, signal: int | None = None):
@@ -31,8 +31,8 @@ class TrainingStopped(Exception):  # noqa: N818 - it is no error
 class StopSignals:
     """A context manager in which SIGINT (Ctrl-C) and SIGTERM only set `received`. The loop checks it after each step.
 
-    A second signal ends the process as outside the block. At the end of the block, a signal that the loop has not
-    handled does the same. Only the main thread can receive signals; in other threads this does nothing.
+    A second signal ends the process, as it would outside the block. At the end of the block, a signal that the loop has
+    not handled does the same. Only the main thread can receive signals; in other threads this does nothing.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class StopSignals:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = number
-        # Straight to the file descriptor: the signal may have come while sys.stderr was writing.
+        # This writes to the file descriptor, because the signal may have come while sys.stderr was writing.
         with contextlib.suppress(OSError):  # nobody reads it
             os.write(2, b"\nstopping after this step; once more ends at once, without saving\n")
         self._put_back()

@@ -1,6 +1,6 @@
 """Measures what attention heads attend to over many texts, as in section 12 of the news report.
 
-Shares of attention are hints at what a head does, but don't explain the model's decisions (Jain and Wallace 2019, arXiv
+Shares of attention hint at a head's function, but don't explain the model's decisions (Jain and Wallace 2019, arXiv
 1902.10186). The kinds of heads are those of Clark et al. 2019, arXiv 1906.04341.
 """
 
@@ -37,7 +37,7 @@ HEAD_COLUMNS = {
 }
 #: The kinds that are reported for the first token.
 FIRST_COLUMNS = {name: title for name, title in HEAD_COLUMNS.items() if name not in ("itself", "previous", "next")} | {
-    "words": "words looked at most"
+    "words": "words with the most attention"
 }
 ALIGNMENT_COLUMNS = {
     "cell": "head",
@@ -93,8 +93,8 @@ def head_rows(
     """Return a row for each head of self-attention with its mean shares, and a row for uniform attention.
 
     Args:
-        found: for each text the weights (heads, tokens, tokens) of each layer by its name, and its tokens, of which the
-            first represents the whole text.
+        found: for each text, the weights (heads, tokens, tokens) by the name of the layer, and the tokens. The first
+            token represents the whole text.
         first_only: count only the first token's attention, from which a classifier computes the class. The rows then
             name the words with the largest shares among those that occur in several texts.
         names: words whose share is also counted separately, see `names_in`.
@@ -132,7 +132,7 @@ def head_rows(
 
 
 def _masks(tokens: Sequence[str], queries: int, names: frozenset[str]) -> dict[str, np.ndarray]:
-    """Return for each of `SHARES` the pairs (query, key) that belong to it."""
+    """Return, for each of `SHARES`, the pairs (query, key) that belong to it."""
     query, key = np.indices((queries, len(tokens)))
     kinds = np.array([kind_of(token) for token in tokens])
     kinds[0] = "first"
@@ -157,11 +157,11 @@ def draw_head_rows(rows: Sequence[Mapping[str, Any]], out_png: str | Path, title
 def alignment_rows(
     translator: Translator, pairs: Mapping[str, Sequence[tuple[str, str]]], partners: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """Count how often each head of cross-attention attends most to the source word that belongs to the word generated.
+    """Count how often each head of cross-attention attends most to the source of the generated word.
 
     Args:
         pairs: column of `ALIGNMENT_COLUMNS` -> (source, target).
-        partners: target word in lower case -> the source word that belongs to it; if None, the same word.
+        partners: the corresponding source word of each target word in lower case; if None, the same word.
 
     The counted words are the target words whose partner is a content word of the source; only letters are compared. The
     last row says how often uniform attention would be right.

@@ -20,7 +20,7 @@ def draw_attention(
     Args:
         folder: the parent of a new folder for the pictures, whose name is the next free number. Pictures are named
             after layers.
-        target: ids of the translation; with None the translator's best one.
+        target: ids of the translation; None for the best one that the translator finds.
 
     Returns the pictures in the order of the layers. Raises InputError for a sentence that can't be translated, or a
     picture that can't be written.
@@ -53,8 +53,8 @@ def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str])
 
     Args:
         weights: cross-attention (target tokens, source tokens), as `Translator.attention` gives it.
-        source, target: the tokens' texts; a word begins with a token that begins with a blank, and special tokens such
-            as <eos> belong to no word.
+        source, target: the tokens' texts; a token that begins with a blank begins a word. Special tokens such as <eos>
+            belong to no word.
 
     The weight between two words is the mean over the target's tokens of the sum over the source's tokens. Alignments
     from attention are only hints (Bahdanau et al. 2015, arXiv 1409.0473, section 5.2.1).

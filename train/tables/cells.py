@@ -1,4 +1,4 @@
-"""Tables of runs: cells are trained one after another, or several at a time, and finished ones are kept."""
+"""Tables of runs. Cells (the runs) are trained one after another or several at a time; finished ones are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 #: Rows, and the columns of `markdown_table` that show them.
 Table = tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]
 FINISHED = "cells.jsonl"
-#: Name of an ablation -> the preset's field, and its values in the table.
+#: The field of the preset for each ablation, and its values in the table.
 ABLATIONS = {"heads": ("nhead", (1, 4, 8, 16)), "layers": ("layers", (1, 2, 4, 6))}
 
 
@@ -35,13 +35,13 @@ def finish_cells(
     note: Callable[[str, Row | None], None] = lambda name, row: None,
     group: ProcessGroup | None = None,
 ) -> list[Row]:
-    """Make the cells that `folder` does not have yet, and return the rows of all finished ones, in their order.
+    """Make the cells that `folder` does not have yet, and return the rows of all finished cells, in order.
 
     Args:
         folder: its `cells.jsonl` receives a row for each cell as soon as it is finished, so a second call makes only
             the missing cells.
-        cells: name -> options.
-        make: (name, options) -> the cell's row, as JSON values; None if it failed.
+        cells: the options of each cell, by its name.
+        make: function of name and options that returns the cell's row as JSON values, or None if it failed.
         over: a function like `map`, which may call `make` in other processes.
         note: called in this process with each cell's name and row when it is finished.
         group: the processes that call this function together, of which the first writes; None for this one alone.
@@ -80,11 +80,11 @@ def run_cells(
     Args:
         run: its folder `cells` receives a run folder for each cell. An interrupted table resumes its unfinished cells
             from their last saves.
-        cells: name -> options; a name must be valid as the name of a folder.
-        make: (run folder, options, whether to resume the run in the folder) -> the cell's figures; "seconds" are added
-            for a cell that was not interrupted.
+        cells: the options of each cell, by its name, which must be valid as the name of a folder.
+        make: function of a run folder, options, and whether to resume the run in the folder. It returns the cell's
+            figures; "seconds" are added for a cell that was not interrupted.
 
-    Raises TrainingStopped as `make`, with a message that says how to resume the table; InputError if the run's
+    Raises TrainingStopped as `make` does, with a message on how to resume the table; InputError if the run's
     folder is not on a disk that all processes share.
     """
     group = find_process_group()
@@ -108,7 +108,7 @@ def run_cells(
             try:
                 figures = make(own, options, resume)
             except TrainingStopped as stop:
-                message = f"stopped at step {stop.step:,} of {name}, all saved. Go on: --resume {run.path}"
+                message = f"stopped at step {stop.step:,} of {name}, all saved. Continue with --resume {run.path}"
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
@@ -120,8 +120,8 @@ def _share_out(
 ) -> Iterator[Row | None]:
     """Compute `map(make, names, options)` on all ranks.
 
-    Each rank makes one of `group.size` successive cells, and all ranks get all rows. If a rank was stopped in its cell,
-    TrainingStopped is raised after the rows of the other ranks were returned.
+    Each rank makes one of `group.size` successive cells, and all ranks get all rows. If a rank was stopped during its
+    cell, TrainingStopped is raised after the rows of the other ranks were returned.
     """
     for start in range(0, len(names), group.size):
         own, row, stopped = start + group.rank, None, None
@@ -141,8 +141,8 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
 
     Args:
         rows: the rows; a missing value leaves its cell empty.
-        columns: key -> title, with a format after a colon: {"loss": "validation loss:.3f"}; a column without any value
-            is left out.
+        columns: the title of each key, with a format after a colon: {"loss": "validation loss:.3f"}; a column without
+            any value is left out.
 
     Raises InputError for a value that its format does not fit.
     """
@@ -158,7 +158,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
             for row in rows
         ]
     except (TypeError, ValueError):
-        raise InputError("A row of the table has a text where a number belongs: restore cells.jsonl.") from None
+        raise InputError("A row of the table has a text in place of a number: restore cells.jsonl.") from None
     widths = [max(2, *map(len, column)) for column in zip(titles, *body, strict=True)]
     numbers = [bool(form) for form in formats]
     lines = [titles, ["-" * (width - 1) + ":" if n else "-" * width for width, n in zip(widths, numbers, strict=True)]]

@@ -33,7 +33,7 @@ def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]
 
 def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
     """Return the rows of the most frequent class, naive Bayes and regression on TF-IDF.
-    `valid` chooses their constants.
+    The constants are chosen on `valid`.
     """
     labels = sorted({label for _, label in train})
     number = {label: i for i, label in enumerate(labels)}
@@ -59,5 +59,5 @@ def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequen
     wrong = [
         f"{a} > {p}\t{text.strip()}" for text, a, p in zip(texts, actual, predicted, strict=True) if a != p
     ]
-    head = f"{len(wrong)} of {len(texts)} texts in a wrong class; actual > predicted, text:\n"
+    head = f"{len(wrong)} of {len(texts)} texts were assigned to a wrong class; actual > predicted, text:\n"
     return head + "\n".join(wrong[:most])

@@ -22,13 +22,13 @@ Curve = tuple[list[float], list[float]]
 
 TABLES = ("baselines", "heads", "learning-rate", "sizes")
 
-#: The KTH report's Table 1: (heads, head size) -> validation loss and accuracy, of one layer after three epochs.
+#: The KTH report's Table 1: validation loss and accuracy by (heads, head size), of one layer after three epochs.
 KTH_HEADS = {
     (1, 16): (2.25, 0.3562), (4, 16): (1.80, 0.4713), (8, 16): (1.63, 0.5169), (16, 16): (1.53, 0.5432),
     (1, 32): (2.00, 0.4214), (4, 32): (1.65, 0.5114), (8, 32): (1.55, 0.5368), (16, 32): (1.47, 0.5576),
     (1, 64): (1.83, 0.4657), (4, 64): (1.56, 0.5357), (8, 64): (1.49, 0.5522), (16, 64): (1.59, 0.5177),
 }  # fmt: skip
-#: Its Table 6: (learning rate, batch) -> the same, of one layer of 8 heads of 16.
+#: Its Table 6: validation loss and accuracy by (learning rate, batch), of one layer with 8 heads of 16 features.
 KTH_RATES = {
     (0.1, 8): (3.25, 0.1847), (0.1, 32): (2.89, 0.2244), (0.1, 64): (2.86, 0.2406), (0.1, 256): (2.88, 0.1838),
     (0.01, 8): (2.50, 0.2858), (0.01, 32): (1.78, 0.4859), (0.01, 64): (1.72, 0.5003), (0.01, 256): (1.73, 0.4978),
@@ -36,13 +36,13 @@ KTH_RATES = {
     (0.0001, 8): (1.85, 0.4660), (0.0001, 32): (2.17, 0.3732), (0.0001, 64): (2.31, 0.3375),
     (0.0001, 256): (2.49, 0.2910),
 }  # fmt: skip
-#: Its Table 2, of characters: parameters, validation loss and accuracy.
+#: Its Table 2, on characters: parameters, validation loss and accuracy.
 KTH_CHARACTERS = {
     "Random": (0, 4.71, 0.009), "Bigram": (12_544, 2.51, 0.275), "RNN": (32_612, 1.85, 0.448),
     "Transformer": (8_227_120, 1.18, 0.642), "Transformer, without augmentation": (8_227_120, 1.18, 0.642),
     "Transformer, with augmentation": (8_227_120, 1.21, 0.641),
 }  # fmt: skip
-#: Its Table 3: what is not stated is left out.
+#: Its Table 3, without the values that the report does not state.
 KTH_SIZES = [
     {"cell": "report's, characters", "report_parameters": 8_227_120, "layers": 5, "nhead": 8, "head_dim": 46,
      "d_model": 368, "vocab_size": 112, "report_loss": 1.18, "report_accuracy": 0.642},
@@ -51,7 +51,7 @@ KTH_SIZES = [
     {"cell": "GPT-3 Medium", "report_parameters": 350_000_000, "layers": 24, "nhead": 16, "head_dim": 64,
      "d_model": 1024, "vocab_size": 100_000},
 ]  # fmt: skip
-#: The batch of its other tables.
+#: The batch size in its other tables.
 KTH_BATCH = 32
 
 #: Columns of all tables, for `markdown_table`.
@@ -88,14 +88,15 @@ def figures(writer: Writer, text: TokenizedText) -> dict[str, Any]:
 def table_cells(
     name: str, task: LanguageModelling, baseline: LanguageModelPreset
 ) -> dict[str, LanguageModelling | Writer]:
-    """Return what each cell trains, by the name of the cell; a cell may be a model that needs no training.
+    """Return the model that each cell trains, by the name of the cell; a model may need no training.
 
     Args:
-        name: one of `TABLES`; "sizes" has no cells, except one for the text before augmentation.
+        name: one of `TABLES`; "sizes" has only one cell, for the text before augmentation, if there is such a text.
         baseline: how the recurrent models are trained.
 
-        Heads and learning rates are the KTH report's; for a preset with fewer than 128 features, heads and batches are
-        a quarter as large. Cells with other batch sizes make the number of updates that reads the same amount of text.
+        Heads and learning rates are those of the KTH report; for a preset with fewer than 128 features, heads and
+        batches are a quarter as large. Cells with other batch sizes make the number of updates that reads the same
+        amount of text.
     """
     preset, text = task.preset, task.text
     part = _part(preset)
@@ -133,7 +134,7 @@ def _cell(first: float, second: int) -> str:
 
 
 def with_report_figures(name: str, rows: Sequence[Row], task: LanguageModelling) -> list[Row]:
-    """Add the report's figures to the rows of a table: to the report's own cells, or as separate rows.
+    """Add the report's figures to the rows of a table: to its own cells, or as separate rows.
 
     The report's character models are listed with their numbers of parameters; ours may be smaller.
     """
@@ -179,7 +180,7 @@ def draw_comparison(run: RunFolder, runs: Mapping[str, RunFolder]) -> None:
 
 
 def over_processor_time(run: RunFolder) -> Curve:
-    """Return processor seconds, and the validation losses at these times.
+    """Return the processor seconds at the validations, and the validation losses.
     Times between two rows of `timings.jsonl` are interpolated.
     """
     (steps, losses), (known, seconds) = _curve(run, "valid_loss"), run.processor_seconds()

@@ -1,7 +1,7 @@
-"""What layers cost, counted: multiply-adds, parameters, bytes of attention weights and of activations.
+"""Counts the cost of layers: multiply-adds, parameters, and bytes of attention weights and of activations.
 
-The news report's Table 12 states n^2 d + n d^2 a layer, d^2 L parameters, attention weights of n^2 h and activations of
-n d L, for n tokens, d features, h heads and L layers; and n m d + n d^2 for cross-attention to m tokens.
+The news report's Table 12 states n^2 d + n d^2 per layer, d^2 L parameters, attention weights of n^2 h and activations
+of n d L, for n tokens, d features, h heads and L layers; and n m d + n d^2 for cross-attention to m tokens.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ EXPONENT_COLUMNS = {
 
 
 class Products(Observer):
-    """A counter of the multiply-adds of matrix products, with plain implementations: (m, k) by (k, n) takes m k n."""
+    """A counter of the multiply-adds of matrix products, in plain implementations: (m, k) by (k, n) takes m k n."""
 
     count = 0
 
@@ -81,7 +81,7 @@ def multiply_adds(module: Module, *inputs: Tensor) -> int:
 
 
 def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
-    """Count with tracemalloc the bytes that the forward pass keeps for the backward pass, including its output."""
+    """Count the bytes that the forward pass keeps for the backward pass, including its output, with tracemalloc."""
     encoder(x)  # so that everything that is created only once exists
     tracemalloc.start()
     try:
@@ -94,7 +94,7 @@ def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
 
 
 def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -> dict[str, Any]:
-    """Return the cost of this number of layers with one text, without dropout, as a row for `COST_COLUMNS`.
+    """Return the cost of this number of layers for one text, without dropout, as a row for `COST_COLUMNS`.
 
     `wide` is the width within the feed-forward network. Attention weights are those that standard attention keeps for
     the backward pass; blocked attention never stores all of them.
@@ -122,7 +122,7 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
 
 
 def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, Any]:
-    """Return the cost of cross-attention from `queries` tokens to `keys` others, as a row for `CROSS_COLUMNS`.
+    """Return the cost of cross-attention from `queries` tokens to `keys` tokens, as a row for `CROSS_COLUMNS`.
     Projections are included.
     """
     rng = np.random.default_rng(0)
@@ -140,9 +140,9 @@ def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, 
 def cost_rows(features: int, heads: int, wide: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows for `COST_COLUMNS` and for `EXPONENT_COLUMNS`.
 
-    The first are for layers of these sizes, and with one size changed. The second are the powers of each size with
-    which a cost grows, fitted to four sizes, counted and by the formula. The feed-forward network grows with the
-    features.
+    The first rows are for layers of these sizes, and with one size changed. The second rows hold the exponents with
+    which each cost grows with each size, fitted to four sizes: of the counted cost and of the formula. The feed-forward
+    network grows with the features.
     """
     base = {"tokens": 256, "features": features, "heads": heads, "layers": 1}
     ways = {

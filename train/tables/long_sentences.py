@@ -22,8 +22,8 @@ LONG_SHARE, LONG_MOST = 0.05, 400
 def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
     """Return the data without its longest sentences, and up to 400 of those sentences.
 
-    A sentence is long if its source has more words than those of 95 % of the training pairs. The list first has
-    sentences of the test part, then those that are removed from the training part.
+    A sentence is long if its source has more words than those of 95 % of the training pairs. The list begins with
+    sentences of the test part; sentences removed from the training part follow.
     """
     limit = int(np.quantile([len(source.split()) for source, _ in data.train], 1 - LONG_SHARE))
     parts: dict[str, Any] = {}
@@ -54,7 +54,7 @@ def figures(
     translations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Compute BLEU and loss on the test set and on the longer sentences.
-    `translations` are those of the test set, if known.
+    `translations` are the translations of the test set, if known.
     """
     row: dict[str, Any] = {}
     for prefix, pairs, known in (("", test, translations), ("long_", long, None)):

@@ -7,19 +7,19 @@ from typing import Any, Literal
 
 from .cells import numbered
 
-#: Table 3: epoch -> training loss, training accuracy, validation accuracy of the classifier.
+#: Table 3, by epoch: training loss, training accuracy, validation accuracy of the classifier.
 EPOCHS = {
     1: (3.245, 0.234, 0.187), 5: (2.156, 0.456, 0.423), 10: (1.789, 0.567, 0.534), 15: (1.234, 0.678, 0.612),
     20: (0.987, 0.734, 0.678),
 }  # fmt: skip
-#: Table 7: a sentence -> its class, as the report's classifier has it.
+#: Table 7: the class of each sentence according to the report's classifier.
 PREDICTIONS = {
     "The economy is showing signs of recovery after a challenging year.": "BUSINESS",
     "New breakthrough in cancer research offers hope for many patients.": "WELLNESS",
     "Local sports team wins championship after thrilling final match.": "SPORTS",
     "Artists around the world gather to celebrate cultural diversity.": "ARTS & CULTURE",
 }
-#: Table 8: a text -> the headline of the report's model, and its reference.
+#: Table 8: for each text, the headline of the report's model, and the reference.
 HEADLINES = {
     "Scientists discover new species of ancient fish fossil dating back millions years": (
         "new species fish discovered", "ancient fish species discovered by scientists",
@@ -28,9 +28,9 @@ HEADLINES = {
         "invest artificial", "tech giants boost ai investment",
     ),
 }  # fmt: skip
-#: Table 9. The report's BLEU and ROUGE-L range from 0 to 1, here from 0 to 100; it does not say how they were measured.
+#: Table 9. The report's BLEU and ROUGE-L range from 0 to 1, here from 0 to 100; the report does not state its method.
 HEADLINE_WRITER = {"train_loss": 2.134, "valid_loss": 1.987, "bleu": 24.5, "rougeL": 31.2}
-#: Tables 10 and 11: what is changed -> accuracy of the classifier, and BLEU of the headlines (0 to 100).
+#: Tables 10 and 11, by the change: accuracy of the classifier, and BLEU of the headlines (0 to 100).
 ABLATED = {
     "head": {1: (0.542, 18.7), 4: (0.623, 22.1), 8: (0.678, 24.5), 16: (0.671, 23.8)},
     "layer": {1: (0.598, 20.1), 2: (0.678, 24.5), 4: (0.689, 25.1), 6: (0.681, 24.7)},
@@ -52,7 +52,7 @@ SAMPLE_COLUMNS = {"text": "text", "reference": "reference", "report": "the repor
 
 
 def epoch_rows(metrics: Sequence[dict[str, Any]], report: bool = True) -> list[dict[str, Any]]:
-    """Return a row for each validation of a run, with the mean training loss and accuracy since the one before.
+    """Return a row for each validation of a run, with the mean training loss and accuracy since the previous one.
 
     Args:
         metrics: the run's rows. Each training value is a mean over some updates; its weight is the number of these
@@ -94,7 +94,7 @@ def _with_epochs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def with_report_figures(rows: Sequence[dict[str, Any]], metric: Literal["accuracy", "bleu"]) -> list[dict[str, Any]]:
-    """Add to the rows of the cells the report's value of this metric, as "report_accuracy" or "report_bleu"."""
+    """Add the report's value of this metric to the rows of the cells, as "report_accuracy" or "report_bleu"."""
     which = ("accuracy", "bleu").index(metric)
     stated = {numbered(n, thing): found[which] for thing, cells in ABLATED.items() for n, found in cells.items()}
     return [{**row, f"report_{metric}": stated.get(row["cell"])} for row in rows]

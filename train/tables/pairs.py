@@ -10,7 +10,7 @@ import numpy as np
 
 from ..tasks.metrics import ScoredTranslation, best_and_worst
 
-#: The German-English report's Table 1: sentence BLEU of the best and the worst translation of a random batch.
+#: Table 1 of the German-English report: sentence BLEU of the best and the worst translation of a random batch.
 BATCH_SIZE, BATCH_SCORES = 32, {"best": 75.98, "worst": 8.25}
 BATCH_COLUMNS = {
     "which": "of a random batch of 32",
@@ -20,7 +20,7 @@ BATCH_COLUMNS = {
     "reference": "reference",
     "hypothesis": "translation",
 }
-#: The paraphrase report's Table 2: input, spelling mistakes included -> what its model wrote.
+#: Table 2 of the paraphrase report: the output of its model for each input (with the spelling mistakes).
 PARAPHRASES = {
     "A dig sitting on the grass": "A bench sitting on a lush green field.",
     "A gir and a man playing on the filed": "A man in a suit and tie playing a game of frisbee.",
@@ -43,7 +43,7 @@ def batch_samples(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], seed: int
 ) -> list[ScoredTranslation]:
     """Return the best and the worst translation of a random batch of 32, by sentence BLEU.
-    A single pair has only a best one.
+    For a single pair there is only a best translation.
     """
     chosen = np.random.default_rng(seed).permutation(len(sources))[:BATCH_SIZE]
     source, reference, hypothesis = ([side[i] for i in chosen] for side in (sources, references, hypotheses))
@@ -58,7 +58,7 @@ def batch_rows(samples: Sequence[ScoredTranslation]) -> list[dict[str, Any]]:
 
 
 def memory_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of `step_memory`: fp32 first, the others with their saving in total memory."""
+    """Return the rows of `step_memory`: fp32 comes first, the others have their saving in total memory."""
     whole = [0.75 * row["kept"] + row["peak"] for row in rows]  # gradients are in both
     saved = [None, *(1 - own / whole[0] for own in whole[1:])]
     return [

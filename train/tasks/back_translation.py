@@ -1,4 +1,4 @@
-"""Back-translation: a model of the other direction turns text in the target language into training pairs.
+"""Back-translation: a model for the opposite direction turns text in the target language into training pairs.
 
 Only the source is synthetic, so the model still learns to write real sentences. Source: Sennrich et al. 2016, arXiv
 1511.06709.
@@ -24,7 +24,7 @@ def back_translate(translator: Translator, sentences: Sequence[str], *, beam: in
     Args:
         translator: translates from the language of `sentences` into the other one.
         sentences: sentences in the target language of the model to be trained; blank ones are skipped.
-        beam: beam width; 1 is greedy search, which is fast and not worse here.
+        beam: beam width; 1 is greedy search, which is fast and no worse for this purpose.
     """
     real = [sentence for sentence in sentences if sentence.strip()]
     synthetic = translator.translate(real, beam=beam, too_long="truncate", progress=True)
@@ -38,11 +38,11 @@ def round_trips(
 
     Args:
         forth, back: translators into the other language, and back.
-        share: share of the sentences to translate, chosen at random by `seed`; they keep their order.
+        share: the share of the sentences to translate, chosen at random by `seed`; the order is kept.
 
         Returns the new text, with five sentences per paragraph, and a line that describes its amount and its similarity
-        to the original. Sentences of more than 40 words are not translated. Results that are unchanged, or have
-        characters that the text doesn't have, are left out. Source of back-translation: Sennrich et al. 2016, arXiv
+        to the original. Sentences of more than 40 words are not translated. Results that are unchanged, or contain
+        characters that the text doesn't contain, are left out. Source of back-translation: Sennrich et al. 2016, arXiv
         1511.06709; of the round trip: Yu et al. 2018, arXiv 1804.09541, section 3.
 
     Raises InputError if nothing is left.
@@ -63,7 +63,7 @@ def round_trips(
         raise InputError("Translating the text there and back changed no sentence. Train the two models for longer.")
     new = [sentence for _, sentence in kept]
     note = (
-        f"{len(kept):,} of {len(originals):,} sentences came back from two translations, {sum(map(len, new)):,} "
+        f"{len(kept):,} of {len(originals):,} sentences are new after two translations, {sum(map(len, new)):,} "
         f"characters; BLEU against their originals {bleu(new, [original for original, _ in kept]).value:.1f}"
     )
     return "\n\n".join(" ".join(new[i : i + 5]) for i in range(0, len(new), 5)) + "\n", note

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Task = Literal["translate", "generate", "classify", "summarize", "paraphrase"]
 
-#: A task -> the module in this folder, and its class for trained models.
+#: For each task: its module in this folder, and the class of its trained models.
 CLASSES = {
     "translate": ("translator", "Translator"),
     "generate": ("language_modelling", "Writer"),
@@ -54,7 +54,7 @@ def load(name: str | Path, task: Task | None = None) -> Any:
         name: a model that comes with handloom ("tatoeba-de-en"), the folder of a run, or a model of `transformers`: its
             folder, or its name on the Hub such as "OWNER/MODEL".
         task: the required task. None means the task for which the model was trained; a `transformers` model that turns
-            texts into texts does not state its task, and is treated as a translator.
+            texts into texts does not state its task and counts as a translator.
 
     Returns a `Translator` (method `translate`), `Writer` (`generate`), `Classifier` (`classify`), `Summarizer`
     (`summarize`) or `Paraphraser` (`paraphrase`), in evaluation mode. Raises InputError for a model that can't be found
@@ -64,15 +64,15 @@ def load(name: str | Path, task: Task | None = None) -> Any:
     foreign = is_foreign(path)
     if not foreign and not os.path.exists(path):
         raise InputError(
-            f"There is no model {str(name)[:80]}. Give the folder of a run, a model's folder or name on the Hub "
-            f"(OWNER/MODEL), or a model that comes with handloom: {', '.join(MODELS)}."
+            f"There is no model {str(name)[:80]}. Give the folder of a run, the folder of a model or its name on the "
+            f"Hub (OWNER/MODEL), or a model that comes with handloom: {', '.join(MODELS)}."
         )
     own, certain = _of_transformers(path) if foreign else _of_run(path)
     asked = task or own
     if asked not in CLASSES:
         raise InputError(f"There is no task {asked!r}: choose {', '.join(CLASSES)}.")
     if asked != own and (certain or not {asked, own} <= {*_PAIRS}):
-        raise InputError(f"{name} can't {asked}: it is a model to {own}. Use another model, or the command {own}.")
+        raise InputError(f"{name} can't {asked}: its task is {own}. Use another model, or the command {own}.")
     module, kind = CLASSES[asked]
     return getattr(importlib.import_module(f".{module}", __package__), kind).load(path)
 

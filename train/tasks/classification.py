@@ -25,7 +25,8 @@ from .objectives import class_weights, taught
 from .task import Task, TaskBatches, TrainedModel
 
 Labelled = tuple[str, str]  # text, label
-#: Of a class in the loss. The classes of the whole News Category set, 1,014 to 35,602 articles of 209,527, reach 4.9.
+#: The largest weight of a class in the loss. In the whole News Category set (classes of 1,014 to 35,602 articles)
+#: weights reach 4.9.
 MAX_WEIGHT = 10.0
 
 
@@ -46,7 +47,7 @@ class LabelledBatches:
         ids: token ids of each text.
         labels: (n,) integers.
         shuffle: whether to shuffle; otherwise the texts keep their order.
-        curriculum: number of first epochs in which batches come in the order of length.
+        curriculum: number of first epochs in which batches are ordered by length.
         pad_to: pad to a multiple of this many tokens, or to the longest text.
 
     Raises ValueError if there is no text.
@@ -130,7 +131,7 @@ def classification_loss(
 class Classifier(TrainedModel):
     """A trained model, its tokenizer and the names of its classes.
 
-    `load` takes `labels`. If they differ from those of a BERT, it gets a new, untrained output layer.
+    `load` takes `labels`. If they differ from the classes of a BERT, the model gets a new, untrained output layer.
     """
 
     what = "classifier"
@@ -151,7 +152,7 @@ class Classifier(TrainedModel):
         return cls(found.model, found.tokenizer, found.labels)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text as the model reads them; see `text_ids`."""
+        """Return the ids of each text in the form that the model reads; see `text_ids`."""
         return text_ids(self.tokenizer, texts, self.model.config.max_length, self.model.config.bos)
 
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
@@ -195,12 +196,12 @@ class Classifier(TrainedModel):
 
 
 class MeanClassifier(Classifier):
-    """A classifier that averages the probabilities of several. Raises InputError if their classes differ."""
+    """A classifier that averages the probabilities of several others. Raises InputError if their classes differ."""
 
     def __init__(self, members: Sequence[Classifier]):
         first = members[0]
         if any(member.labels != first.labels for member in members):
-            raise InputError("These models have different classes. Use models that were trained on the same ones.")
+            raise InputError("These models have different classes. Use models that were trained on the same classes.")
         super().__init__(first.model, first.tokenizer, first.labels)
         self.members = members
 
@@ -211,7 +212,7 @@ class MeanClassifier(Classifier):
 def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, bos: bool = True) -> list[list[int]]:
     """Return the ids of each text, at most `max_length`: <bos>, the first tokens, and <eos> if the tokenizer adds it.
 
-    Without `bos` a text begins with its first word; a text without words is <bos> alone.
+    Without `bos` a text begins with its first word; a text without words consists of <bos> alone.
     """
     ids = [own or [tokenizer.bos_id] for own in tokenizer.encode_batch(texts, add_bos=bos)]
     if not tokenizer.ends:
@@ -236,7 +237,7 @@ class Classification(Task[ClassifierPreset, Classifier]):
 
     def check(self, other: Classifier, whose: str) -> None:
         if other.labels != self.labels:
-            raise InputError(f"{whose} has other classes than the training data. Use a model with the same ones.")
+            raise InputError(f"{whose} has other classes than the training data. Use a model with the same classes.")
 
     def limited_to(self, init: Classifier) -> Classification:
         known = init.model.config

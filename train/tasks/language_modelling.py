@@ -46,7 +46,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
 
 
 class Windows(NamedTuple):
-    """Token ids (batch, length), and for each id the next one in the text."""
+    """Token ids (batch, length), and the ids of the tokens that follow each of them in the text."""
 
     inputs: np.ndarray
     targets: np.ndarray
@@ -69,12 +69,12 @@ class WindowBatches:
     def __init__(self, ids: np.ndarray, *, length: int, batch_size: int, seed: int, curriculum: int = 0):
         self.ids, self.length, self.batch_size, self.seed = ids, length, batch_size, seed
         self.curriculum = curriculum
-        # Room for any offset below `length`, and for the token after the last window.
+        # This leaves room for any offset below `length`, and for the token after the last window.
         self.windows = (len(ids) - length) // length
         if self.windows < batch_size:
             raise InputError(
-                f"The training text has {len(ids):,} tokens, fewer than a batch of {batch_size} windows of {length} "
-                "needs. Give a longer text, or take a smaller preset."
+                f"The training text has {len(ids):,} tokens, too few for a batch of {batch_size} windows of {length}. "
+                f"Give a longer text, or use a smaller preset."
             )
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class TokenizedText:
 
 
 def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
-    """Train a tokenizer on the training part: of kind "character", or "bpe" with at most `vocab_size` tokens."""
+    """Train a tokenizer of kind "character", or "bpe" with at most `vocab_size` tokens, on the training part."""
     texts = [clean_text(data.train)]
     return BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)
 
@@ -140,7 +140,7 @@ def tokenize(data: TextData, tokenizer: Tokenizer, *, say: Callable[[str], None]
     if lost := lost_characters(data.train):
         examples = " ".join(printable(character) for character, _ in lost.most_common(10))
         total = len(data.train)
-        say(f"{data.name}: left out {lost.total():,} of {total:,} characters, the alphabet lacks them: {examples}")
+        say(f"{data.name}: left out {lost.total():,} of {total:,} characters that the alphabet lacks: {examples}")
     ids = {name: np.array(tokenizer.encode(text), np.int64) for name, text in parts.items()}
     if min(map(len, ids.values())) < 2:
         raise InputError(f"{data.name}: a part of the text has fewer than two tokens. Give a longer text.")
@@ -215,7 +215,7 @@ class Writer(TrainedModel):
         seed: int = 0,
         strategy: Strategy | None = None,
     ) -> str:
-        """Return `prompt` and `tokens` more tokens, sampled at this temperature (0: the most probable token).
+        """Return `prompt` continued by `tokens` tokens, sampled at this temperature (0: the most probable token).
 
         `strategy` replaces `temperature` and `seed`; its `min_length` and `max_length` are ignored. Raises InputError
         for a prompt without a token that the model knows.
@@ -226,13 +226,13 @@ class Writer(TrainedModel):
         return prompt + "".join(self.stream(prompt, tokens, strategy))
 
     def generate(self, prompts: Sequence[str], tokens: int = 200, **options: Any) -> list[str]:
-        """Return each prompt with `tokens` more tokens; options and errors as in `write`."""
+        """Return each prompt continued by `tokens` tokens; options and errors are those of `write`."""
         return [self.write(prompt, tokens, **options) for prompt in prompts]
 
     def stream(self, prompt: str, tokens: int, strategy: Strategy) -> Iterator[str]:
-        """Yield the continuation of `prompt`, each piece as soon as it is drawn; arguments and errors as in `write`.
+        """Yield the continuation of `prompt`, each piece as soon as it is drawn. For arguments and errors see `write`.
 
-        When the text has filled the context, the model continues from the last half of it.
+        When the text has filled the context, the model continues from the last half of the context.
         """
         ids = self._known_ids(prompt)
         choose = Sampler(
@@ -265,7 +265,7 @@ class Writer(TrainedModel):
         if len(ids) + tokens > self.length + 1:
             raise InputError(
                 f"Beam search for {tokens} tokens after a prompt of {len(ids)} tokens needs a context of "
-                f"{len(ids) + tokens - 1}, and this model has {self.length}. Ask for fewer tokens, or sample them."
+                f"{len(ids) + tokens - 1}, but this model has {self.length}. Request fewer tokens, or sample them."
             )
         found = dataclasses.replace(strategy, rules=self._rules(strategy, ids, tokens)).generate(
             self._starter()(), bos_id=None, eos_id=None, prefix=[ids]
@@ -291,18 +291,18 @@ class Writer(TrainedModel):
         return tuple(self.tokenizer.special_ids.values())
 
     def _rules(self, strategy: Strategy, context: list[int], tokens: int) -> Rules:
-        """Return the strategy's rules for exactly this many tokens after the context."""
+        """Return the rules of the strategy for exactly this many tokens after the context."""
         rules = dataclasses.replace(strategy.rules, prefix=[context], min_length=0, max_length=tokens)
         return dataclasses.replace(rules, forbidden=(*rules.forbidden, *self._special()))
 
 
 @dataclasses.dataclass
 class LanguageModelling(Task[LanguageModelPreset, Writer]):
-    """The task of learning to continue texts, from a text.
+    """The task of learning to continue a text.
 
     Attributes:
         text: the text as tokens.
-        model: a configuration that replaces the preset's, such as that of a recurrent model.
+        model: a configuration that replaces the one of the preset, such as the configuration of a recurrent model.
         plain: the text before augmentation, if it was augmented.
     """
 
@@ -350,5 +350,5 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
 
 
 def kind_of(config: Any) -> str:
-    """Return which of MODELS a configuration describes."""
+    """Return the kind in MODELS that a configuration describes."""
     return next(kind for kind, (_, described) in MODELS.items() if isinstance(config, described))

@@ -39,9 +39,9 @@ class TrainedModel(ABC):
 
     Attributes:
         what: a description of the model for messages.
-        kinds: the "kind" in a run's configuration -> the classes of the model and of its configuration;
+        kinds: for each "kind" in a run's configuration, the classes of the model and of its configuration;
             `models.pretrained` must load the first model class.
-        searches: whether a transformers folder's generation options are used; otherwise the caller sets them.
+        searches: whether the generation options in a transformers folder are used; otherwise the caller sets them.
     """
 
     what: ClassVar[str]
@@ -55,8 +55,8 @@ class TrainedModel(ABC):
         """Load the model that a run left in `folder`, one of `models.shipped` by name, or one that `models.pretrained`
         loads by folder or name.
 
-        A run must have been trained for one of `tasks`; None takes any. `options` go to `pretrained.load`. Raises
-        InputError as `load_trained` and `pretrained.load`.
+        A run must have been trained for one of `tasks`; None accepts any task. `options` are passed to
+        `pretrained.load`. Raises InputError as `load_trained` and `pretrained.load` do.
         """
         folder = model_path(str(folder))
         if not is_foreign(folder):
@@ -79,7 +79,7 @@ class TrainedModel(ABC):
     def _of_pretrained(cls, found: Any) -> Self: ...
 
     def set_dropout(self, probability: float) -> None:
-        """Use another dropout probability in training. Weights and `token_dropout` stay as they are."""
+        """Use another dropout probability in training. Weights and `token_dropout` do not change."""
         for module in self.model.modules():
             if isinstance(module, Dropout) and module is not getattr(self.model, "token_dropout", None):
                 module.p = probability
@@ -129,10 +129,10 @@ def load_trained(
 
     Args:
         what: the kind of model in words, for messages.
-        kinds: the configuration's "kind" -> the classes of model and configuration; "" if the configuration has none.
+        kinds: the classes of model and configuration for each "kind" of a configuration; "" if it has no kind.
         tasks: the allowed tasks of the model; None for any task.
 
-    Raises InputError if the folder is no run of such a model, or a file in it is missing, changed or damaged.
+    Raises InputError if the folder is not a run of such a model, or a file in it is missing, changed or damaged.
     """
     run = RunFolder.open(folder)
     tensors, config = load_checkpoint(run.path)
@@ -158,13 +158,13 @@ def load_trained(
 
 
 def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> Tokenizer:
-    """Return the run's tokenizer. Raises InputError unless it is the one that its model was trained with."""
+    """Return the run's tokenizer. Raises InputError if the model was trained with another one."""
     tokenizer = load_tokenizer(run.tokenizer_path)
     tokens = getattr(sizes, "vocab_size", None) or sizes.source_vocab_size
     if tokenizer.vocab_size > tokens or config.get("tokenizer") != file_digest(run.tokenizer_path):
         raise InputError(
             f"{run.tokenizer_path} is not the tokenizer that the model in {run.model_path} was trained with: it was "
-            "changed, or the files are of two runs. Take both from the same one."
+            f"changed, or the files come from two runs. Copy both from the same run."
         )
     return tokenizer
 
@@ -172,8 +172,8 @@ def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> 
 def _check_sizes(sizes: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ValueError for sizes that the tensors can't have, before a model is built.
 
-    There can't be more layers than tensors, and no width above the longest side of a tensor. Each size times the width
-    is the size of a matrix, so it can't be larger than all tensors together.
+    There can't be more layers than tensors, and no width can exceed the longest side of a tensor. Each size times the
+    width is the size of a matrix, so it can't be larger than all tensors together.
     """
     longest = max((side for shape in shapes.values() for side in shape), default=0)
     numbers = sum(int(np.prod(shape, dtype=object)) for shape in shapes.values())
@@ -188,4 +188,4 @@ def _check_sizes(sizes: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
         else:
             fits = value * sizes["d_model"] <= numbers
         if not fits:
-            raise ValueError(f"{name} {value} and d_model {sizes['d_model']} are more than its tensors have")
+            raise ValueError(f"{name} {value} and d_model {sizes['d_model']} are larger than its tensors allow")

@@ -19,7 +19,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 @dataclass(frozen=True)
 class Score:
-    """A score from 0 to 100 and the signature that says how it was computed."""
+    """A score from 0 to 100, and the signature that describes its computation."""
 
     name: str
     value: float
@@ -41,7 +41,7 @@ class ScoredTranslation:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Compute corpus BLEU, cased, tokenised by sacrebleu's 13a.
+    """Compute corpus BLEU of cased text, tokenised by 13a of sacrebleu.
 
     Raises:
         ValueError: the lists differ in length or are empty.
@@ -52,7 +52,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def bleu_of_several(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Compute corpus BLEU where each text has one or more references, not always equally many; see `bleu`.
+    """Compute corpus BLEU for texts with one or more references each; the numbers may differ. See `bleu`.
 
     Raises:
         ValueError: the lists differ in length or are empty, or a text has no reference.
@@ -121,7 +121,7 @@ def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Se
 
     Raises:
         ValueError: the lists differ in length or are empty.
-        KeyError: something in them is no label.
+        KeyError: an item is not a label.
     """
     _check_lengths(predicted=predicted, actual=actual)
     number = {label: i for i, label in enumerate(labels)}
@@ -148,8 +148,8 @@ def best_and_worst(
 ) -> tuple[list[ScoredTranslation], list[ScoredTranslation]]:
     """Return the k best translations, best first, and the k worst, worst first, by sentence BLEU.
 
-    Of equal scores the longer reference comes first, since ten correct words say more than two. No sample is in both
-    lists; with fewer than 2k sentences the lists are shorter.
+    Among equal scores the longer reference comes first, since ten correct words mean more than two. No sample is in
+    both lists; with fewer than 2k sentences the lists are shorter.
 
     Raises:
         ValueError: the lists differ in length or are empty.
@@ -173,7 +173,7 @@ def samples_table(
     headers: tuple[str, str, str] = ("source", "reference", "translation"),
     width: int | None = None,
 ) -> str:
-    """Format samples as a table in plain text, one block of lines a sample.
+    """Format samples as a table in plain text, one block of lines per sample.
 
     Long texts are wrapped inside their columns.
 
@@ -225,4 +225,4 @@ def _check_lengths(**texts: Sequence[Any]) -> None:
     lengths = {name: len(values) for name, values in texts.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise ValueError(f"The metric needs equally many texts of each kind, at least one; got {counts}.")
+        raise ValueError(f"The metric needs the same number of texts of each kind, at least one; got {counts}.")

@@ -20,9 +20,9 @@ def class_weights(
     They are the `weight` of `ops.cross_entropy`: (n / (classes n_c))^power. With power 1 every class has the same total
     weight; with 0 all weights are one. No weight is above `most`, because otherwise a class of two texts out of tens of
     thousands would dominate the training. A class that does not occur gets zero. Source: King and Zeng 2001 (Political
-    Analysis 9), as scikit-learn's "balanced".
+    Analysis 9), like scikit-learn's "balanced".
 
-    Raises ValueError for labels outside 0 .. classes - 1, or none.
+    Raises ValueError for labels outside 0 .. classes - 1, or without labels.
     """
     labels = np.asarray(labels)
     if not labels.size or labels.min() < 0 or labels.max() >= classes:
@@ -36,9 +36,9 @@ def class_weights(
 def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, temperature: float = 2.0) -> Tensor:
     """Compute T^2 KL(teacher_T || student_T), in nats per token.
 
-    It measures how far the student's distribution is from the teacher's. Both are softened by the temperature T; the
-    factor keeps the gradient's size independent of it. Source: Hinton et al. 2015, arXiv 1503.02531, section 2; per
-    target token as in Kim and Rush 2016, arXiv 1606.07947, section 3.1.
+    It measures the distance of the student's distribution from the teacher's distribution. Both are softened by the
+    temperature T; the factor keeps the gradient's size independent of it. Source: Hinton et al. 2015, arXiv 1503.02531,
+    section 2; per target token as in Kim and Rush 2016, arXiv 1606.07947, section 3.1.
 
     Args:
         logits, teacher_logits: (..., classes); `teacher_logits` is an array, through which no gradient flows.
@@ -50,8 +50,9 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
     on_host = isinstance(counted, np.ndarray)
     if temperature <= 0 or logits.shape != teacher_logits.shape or (on_host and not counted.any()):
         raise ValueError(
-            f"distillation_loss: {temperature=} must be above 0, the teacher's logits {teacher_logits.shape} like the "
-            f"student's {logits.shape}, and a token must count. Were the models trained with the same tokenizer?"
+            f"distillation_loss: {temperature=} must be above 0, the teacher's logits {teacher_logits.shape} must "
+            f"have the shape of the student's {logits.shape}, and a token must count. Were the models trained with "
+            f"the same tokenizer?"
         )
     theirs = ops.log_softmax(Tensor(teacher_logits) / temperature).data
     xp = array_module(theirs)
@@ -62,9 +63,9 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
 
 
 def taught(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
-    """Return the mean of `loss` and the `distillation_loss` between the logits and those of `teacher(*inputs)`.
+    """Return the mean of `loss` and the `distillation_loss` against the logits of `teacher(*inputs)`.
 
-    `counted` is that of `distillation_loss`; None counts everything.
+    `counted` is the argument of `distillation_loss`; None counts everything.
     """
     with no_grad():
         soft = teacher(*inputs).data

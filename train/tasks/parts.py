@@ -24,7 +24,7 @@ def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, de
     try:
         model = build(config).to(local_device(device))
     except ValueError as error:
-        raise InputError(f"This model can't be built: {error}. Change the preset, or what --set changes.") from None
+        raise InputError(f"This model can't be built: {error}. Change the preset, or the values of --set.") from None
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.deterministic = preset.deterministic
@@ -43,7 +43,7 @@ def make_optimizer(preset: Preset, model: Module) -> Optimizer:
 
 
 def make_schedule(preset: Preset, steps: int) -> Schedule:
-    """Make the schedule over `steps` updates. Raises InputError if it lacks its learning rate."""
+    """Make the schedule over `steps` updates. Raises InputError if its learning rate is missing."""
     if preset.schedule == "noam":
         return noam(preset.d_model, max(preset.warmup, 1), preset.lr_factor)
     if preset.lr is None:
@@ -57,7 +57,7 @@ def make_schedule(preset: Preset, steps: int) -> Schedule:
 
 
 def update_options(preset: Preset) -> UpdateOptions:
-    """Return the options of an update."""
+    """Return the options of an update as the preset sets them."""
     return UpdateOptions(**{field.name: getattr(preset, field.name) for field in dataclasses.fields(UpdateOptions)})
 
 
@@ -76,7 +76,7 @@ def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: i
 
 
 def make_record(preset: Preset, dropout: float, unit: str) -> Record:
-    """Make the logging options. The picture explains why training and validation loss differ."""
+    """Make the logging options. A label explains why the training loss may exceed the validation loss."""
     smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
     return Record(
         every=preset.log_every,

@@ -1,8 +1,8 @@
 """Shared code of all tasks: training a model, and the interface of a task.
 
 A `Task` trains a tokenizer, makes batches, and defines the model, its configuration and its loss. `train_model` does
-everything else, in the same way for every task, and returns a `TrainedModel`, whose `load` reads one from a run's
-folder.
+everything else, in the same way for every task, and returns a `TrainedModel`, whose `load` reads a trained model from a
+run's folder.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
         """Return a description of the amount of data in a step of this many batches."""
 
     def saved(self, config: Any) -> dict[str, Any]:
-        """Return what loading needs in addition to the model's configuration."""
+        """Return the values that loading needs in addition to the model's configuration."""
         return {}
 
     def with_preset(self, **changes: Any) -> Self:
@@ -120,14 +120,14 @@ def train_model(
         device: the device; "cuda" is each process's own GPU.
         resume: continue from the last save in `run`, which was started with the same arguments.
         stop_at: see `Trainer.fit`.
-        teacher: a model to learn from as well; its tokenizer becomes this one's.
-        init: the initial model, which is changed; its sizes and tokenizer replace the preset's.
+        teacher: a model whose predictions are learned as well; the new model gets its tokenizer.
+        init: the initial model, which is changed; its sizes and tokenizer replace those of the preset.
         observe: see `Trainer`.
-        group: the processes that train together; None means those that mpirun started.
+        group: the processes that train together; None means the processes that mpirun started.
         say: receives a line of text about each stage.
 
-    Raises InputError for data, a preset, a teacher or an init that can't be used, DeviceError for a device that isn't
-    there, TrainingStopped as `Trainer.fit`.
+    Raises InputError for data, a preset, a teacher or an init that can't be used, DeviceError for a missing device,
+    TrainingStopped as `Trainer.fit` does.
     """
     group = find_process_group() if group is None else group
     if init is not None:

@@ -47,7 +47,7 @@ class Translator(TrainedModel):
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
         """Return the encoder's input for sentences: token ids and <eos>.
-        Raises InputError for empty and for too long ones.
+        Raises InputError for empty sentences and for too long ones.
         """
         for number, sentence in enumerate(sentences, 1):
             if not sentence.strip():
@@ -70,7 +70,7 @@ class Translator(TrainedModel):
         """Return the `n_best` hypotheses of the strategy for each sentence, best first.
         The default is a beam search of width 5.
 
-        `too_long` and `progress` as in `translate`, and the same errors; `scores` as in `Strategy.generate`.
+        `too_long`, `progress` and the errors are those of `translate`; `scores` is that of `Strategy.generate`.
         """
         strategy = strategy or self.own
         rules, own = strategy.rules, self.own.rules
@@ -125,8 +125,8 @@ class Translator(TrainedModel):
         Args:
             beam: hypotheses kept at each step; 1 is greedy search.
             alpha: exponent of the length penalty.
-            strategy: how to search; it replaces these two.
-            too_long: what to do with a sentence beyond the model's maximum length: "error" refuses it, "truncate"
+            strategy: all options of the search; it replaces `beam` and `alpha`.
+            too_long: the treatment of a sentence beyond the model's maximum length: "error" refuses it, "truncate"
                 translates its beginning, with a warning.
             progress: whether to show a progress bar in a terminal.
 
@@ -140,8 +140,8 @@ class Translator(TrainedModel):
         """Return the cross-attention of a translation: weights, source tokens, target tokens.
 
         The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
-        is where the model looked when it wrote token t. `target` are the translation's ids; with None those of the best
-        one. Both lists end with <eos>, unless the translation reached the length limit.
+        is the attention with which the model generated token t. `target` holds the ids of the translation; None means
+        the best translation. Both lists end with <eos>, unless the translation reached the length limit.
         """
         maps, source, written = self.attention_maps(sentence, target)
         last = f"decoder.layers.{self.model.config.decoder_layers - 1}.multihead_attn"
@@ -152,8 +152,8 @@ class Translator(TrainedModel):
     ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
         """Return all attention weights of a translation by the name of the layer: (heads, query tokens, key tokens).
 
-        Queries and keys of the encoder are source tokens. Those of the decoder's self-attention are the tokens that it
-        has read, beginning with <bos>; query t generated target token t.
+        Queries and keys of the encoder are source tokens. In the decoder's self-attention they are the tokens that the
+        decoder has read, beginning with <bos>; query t generated target token t.
         """
         source, inputs, written = self._with_translation(sentence, target)
         with no_grad(), attention_maps(self.model) as maps:
@@ -164,15 +164,15 @@ class Translator(TrainedModel):
     def copied(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
         """Return the copy probabilities, source tokens and target tokens of a copying model.
 
-        Row t of the probabilities (target tokens, source tokens) says how probably token t was copied from each source
-        token.
+        Row t of the probabilities (target tokens, source tokens) holds the probabilities that token t was copied from
+        each source token.
         """
         source, inputs, written = self._with_translation(sentence, target)
         shares = to_device(self.model.copied(source, inputs, written), "cpu")[0]
         return shares, *(self.tokenizer.token_strings(ids[0].tolist()) for ids in (source, written))
 
     def _with_translation(self, sentence: str, target: Sequence[int] | None) -> tuple[np.ndarray, ...]:
-        """Return a batch of one sentence and its translation (None: the best one): source, decoder inputs, outputs."""
+        """Return a batch of a sentence and its translation (None: the best one): source, decoder inputs and outputs."""
         source = self.source_ids([sentence], too_long="truncate")
         if target is None:
             target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
@@ -187,7 +187,7 @@ class Summarizer(Translator):
     what = "summarizer"
 
     def summarize(self, articles: Sequence[str], **options: Any) -> list[str]:
-        """Return the headline of each article; options and errors as in `translate`."""
+        """Return the headline of each article; options and errors are those of `translate`."""
         return self.translate(articles, **options)
 
 
@@ -197,5 +197,5 @@ class Paraphraser(Translator):
     what = "paraphraser"
 
     def paraphrase(self, sentences: Sequence[str], **options: Any) -> list[str]:
-        """Return a paraphrase of each sentence; options and errors as in `translate`."""
+        """Return a paraphrase of each sentence; options and errors are those of `translate`."""
         return self.translate(sentences, **options)

@@ -1,10 +1,8 @@
 """Faster implementations of decoding on a CPU.
 
-Products of few rows and attention of few queries on a team of threads, screening of the vocabulary, and compiled passes
-over rows.
-
-Importing it registers all; without it decoding works by `cached`, `raw_layers` and NumPy. What needs Numba is imported
-where it is first used.
+It contains products of few rows and attention of few queries on a team of threads, screening of the vocabulary, and
+compiled passes over rows. Importing it registers them all; without it `cached` and `raw_layers` decode with NumPy.
+Modules that need Numba are imported on first use.
 """
 
 from typing import Any

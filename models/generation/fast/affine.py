@@ -1,4 +1,4 @@
-"""x W^T + b for the few rows x of a decoding step, which spends most of its time here.
+"""Computes x W^T + b for the few rows x of a decoding step, which spends most of its time here.
 
 Before a BLAS multiplies large matrices, it copies both into the order in which its kernel reads them. With thousands of
 rows the copy takes little time; with the 1 to 200 rows of a decoding step it takes as long as the arithmetic.
@@ -87,7 +87,7 @@ class PackedAffine(Affine):
                 columns = slice(start * width, min(stop * width, self.out_features))
                 finish(y[:rows, columns], None if bias is None else bias[columns], relu)
 
-        # Reading a weight takes some 0.4 ns, and multiplying it with a row 0.02 ns.
+        # Reading a weight takes about 0.4 ns; multiplying it with a row takes 0.02 ns.
         parallel_for(np, len(packed), part, cost=self.in_features * width * (0.4 + 0.02 * rows))
         return y[:rows, : self.out_features]
 
@@ -143,7 +143,7 @@ def pack(layers: list[PackedAffine]) -> None:
 
 def in_loops(layers: list[PackedAffine]) -> bool:
     """Return whether `few_rows` can multiply these matrices and is faster.
-    Below a million weights its threads gain nothing.
+    With less than a million weights its threads gain nothing.
     """
     arrays = [array for layer in layers for array in (layer.weight, layer.bias) if array is not None]
     return (

@@ -2,10 +2,10 @@
 
 `raw_layers.attend` multiplies all queries of a sentence with all its keys, and the weights with all values. In a beam
 most of this work is unnecessary, because each sequence may attend only to its own nodes of the cache. This loop
-computes only the keys that a query may see, and keeps the numbers in the processor's cache from the scores to the
+processes only the keys that a query may see, and keeps the numbers in the processor's cache from the scores to the
 result.
 
-Needs Numba (the extra `fast`). The threads are those of `team`.
+It needs Numba (the extra `fast`). The threads are those of `team`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Products of few rows with large weights, in compiled code: by a loop, or by MKL.
+"""Products of few rows with large weights in compiled code, computed by a loop or by MKL.
 
-A `team` of threads shares the blocks of columns into which the weights are cut. Needs Numba (the extra `fast`) and MKL
-(`mkl`).
+A `team` of threads shares the blocks of columns into which the weights are cut. It needs Numba (the extra `fast`) and
+MKL (`mkl`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from .team import PARTS, call_address, floats, integers, intrinsic, ir, job, run
 from .team import usable as usable
 
 WIDTH = 128  # columns of a block of weights
-#: More rows are multiplied by MKL, which holds more of them in registers than the loop.
+#: With more rows than this, MKL multiplies: it holds more rows in registers than the loop.
 MAX_ROWS = 8
-#: Maximum number of rows: a thread's buffer holds so many.
+#: Maximum number of rows: a thread's buffer has room for this many.
 MAX_BLOCK_ROWS = 256
 _FLOAT = 4  # bytes
 

@@ -1,7 +1,7 @@
 """Passes over rows in compiled loops: the largest logits, log sum exp, layer norm.
 
-Each loop reads every number once or twice and writes only the results. Needs Numba (the extra `fast`); unsupported
-arrays are left to the plain implementation.
+Each loop reads every number once or twice and writes only the results. This module needs Numba (the extra `fast`);
+unsupported arrays are left to the plain implementation.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ many of them at once. Let w = s q + r, where q are integers from -127 to 127, an
 
 by the Cauchy-Schwarz inequality, applied twice. A token whose upper bound is below the largest lower bound can't have
 the largest logit. The logits of the other tokens, usually less than one in a thousand, are computed in float32. The
-bounds allow for the rounding of float32, so the result is the token of the whole product, unless two logits are equal
-up to rounding.
+bounds allow for the rounding of float32, so the result is the token with the largest float32 logit, unless two logits
+are equal up to rounding.
 
-Needs Numba (the extra `fast`) and MKL (`mkl`), for its products of 8-bit integers.
+This module needs Numba (the extra `fast`), and MKL (`mkl`) for its products of 8-bit integers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Screen:
         self._counts = functools.lru_cache(maxsize=4)(functools.partial(_counts, vocabulary))
 
     def __call__(self, x: np.ndarray, logits: np.ndarray, may_ban: Sequence[int]) -> bool:
-        """Write the logits of x (rows, features) into `logits` (rows, vocabulary); -inf for those that can't win.
+        """Write the logits of x (rows, features) into `logits` (rows, vocabulary); -inf where they can't be largest.
 
         They can't be the largest even if all tokens `may_ban` are banned. Returns False, and leaves `logits` undefined,
         in three cases: x is not float32 or has another number of features; a number is not finite or near the limit of
@@ -156,7 +156,7 @@ def logit_bounds(products, added, layer, counts, sizes, upper, lower):
 def largest_logits(logits, least, weight, bias, x, most):
     """Replace the upper bounds of a row x by its logits where they reach `least`, and by -inf elsewhere.
 
-    Return False if there are more than `most`.
+    Return False if more than `most` reach it.
     """
     tokens, found = np.empty(most, np.int64), 0
     for first in range(0, logits.size, LANES):
@@ -220,7 +220,7 @@ def _bound(arguments, part):
 
 @job
 def _compute(arguments, part):
-    """Compute the logits of some rows that can be the largest; returns whether these are few enough."""
+    """Compute the logits that can be the largest, for some rows; return whether these are few enough."""
     rows, features, vocabulary, gap, most = integers(arguments, 5)
     weight_at, bias_at, x_at, logits_at, lower_at, enough_at = integers(arguments + 5 * INTEGER, 6)
     weight, bias = floats(weight_at, (vocabulary, features)), floats(bias_at, vocabulary)

@@ -46,8 +46,8 @@ except ModuleNotFoundError:  # this module can be imported and read; nothing cal
         return function
 
 
-#: Parts of a job: with several per thread, threads that begin at different times still end together. Jobs have it
-#: compiled in, and Numba doesn't see it change: see docs/autograd_reference.md.
+#: Parts of a job: several per thread, so that threads that begin at different times end together. Compiled jobs contain
+#: this number, and Numba does not notice a change: see docs/autograd_reference.md.
 PARTS = 8
 _PATIENCE = 10_000  # times that a helper looks for work and lets others run before it sleeps: some 10 ms
 
@@ -63,7 +63,7 @@ INTEGER = 8
 
 
 def call_address(builder: Any, address: Any, kinds: list[Any], arguments: list[Any]) -> None:
-    """Generate the instruction that calls a function at an address; the function returns nothing."""
+    """Generate the instruction that calls a function at an address, for functions that return nothing."""
     builder.call(builder.inttoptr(address, ir.PointerType(ir.FunctionType(ir.VoidType(), kinds))), arguments)
 
 
@@ -103,7 +103,7 @@ def _store(context, address, value):
 
 @intrinsic
 def _add(context, address, value):
-    """Add to the integer at an address atomically; returns its previous value."""
+    """Add to the integer at an address atomically; return its previous value."""
 
     def write(context, builder, signature, arguments):
         place = _integer_at(builder, arguments[0])
@@ -179,7 +179,7 @@ def _work(board, at):
 def _lead(board, at, function, arguments):
     """Write a job on the board and compute it with the helpers that are awake; alone if the board is in use.
 
-    All in one piece of compiled code, which Ctrl-C can't interrupt.
+    This is one piece of compiled code, which Ctrl-C can't interrupt.
     """
     if _add(at + _USERS * INTEGER, 1):  # another thread of the program was first
         for part in range(PARTS):

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from .tables import read_tables
 
-# Each row of a table lists ways of saying the same; a caption takes one of them.
+# Each row of a table lists expressions for the same thing; a caption uses one of them.
 _TABLES = read_tables("captions.txt")
 _ANIMALS = {"a dog", "a cat", "a horse", "three dogs"}  # which begin their rows
 _FRAMES = [row[0] for row in _TABLES["frames"]]
 
 
 def scenes(seed: int = 0) -> Iterator[list[str]]:
-    """Yield endless random scenes of five different captions each; the same seed gives the same ones."""
+    """Yield endless random scenes of five different captions each; the same seed gives the same scenes."""
     rng = random.Random(seed)
     while True:
         several = rng.random() < 0.3

@@ -21,7 +21,7 @@ SUBJECT = "subject"  # for `omit`: the subject is understood
 
 @dataclass(slots=True)
 class Clause:
-    """The content of a clause: who does what to whom, when, how and where.
+    """The content of a clause: the verb, its subject and objects, time, manner and place.
 
     A modal uses Tense.HABIT as its present and Tense.PAST as its past.
 
@@ -78,7 +78,7 @@ def final(clause: Clause, first: Text, omit: object = None) -> Text:
 
 
 def command(clause: Clause, please: bool) -> Text:
-    """Mach bitte die Tür zu! Please close the door!"""
+    """Return a command: "Mach bitte die Tür zu!", "Please close the door!"."""
     verb, words = clause.verb, middle_field(clause)
     if please:
         item = clause.objects[0] if clause.objects else None
@@ -90,7 +90,7 @@ def command(clause: Clause, please: bool) -> Text:
 
 
 def purpose(clause: Clause) -> Text:
-    """um die Tür aufzumachen, to close the door"""
+    """Return an infinitive clause: "um die Tür aufzumachen", "to close the door"."""
     verb = clause.verb
     infinitive = f"{verb.prefix}zu{verb.present[3]}" if verb.prefix else f"zu {verb.name}"
     return Text(join(["um", *middle_field(clause), infinitive]), join(["to", *_predicate(clause, verb.english[0])]))
@@ -100,7 +100,7 @@ def purpose(clause: Clause) -> Text:
 
 
 class Bracket(NamedTuple):
-    """The finite verb and the end of the clause; `joined` is the finite verb at the end (aufmacht)."""
+    """The finite verb and the words at the clause's end. A finite verb at the end has the form `joined` (aufmacht)."""
 
     finite: str
     closing: str
@@ -202,7 +202,7 @@ def _simple(forms: list[str], person: int, past: bool, with_do: bool) -> tuple[s
 def _english(clause: Clause, first: str = "", omit: object = None, question: bool = False) -> str:
     """Join subject, verb, object, manner, place and time. In questions the auxiliary precedes the subject.
 
-    Without an object that is omitted: the boy whom the witch helped; without the subject: the witch who helped the boy.
+    The object may be omitted (the boy whom the witch helped), and so may the subject (the witch who helped the boy).
     """
     auxiliary, main = verb_group(clause, question)
     subject = clause.objects[0].phrase.english_subject if clause.turned else clause.subject.english_subject

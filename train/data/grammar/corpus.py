@@ -2,8 +2,8 @@
 
 Some combinations of words are held out: a verb with one of its subjects, objects or places, an adjective with one of
 its nouns. They never occur in training; every sentence of the validation and test sets contains at least one. Each word
-form of those sets also occurs in training. So a model has seen "Drache" and "reparieren", but never a dragon that
-repairs something, and must translate this.
+form of those sets also occurs in training. A model has seen "Drache" and "reparieren", for example, but must translate
+a sentence in which a dragon repairs something.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Corpus:
 
 
 def possible_combinations() -> list[list[Combination]]:
-    """Return all combinations that the lexicon admits, grouped by verb slot and by adjective, in a fixed order."""
+    """Return all combinations that the lexicon admits, grouped by slot of a verb and by adjective, in a fixed order."""
     groups: dict[tuple[str, str], dict[Combination, None]] = {}
     for verb in [*ACTIONS, *STATES, *TURNED]:
         filled = [("subject", verb.subjects)]
@@ -67,7 +67,7 @@ def possible_combinations() -> list[list[Combination]]:
 
 def choose_held_out(rng: random.Random) -> frozenset[Combination]:
     """Choose one combination for every 24 of each group, rounded up.
-    Small groups stay whole, so that each word occurs with others.
+    Nothing is held out from small groups, so that each of their words occurs with others.
     """
     held_out: set[Combination] = set()
     for group in possible_combinations():
@@ -88,14 +88,14 @@ def generate(seed: int = 0) -> Iterator[Sentence]:
 
 def _punctuate(text: str, end: str) -> str:
     """Add the capital letter and the full stop.
-    A comma that closes a relative clause gives way to the mark after it.
+    A comma that closes a relative clause is dropped before another mark.
     """
     text = (text + end).replace(",.", ".").replace(",,", ",").replace(" 'm", "'m")
     return text[0].upper() + text[1:]
 
 
 def words(text: str) -> list[str]:
-    """Return the word forms of a sentence as written, without punctuation."""
+    """Return the word forms of a sentence as they are written, without punctuation."""
     return re.findall(r"[\w']+", text)
 
 
@@ -108,7 +108,7 @@ def build_corpus(seed: int = 0, *, train_size: int = 40_000, valid_size: int = 1
     if min(train_size, valid_size, test_size) < 0:
         raise InputError(f"Corpus sizes can't be negative: {train_size}, {valid_size}, {test_size}.")
     if (total := train_size + valid_size + test_size) > MAX_PAIRS:
-        raise InputError(f"The grammar gives up to {MAX_PAIRS:,} pairs, but {total:,} were asked for; ask for fewer.")
+        raise InputError(f"The grammar gives up to {MAX_PAIRS:,} pairs, but {total:,} were requested; use fewer.")
     held_out = choose_held_out(random.Random(seed))
     train: dict[str, str] = {}
     tests: dict[str, str] = {}
@@ -132,7 +132,7 @@ def build_corpus(seed: int = 0, *, train_size: int = 40_000, valid_size: int = 1
         elif (fruitless := fruitless + 1) > _PATIENCE:
             raise InputError(
                 f"{train_size:,} training pairs have too few words for {valid_size + test_size:,} validation and test "
-                "pairs, whose words must all occur in training; ask for more training pairs or fewer of the others."
+                "pairs, whose words must all occur in training; request more training pairs or fewer others."
             )
     pairs = list(tests.items())
     return Corpus(list(train.items()), pairs[:valid_size], pairs[valid_size:], held_out)

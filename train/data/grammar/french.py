@@ -17,7 +17,7 @@ Pair = tuple[str, str]  # English, French
 
 
 class FrenchNoun(NamedTuple):
-    """A noun: singular and plural of both languages."""
+    """A noun: its singular and plural in both languages."""
 
     english: list[str]
     french: list[str]
@@ -50,7 +50,7 @@ class FrenchVerb(NamedTuple):
 
 
 class NounPhrase(NamedTuple):
-    """A noun phrase in both languages, and what agrees with it. `person` is 1 or 3."""
+    """A noun phrase in both languages, with the features that other words agree with. `person` is 1 or 3."""
 
     english: str
     french: str
@@ -60,7 +60,7 @@ class NounPhrase(NamedTuple):
 
     @property
     def ending(self) -> int:
-        """The column of its verb's forms: je, il, nous, ils."""
+        """The column of the phrase's form in a verb's table: je, il, nous, ils."""
         return (self.person == 3) + 2 * self.plural
 
 
@@ -97,19 +97,19 @@ _LINKS = (("and", "et"), ("but", "mais"), ("because", "parce que"))
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Return whether a word elides what comes before it; every h of this lexicon is mute."""
+    """Return whether a word causes elision of the word before it; every h of this lexicon is mute."""
     return word[0].lower() in "aeiouyéèêâîôh"
 
 
 def elide(word: str, following: str) -> str:
-    """Join `word` and `following`; je, ne, de and que are cut short before a vowel."""
+    """Join `word` and `following`; je, ne, de and que are elided before a vowel."""
     if starts_with_vowel(following) and word in ("je", "ne", "de", "que", "parce que"):
         return word[:-1] + "'" + following
     return f"{word} {following}"
 
 
 def contract(preposition: str, phrase: str) -> str:
-    """Contract à and de before le and les to au, aux, du and des; l' and la stay."""
+    """Contract à and de before le and les to au, aux, du and des; l' and la are unchanged."""
     for article, forms in (("le ", {"à": "au ", "de": "du "}), ("les ", {"à": "aux ", "de": "des "})):
         if phrase.startswith(article):
             return forms[preposition] + phrase.removeprefix(article)

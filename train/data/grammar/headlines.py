@@ -1,8 +1,8 @@
 """Invented news: a small grammar generates articles with a category, a headline and a description.
 
 A headline is in the present tense. Its description reports the same in the past tense, with place, day and source. Some
-words belong to several categories (a deal, a record, a season), and agents may occur in any category, so one word is
-seldom enough to decide.
+words belong to several categories (a deal, a record, a season), and agents may occur in any category, so a single word
+seldom determines it.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def _desk(rows: list[list[str]]) -> Desk:
 
 _TABLES = read_tables("news.txt")
 DESKS = {category: _desk(rows) for category, rows in sections(_TABLES, "desks").items()}
-#: Subjects of every desk (only agent and verb show the category); places, days, sources.
+#: Subjects of every category (only agent and verb show it); places, days, sources.
 COMMON, PLACES, DAYS, SOURCES = (_TABLES[name][0][0].split(", ") for name in ("common", "places", "days", "sources"))
 ENDINGS = ("", "", "", " Again", " At Last", " After Long Wait")
 TAILS = ("", "", "", " once more", " at last", " after a long wait")
 
-#: One article in so many has an agent of another desk, or a common object: not every headline says where it belongs.
+#: One article in this many has an agent of another category or a common object: not every headline shows its category.
 _STRAY, _COMMON = 8, 4
 
 

@@ -1,4 +1,4 @@
-"""Patterns of sentences: statements, questions, commands, and what has a subordinate clause."""
+"""Patterns of sentences: statements, questions, commands, and sentences with a subordinate clause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PERSONAL = _ACTIONS_OF[PERSONS[0]]
 _WILLED = [verb for verb in _PERSONAL if verb.name not in words.TRAITS["unwilled"]]
 _STATEMENTS = words.ACTIONS * 3 + words.STATES * 3 + words.TURNED * 3
 _LOCATED = [verb for verb in words.ACTIONS if any(slot.case in ("goal", "place") for slot in verb.slots)]
-# Verbs with one object and no preposition, which can be asked for or be in a relative clause.
+# Verbs with one object and no preposition, whose object a question can ask for and a relative clause can describe.
 _ONE_OBJECT = [
     verb
     for verb in _PERSONAL
@@ -26,7 +26,7 @@ _GOING = [verb for verb in words.ACTIONS if [slot.case for slot in verb.slots] =
 _AIMS = [
     verb for verb in _WILLED if verb.slots and verb.slots[0].case in ("accusative", "dative") and verb.name != "tragen"
 ]
-# Verbs whose object still exists afterwards; and verbs whose object existed before.
+# Verbs whose object still exists after the action; and verbs whose object existed before it.
 _DONE_TO = {
     noun: [verb for verb in _ONE_OBJECT if noun in verb.slots[0].nouns and verb.name != "essen"]
     for noun in words.ALL_NOUNS
@@ -236,7 +236,7 @@ class Patterns(Storyteller):
         return main(way).followed_by(purpose(self.clause(aim, subject, bare=True)))
 
     def relative(self, head: NounPhrase, main_verb: Verb, tense: Tense) -> Text:
-        """Return a relative clause about `head`, in which it acts or has had something done to it."""
+        """Return a relative clause about `head`, which is the subject or the object of the clause."""
         acting = [verb for verb in _ACTIONS_OF[head.noun] if verb is not main_verb]
         suffering = [verb for verb in _DONE_TO[head.noun] if verb is not main_verb]
         done_to = not acting or (bool(suffering) and self.chance(0.5))
@@ -276,7 +276,7 @@ class Patterns(Storyteller):
         return main(clause, clause.time).followed_by(relative)
 
 
-# How often each pattern is drawn, of 100.
+# How often each pattern is drawn, in percent.
 _SHARES: dict[Callable[[Patterns], Text], int] = {
     Patterns.statement: 36,
     Patterns.property: 3,

@@ -26,7 +26,7 @@ Combination = tuple[str, str, str]
 
 
 class Text(NamedTuple):
-    """A finished part of a sentence in both languages, such as a place or a clause. `end` is the mark after it."""
+    """A finished part of a sentence in both languages, such as a place or a clause. `end` is the mark that follows."""
 
     german: str
     english: str
@@ -82,7 +82,7 @@ class NounPhrase:
 
     @property
     def gender(self) -> str:
-        """The row of the inflection tables."""
+        """The row of the phrase's forms in the inflection tables."""
         return "p" if self.plural else self.noun.gender
 
     def german(self, case: int) -> str:
@@ -117,7 +117,7 @@ class NounPhrase:
         return PRONOUNS[5] if self.plural else PRONOUN_FOR[self.noun.gender, self.noun.pronoun]
 
     def relative_pronoun(self, case: int) -> str:
-        """der, den, dem; agrees with the noun in gender and takes its case from its own clause."""
+        """Return the relative pronoun: der, den or dem. It has the gender of the noun, and the case of its clause."""
         return _ENDINGS["relative"][self.gender][case]
 
 
@@ -150,7 +150,7 @@ def two_way_phrase(preposition: str, phrase: NounPhrase, goal: bool) -> Text:
 
 
 class Complement(NamedTuple):
-    """An object: its case, and the preposition if the verb asks for one (auf den König warten)."""
+    """An object: its case, and the preposition if the verb needs one (auf den König warten)."""
 
     case: int
     phrase: Phrase
@@ -164,18 +164,18 @@ class Complement(NamedTuple):
 
     @property
     def english(self) -> str:
-        """The object; the preposition belongs to the English verb."""
+        """Return the English object without the preposition, which belongs to the verb."""
         return join(["with" if self.companion else "", self.phrase.english_object])
 
     @property
     def bound(self) -> bool:
-        """Whether it comes directly before the end of the clause: auf ihn warten, Klavier spielen."""
+        """Whether the object comes directly before the end of the clause: auf ihn warten, Klavier spielen."""
         bare = isinstance(self.phrase, NounPhrase) and self.phrase.determiner is DETERMINERS["instrument"]
         return bool(self.preposition) or bare
 
     @property
     def definite(self) -> bool:
-        """Definite objects come early in the German sentence, indefinite ones late."""
+        """Whether the object is definite: such objects come early in the German sentence, indefinite ones late."""
         return isinstance(self.phrase, NounPhrase) and self.phrase.determiner.definite
 
 

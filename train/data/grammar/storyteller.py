@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 PREPOSITIONS_OF = {noun: [word for word in TWO_WAY if word in noun.classes] for noun in words.ALL_NOUNS}
 PERSONS = words.nouns_of("person")
-# Nouns without an owner: beings, and rooms where nobody lives or tidies up.
+# Nouns without an owner: beings, and rooms in which nobody lives or tidies up.
 OWNERLESS = {noun for noun in words.nouns_of("person animal room") if not noun.classes & {"home", "tidy"}}
 
 _SPEAKERS = [words.PRONOUNS[i] for i in (0, 0, 1, 2, 2, 3, 4, 5, 6, 6)]  # who can be the subject
 _MINE = [words.PRONOUNS[i].possessive for i in (0, 0, 1, 3, 4)]  # possessives that need no owner in the sentence
-# The pronouns for an object, by its case and the person of the subject, since "ich sehe mich" is another story.
-# The accusative "sie" could be her or them and is left out.
+# The pronouns for an object, by its case and the person of the subject, since "ich sehe mich" needs a reflexive
+# pronoun. The accusative "sie" could be her or them and is left out.
 _OBJECT_PRONOUNS = {
     (case, person): [words.PRONOUNS[i] for i in range(count) if i % 3 != person or i % 3 == 2]
     for case, count in ((words.ACCUSATIVE, 5), (words.DATIVE, 7))
@@ -58,7 +58,7 @@ def resists_negation(phrase: Phrase) -> bool:
 
 class Storyteller:
     """A generator of random clauses.
-    It draws from `rng` and records in `combinations` which words it has combined.
+    It draws from `rng` and records the combined words in `combinations`.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -117,7 +117,7 @@ class Storyteller:
             self.combinations.add(("adjective", phrase.adjective.german, phrase.noun.german))
 
     def subject(self, verb: Verb, role: str = "subject", plain: bool = False) -> Phrase:
-        """Return a phrase for someone who can do the verb's action."""
+        """Return a phrase for someone who can perform the verb's action."""
         if self.chance(0.25) and PERSONS[0] in verb.subjects:
             return self.pick(_SPEAKERS)
         return self.noun_phrase(self.noun(verb.subjects), self.pick(words.DETERMINED[role]), plain=plain)
@@ -144,7 +144,7 @@ class Storyteller:
         """Fill the frame of `verb`. Negated clauses have no manner.
 
         `given` is the phrase for its first slot, `bare` leaves out manner and optional parts, and `asked` is the slot
-        that a question leaves open."""
+        that a question asks about."""
         subject = subject or self.subject(verb)
         negated = negated and not resists_negation(subject)
         clause = Clause(verb, subject, tense=tense, negated=negated, turned=verb in words.TURNED)

@@ -9,7 +9,7 @@ Rows = list[list[str]]
 
 
 def read_tables(name: str) -> dict[str, Rows]:
-    """Read the sections of a file: name -> rows -> cells.
+    """Read the sections of a file: rows of cells by the name of the section.
     Two or more blanks separate cells; a lone "-" is an empty cell.
     """
     tables: dict[str, Rows] = {}

@@ -1,6 +1,6 @@
 """The words of the German-English grammar, from the tables in words.txt.
 
-The *classes* of nouns keep nonsense out of the corpus: only a `text` can be read, and only `food` is eaten.
+The *classes* of nouns exclude meaningless sentences: only a `text` can be read, and only `food` is eaten.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Noun:
-    """A noun of both languages.
+    """A noun in both languages.
 
     `gender` is "m", "f" or "n". `pronoun` is the English pronoun: das Mädchen is neuter, but "she". The genitive of a
     weak masculine noun is also its dative and accusative (des Piraten, den Piraten)."""
@@ -60,7 +60,7 @@ def nouns_of(classes: str) -> list[Noun]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Adjective:
-    """An adjective, its German stem before an ending, and the classes of the nouns it may describe."""
+    """An adjective, its German stem before an ending, and the classes of the nouns that it may describe."""
 
     german: str
     stem: str
@@ -84,9 +84,9 @@ COMPARISONS = _TABLES["comparisons"]  # positive, comparative, and the same in E
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Determiner:
-    """A determiner. `declension` says which endings it has, and which endings the adjective after it has.
+    """A determiner. `declension` determines its endings and those of the adjective after it.
 
-    "der" has its own forms, and "dieser" the same endings. "ein" has gaps, which a strong adjective ending fills.
+    "der" has its own forms, and "dieser" has the same endings. "ein" has gaps, which a strong adjective ending fills.
     "strong" is inflected (viele), and the adjective has strong endings too. "bare" has no endings (zwei, or no
     word)."""
 
@@ -103,7 +103,7 @@ DETERMINERS = {
     for name, german, declension, singular, plural, flags in _TABLES["determiners"]
 }
 NUMBERS = [Determiner(german, "bare", "", english, False, True) for german, english in _TABLES["numbers"]]
-#: How often a noun phrase has each kind of determiner, by its function in the clause: a name for each chance.
+#: How often a noun phrase has each kind of determiner, by its function in the clause: a name for each distribution.
 DETERMINED = {
     role: [name for name, weight in zip(weights[::2], weights[1::2], strict=True) for _ in range(int(weight))]
     for role, weights in ((role, weights.split()) for role, weights in _TABLES["determined"])
@@ -121,11 +121,11 @@ class Pronoun:
     possessive: Determiner
 
     def german(self, case: int) -> str:
-        """mich, dir, ihm"""
+        """Return the reflexive pronoun in this case: mich, dir, ihm."""
         return self.cases[case]
 
     def pronoun(self) -> Pronoun:
-        """Itself."""
+        """Return the pronoun itself, for the interface of noun phrases."""
         return self
 
 
@@ -149,7 +149,7 @@ PRONOUN_FOR = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Slot:
-    """A place in a verb's frame: `case` with an optional `preposition`, and the nouns that fit there.
+    """A place in a verb's frame: `case` with an optional `preposition`, and the nouns that fit into it.
 
     Case is "accusative" or "dative". "goal" (accusative: into the forest) and "place" (dative: in the forest) are the
     two readings of a two-way preposition; the noun determines this preposition unless the slot names one. "instrument"
@@ -164,7 +164,7 @@ class Slot:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Verb:
-    """A verb of both languages: its forms, and its possible complements."""
+    """A verb in both languages: its forms, and its possible complements."""
 
     name: str  # the infinitive
     prefix: str  # the separable one
@@ -219,7 +219,7 @@ STATES = [_verb(*cells) for cells in _TABLES["states"]]
 TURNED = [_verb(*cells) for cells in _TABLES["turned"]]
 THINKING = [_verb(name, "person") for name in ("glauben", "hoffen", "wissen", "sagen", "vermuten")]
 BE = _verb("sein", "")
-#: Names of verbs by a trait that all of them have.
+#: Names of verbs, grouped by a common trait.
 TRAITS = {trait: set(names.split()) for trait, names in _TABLES["traits"]}
 MANNERS = dict(_TABLES["manners"])
 #: The present and the past of German and English auxiliaries, six persons each.
@@ -248,10 +248,10 @@ MODALS = {
 
 
 class Tense(Enum):
-    """German form and English form.
+    """The German and the English form of a verb.
 
     German has fewer tenses in use than English. "Er isst" is "he eats" or "he is eating"; "er hat gegessen" is "he ate"
-    or "he has eaten". The adverbial of time decides, so that every German sentence has one English translation.
+    or "he has eaten". The adverbial of time selects one, so that every German sentence has one English translation.
     """
 
     HABIT = ("present", "present")
@@ -266,8 +266,8 @@ class Tense(Enum):
 class Time:
     """An adverbial of time with its flags.
 
-    "inner" ones come at the position of "nicht", in English before the main verb (oft, schon). "fixed" ones never come
-    first. "negative" (nie), "inner" and "positive" ones don't occur with "nicht"."""
+    "inner" adverbials (oft, schon) have the position of "nicht", and in English they precede the main verb. "fixed"
+    ones never come first. "negative" (nie), "inner" and "positive" ones don't occur with "nicht"."""
 
     german: str
     english: str

@@ -1,4 +1,4 @@
-"""Quick implementations of the updates: blocks and compiled loops on a CPU, flat arrays on a device.
+"""Quick implementations of the updates: by blocks and compiled loops on a CPU, and by flat arrays on a device.
 
 Importing it registers them.
 """

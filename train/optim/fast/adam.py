@@ -1,4 +1,4 @@
-"""Adam's update in place, and as a compiled loop that reads and writes each array once; both give the same bits."""
+"""Adam's update in place with NumPy, or in a compiled loop that reads and writes arrays once. Their bits are equal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
 
 
 def in_place(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
-    """Make Adam's update with one extra array, which first holds the share of g, then its square, then the step."""
+    """Make Adam's update with one extra array, which holds first a multiple of g, then of its square, then the step."""
     b1, c1, b2, c2, eps, rate, keep = numbers
     m *= b1
     v *= b2

@@ -51,7 +51,7 @@ def update_all(optimizer: optimizers.Optimizer, work: Sequence[tuple[Parameter, 
 @replaces(optimizers.squared_norms)
 def squared_norms(gradients: Sequence[Any]) -> list[float]:
     """Compute the squared norms of arrays, divided among threads.
-    The sum of one array does not depend on the number of threads.
+    The sum over one array does not depend on the number of threads.
     """
     squares = [0.0] * len(gradients)
 

@@ -24,7 +24,7 @@ from ..loss_scaling import holding
 from ..optimizers import Adam
 
 _NEVER = 2**31 - 1
-# Parameters begin at multiples of so many elements: 16 bytes of float16, at which cuBLAS is fastest.
+# Parameters begin at multiples of this many elements: 16 bytes in float16, an alignment at which cuBLAS is fastest.
 _STEP = 8
 
 
@@ -48,7 +48,7 @@ class FlatAdam:
         loss_scale: the initial loss scale; 1 without `half`.
         interval, least: number of good steps before the scale doubles, and the minimum of the scale.
 
-    Raises ValueError for no parameters, or ones that are not float32 or not on one device.
+    Raises ValueError without parameters, and for parameters that are not float32 or not on one device.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FlatAdam:
     ):
         given = list(parameters)
         if {(p.dtype, p.device) for p in given} != {(np.dtype(np.float32), given[0].device if given else None)}:
-            raise ValueError("FlatAdam: parameters must be float32, on one device, and at least one")
+            raise ValueError("FlatAdam: at least one parameter is needed; all must be float32, on one device")
         # Matrices first: a weight decay covers the beginning of the array.
         self.parameters = sorted(given, key=lambda p: p.ndim < 2)
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
@@ -86,7 +86,7 @@ class FlatAdam:
         self.settings = xp.zeros(2, np.float32)
         for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
             parameter.data = own
-        # The tensors that hold other arrays during the passes, with these arrays.
+        # The tensors that hold other arrays during the passes, and these arrays.
         self._halves: list[tuple[Tensor, Any]] = []
         if half:
             self._halves += zip(self.parameters, self.views(self.copy), strict=True)
@@ -141,7 +141,7 @@ class FlatAdam:
         self.gradient.fill(0)
 
     def report(self) -> dict[str, float]:
-        """Return the loss scale, the gradient norm, and the updates made and skipped. This waits for the device."""
+        """Return loss scale, gradient norm, and the numbers of updates made and skipped. This waits for the device."""
         state = read_state(self.state)
         return {name: state[name] for name in ("loss_scale", "norm", "steps", "skipped")}
 
@@ -166,7 +166,7 @@ class FlatAdam:
         return ~finite
 
     def weights_changed(self) -> None:
-        """Call this after other code has written into the parameters."""
+        """Update the state after other code has written into the parameters."""
         if self.half:
             self.copy[...] = self.weights.astype(self.copy.dtype)
         self.mark_changed()
@@ -202,7 +202,7 @@ def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: An
 
 
 def common_decay(optimizer: optimizers.Optimizer) -> float | None:
-    """Return the weight decay of all matrices, or None if a group has a rate or a decay of its own."""
+    """Return the weight decay of all matrices, or None if a group has its own rate or decay."""
     decay = max(optimizer._decays)
     usual = [decay if parameter.ndim > 1 else 0.0 for parameter in optimizer.parameters]
     return decay if set(optimizer._lr_scales) == {1.0} and optimizer._decays == usual else None
