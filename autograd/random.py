@@ -17,8 +17,7 @@ from .backend import Array, device_of, to_device
 from .quick import blocks, parallel_for
 
 # A mask of at least _LARGE elements is drawn in _LANES parts, each from a stream seeded by the generator, so that
-# several threads can draw at once. The number of parts is fixed, so that the result doesn't depend on the number of
-# threads.
+# several threads can draw at once. The number of parts is fixed, so the result is the same for any number of threads.
 _LARGE, _LANES = 1 << 16, 4
 
 

@@ -245,7 +245,7 @@ def prefixes(threads: int) -> dict[str, float]:
     with start(["handloom"], size, threads) as workers:
         times = workers["handloom"].ask("token_seconds", max(PREFIXES) + 16)
     result = {str(n): 1000 * statistics.median(times[n - 8 : n + 8]) for n in PREFIXES}
-    print("ms per token after a prefix of", ", ".join(f"{n}: {ms:.2f}" for n, ms in result.items()))
+    print("ms a token after a prefix of", ", ".join(f"{n}: {ms:.2f}" for n, ms in result.items()))
     return result
 
 
@@ -263,7 +263,7 @@ def main() -> None:
     common |= {"handloom uses": [name for name in (compiled.library(), mkl.library()) if name]}
     common |= {"threads": options.threads}
     if options.prefix:
-        common["ms per token after a prefix"] = prefixes(options.threads)
+        common["ms a token after a prefix"] = prefixes(options.threads)
     print(table(cells, engines))
     if options.json:
         write_results(options.json, {**common, "rows": cells})

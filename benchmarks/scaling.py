@@ -57,9 +57,7 @@ def main() -> None:
             found.append(measure(ranks, arguments.preset, arguments.data, arguments.steps))
     medians = {ranks: statistics.median(found) for ranks, found in speeds.items()}
     for ranks, median in medians.items():
-        print(
-            f"{ranks} process{'es' * (ranks > 1)}: {median:,.0f} tokens/s, {median / medians[1]:.2f} times one process"
-        )
+        print(f"{ranks} process{'es' * (ranks > 1)}: {median:,.0f} tokens/s, {median / medians[1]:.2f} times one")
     if arguments.json:
         result = {
             **conditions("mpi4py", "mpich"),

@@ -18,12 +18,10 @@ Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and 
 no framework on these libraries is faster, so "limit" = PyTorch's step / products is the largest ratio possible; "share"
 = products / handloom's step is the part of this limit that is reached. No step can reach it completely, since the
 measured products find their operands in the cache, where the previous repetition left them. Compiled loops (the extra
-`fast`) and MKL (the extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them
-out.
+`fast`) and MKL (the extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 omit them.
 
-With --data, the model comes from the preset and the batches are the first of a run: they have many lengths and padding.
-Gradients are clipped, and a schedule is used, both by handloom's Trainer and by an equal loop in PyTorch. A round is
-one pass over these batches.
+With --data, the model comes from the preset and the batches are the first of a run: they have many lengths, with
+padding. handloom's Trainer and an equal loop in PyTorch clip gradients and use a schedule. A round is one pass.
 """
 
 from __future__ import annotations
@@ -253,7 +251,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):  # for the workers, which inherit it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     if find_spec("torch") is None:
-        sys.exit("PyTorch is missing: pip install '.[oracles]' (PyTorch).")
+        sys.exit("PyTorch is missing: pip install '.[oracles]'.")
     with tempfile.TemporaryDirectory() as folder:
         compare(tasks(options, Path(folder)), options)
 

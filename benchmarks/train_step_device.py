@@ -4,8 +4,7 @@ handloom runs in fp16 (float32 weights, loss scale and clipping on the device) a
 without. PyTorch runs with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled.
 Model and batch are the same, and gradients are clipped to norm 1. The libraries run in separate processes, one after
 the other. A step's time is the mean over many steps with one wait at the end. Host time is the time in which the host
-issues a step, and memory is the peak of the library's memory pools. The number of kernel launches per step is read from
-the CUDA graphs of the step.
+issues a step, and memory is the peak of the library's memory pools. Kernel launches per step are read from CUDA graphs.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handlo
 THEIRS = ("torch-eager", "torch-compile")
 WARM_UP = 10
 
-#: The reports' models with batches for a GPU. The De-En model has the length of its report, and a small and a large
-#: size.
+#: The reports' models with batches for a GPU. The De-En model has its report's length, in a small and a large size.
 DEVICE_SIZES: Mapping[str, Size] = {
     "de-en": dataclasses.replace(SIZES["de-en"], batch=128, source=64, target=64),
     "de-en-512": dataclasses.replace(SIZES["de-en"], batch=512, source=64, target=64),

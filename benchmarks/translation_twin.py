@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch; handloom uses NumPy's (default: 1)")
     arguments = parser.parse_args()
     if find_spec("torch") is None:
-        sys.exit("PyTorch is missing: pip install '.[oracles]' (PyTorch).")
+        sys.exit("PyTorch is missing: pip install '.[oracles]'.")
     if min(arguments.steps, arguments.warmup, arguments.tests, arguments.beam, arguments.threads) < 1:
         parser.error("--steps, --warmup, --tests, --beam and --threads must be at least 1")
     data, tokenizer, size, batches = prepare(arguments.data, arguments.preset, arguments.set, arguments.steps)

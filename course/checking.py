@@ -186,9 +186,7 @@ def show(report: Report, folder: Folder) -> None:
         for source in dict.fromkeys(exercise.source for exercise in chapter.exercises):
             print(f"        {source_link(source)}")
         for view in chapter.views:
-            print(
-                f"  See it in action: {explorer_link(view, folder.path if BUILT.get(chapter.stem) == view else None)}"
-            )
+            print(f"  See it run: {explorer_link(view, folder.path if BUILT.get(chapter.stem) == view else None)}")
     else:
         print(f"  Stuck? python -m handloom.course hint {chapter.number}")
 

@@ -92,23 +92,23 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--table", choices=TABLES, help="produce only this table (default: both tables)")
-    parser.add_argument("--steps", type=positive, help="number of updates per method (default: set by the preset)")
+    parser.add_argument("--steps", type=positive, help="number of updates per method (default: the preset's value)")
     parser.add_argument(
         "--batch",
         type=positive,
-        help="approximate number of sentence pairs or documents per update (default: the value of the preset)",
+        help="approximate number of sentence pairs or documents per update (default: the preset's value)",
     )
     parser.add_argument(
         "--document",
         type=OfKind(Length),
-        help="document length in tokens (default: the value of the preset; the paper preset trains on single "
+        help="document length in tokens (default: the preset's value; the paper preset trains on single "
         "sentences instead of documents)",
     )
     parser.add_argument(
         "--lengths",
         type=OfKind(Length),
         nargs="+",
-        help="sequence lengths, in tokens, that the table of lengths measures (default: the value of the preset)",
+        help="sequence lengths, in tokens, that the table of lengths measures (default: the preset's value)",
     )
     parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=path, help="new folder for the results (default: a new folder in runs/)")

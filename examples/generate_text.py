@@ -65,7 +65,7 @@ def parse_arguments() -> Any:
     add(
         "--positions",
         choices=POSITIONS,
-        help="position encoding, the same as --set positions=... (default: the value of the preset)",
+        help="position encoding, the same as --set positions=... (default: the preset's value)",
     )
     add(
         "--table",

@@ -43,9 +43,7 @@ def export(run: Path, folder: Path) -> None:
         what = f"its {wrong[0]} is {config.get(wrong[0])!r}" if wrong else "it is not a translator"
         raise InputError(f"The browser can't run the model of {run}: {what}. Leave out --export to explore it.")
     if not isinstance(subject.tokenizer, BPETokenizer) or subject.tokenizer.pattern != "gpt2":
-        raise InputError(
-            f"The browser can't run the tokenizer of {run}: it is not a byte-level BPE with the pattern of GPT-2."
-        )
+        raise InputError(f"The browser can't run the tokenizer of {run}: it needs byte-level BPE with GPT-2's pattern.")
     if folder.exists() and any(folder.iterdir()) and not (folder / "facts.json").is_file():
         raise InputError(f"{folder} holds other files. Name a new folder.")
     with resources.as_file(resources.files(__package__) / "static") as static:

@@ -53,13 +53,10 @@ class BigramLanguageModel(Module):
     def fit(self, ids: Any, smoothing: float = 0.1) -> BigramLanguageModel:
         """Set the table from the pairs in `ids` (n,), with `smoothing` added to each pair's count.
 
-        Gradient descent converges to the same table, but counting takes only one pass. Raises ValueError for smoothing
-        <= 0.
+        Gradient descent converges to the same table, but counting takes one pass. Raises ValueError for smoothing <= 0.
         """
         if smoothing <= 0:
-            raise ValueError(
-                f"smoothing {smoothing} must be above 0, because pairs that never occur would have no logarithm"
-            )
+            raise ValueError(f"smoothing {smoothing} must be above 0, since a pair may never occur")
         ids = np.asarray(ids, np.int64)
         pairs = np.bincount(ids[:-1] * self.vocab_size + ids[1:], minlength=self.vocab_size**2)
         counts = pairs.reshape(self.vocab_size, self.vocab_size) + smoothing

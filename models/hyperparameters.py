@@ -160,9 +160,7 @@ class TranslationPreset(Preset):
     steps: Count = dataclasses.field()
     decoder_layers: Depth | None = setting(None, help="number of layers of the decoder; with none, as many as layers")
     bpe_dropout: Fraction = setting(
-        0.0,
-        help="BPE-dropout: probability of leaving out a merge when training texts are encoded, drawn again in "
-        "every epoch",
+        0.0, help="BPE-dropout: probability of leaving out a merge when training texts are encoded, in every epoch"
     )
     tied: bool = setting(True, help="share one weight among source embedding, target embedding and output layer")
     copy: bool = setting(False, help="pointer-generator: the decoder can copy tokens from the source")

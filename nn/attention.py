@@ -39,9 +39,8 @@ class AttentionCall(NamedTuple):
 def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
     """Call `observe(name, call)` at each call of a MultiHeadAttention of `model` inside the `with` block.
 
-    `name` is the name of the layer, such as "encoder.layers.0.self_attn". Blocks can be nested: each observer sees
-    every call. All methods of attention report weights. Raises ValueError in training mode, because the weights are
-    those before dropout.
+    `name` is the layer's name, such as "encoder.layers.0.self_attn". Blocks can be nested: each observer sees every
+    call. All methods of attention report weights, before dropout. Raises ValueError in training mode.
     """
     layers = {module: name for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     dropping = [name for layer, name in layers.items() if layer.training and layer.dropout]

@@ -1,7 +1,6 @@
 """Recurrent layers: RNN, LSTM and GRU. Parameter names and layouts are PyTorch's.
 
-One matrix product per layer computes all products with the inputs. Products with the previous state are computed step
-by step.
+One matrix product per layer computes all products with the inputs. Products with the previous state take a step each.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_output_that_nobody_gets(words: list[str], unbuffered: str) -> None:
     [
         (["trnslate"], "Did you mean translate?"),
         (["train", "translate_de"], "Did you mean translate_de_en?"),
-        (["train", "x"], "handloom train --help lists what there is."),
+        (["train", "x"], "handloom train --help lists the choices."),
         (["classify", "A"], "handloom comes with no model to classify: add --model"),
         (["classify", "--model", "tatoeba-de-en", "A"], "tatoeba-de-en can't classify: it is a model to translate."),
         (["translate", "--model", "tatoeba", "A"], "a model that comes with handloom: tatoeba-de-en."),

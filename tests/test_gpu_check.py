@@ -55,7 +55,7 @@ def test_without_a_gpu_one_line_says_so() -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("missing", "said"), [(True, "in a clone of its repository"), (False, "no step is called so")])
+@pytest.mark.parametrize(("missing", "said"), [(True, "in a clone of its repository"), (False, "no step has a name")])
 def test_what_can_not_run_is_one_line(missing, said, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(gpu_check, "ROOT", tmp_path if missing else ROOT)
     monkeypatch.setattr(gpu_check, "files_with_gpu_tests", list)

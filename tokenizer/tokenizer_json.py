@@ -122,9 +122,7 @@ def _added_tokens(entries: Sequence[Mapping[str, Any]]) -> list[AddedToken]:
         if any(entry.get(name) for entry in entries):
             raise InputError(f"The tokenizer file has an added token with {name}; only plain ones can be read.")
     if len({entry.get("normalized", False) for entry in entries}) > 1:
-        raise InputError(
-            "The tokenizer file searches for some added tokens before others; only files with one search can be read."
-        )
+        raise InputError("The tokenizer file finds some added tokens before others; only one search can be read.")
     tokens = [AddedToken(entry["id"], entry["content"], entry.get("special", True)) for entry in entries]
     for token in tokens:
         for name, kind in (("id", int), ("content", str), ("special", bool)):

@@ -151,7 +151,7 @@ def main() -> None:
     cells = grid_cells(arguments.grid, arguments.change)
     if not Path(arguments.script[0]).is_file():
         raise InputError(
-            f"The script {arguments.script[0]} does not exist. Put -- before the script and its options after it."
+            f"The script {arguments.script[0]} does not exist. Put -- before it, and its options after it."
         )
     with folder_lock(make_folder(arguments.out)) if find_process_group().first else nullcontext():
         rows, failed = run_sweep(arguments.out, cells, arguments.script)

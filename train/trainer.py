@@ -318,13 +318,11 @@ class Trainer:
         """Restore a `state_dict`. Raises InputError if it belongs to other data or parts."""
         parts = self._parts()
         if parts.keys() | {"data", "config", "files"} != state.keys():
-            raise InputError(
-                f"The save of {self.run.path} belongs to another setup: it holds {', '.join(sorted(state))}."
-            )
+            raise InputError(f"The save of {self.run.path} has another setup: it holds {', '.join(sorted(state))}.")
         if state["data"] != self._fingerprint():
             raise InputError(
                 f"The training data are not those that {self.run.path} was trained on: the files, the requested sizes "
-                f"or the batching have changed. Restore them, or start a new run."
+                "or the batching have changed. Restore them, or start a new run."
             )
         now = json.loads(self._description())
         if state["config"] != self._description():
@@ -339,8 +337,7 @@ class Trainer:
             found = read_config(self.run.path)
             if {**found, "step": 0} != {**now, "step": 0}:
                 raise InputError(
-                    f"{self.run.model_path} is the model of another run. Restore the model of this run, "
-                    f"or remove the file."
+                    f"{self.run.model_path} is the model of another run. Restore this run's model, or remove it."
                 )
         try:
             for name, part in parts.items():

@@ -135,8 +135,7 @@ class Updates:
     ) -> tuple[dict[str, float], float, float]:
         """Compute the gradient of the batches of all ranks, up to a factor, and store it in the parameters.
 
-        Returns the sums over tokens by name, the number of tokens, and the factor that turns the stored gradient into
-        the gradient of the mean.
+        Returns the sums over tokens by name, the number of tokens, and the factor that gives the gradient of the mean.
         """
         alone = len(batches) * self.group.size == 1
         tokens, sums = 0.0, {"loss": 0.0}

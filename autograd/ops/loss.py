@@ -88,9 +88,8 @@ def cross_entropy(
         target: (...), integers; positions with `ignore_index` (padding) have the loss 0 and don't count in the mean.
             Or (..., classes), floating point: a distribution over the classes, which may have a gradient.
         weight: (classes,) or None: the weight of each class.
-        reduction: "none" for a loss for each row, (...); "sum"; or "mean", which divides by the sum of the targets'
-            class weights, or by the number of targets if they are distributions. The mean over no target is NaN, with
-            gradient 0.
+        reduction: "none" returns (...); "sum" adds them up; "mean" divides by the sum of the targets' class weights, or
+            by the number of targets if they are distributions. The mean over no target is NaN, with gradient 0.
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 
@@ -108,9 +107,7 @@ def cross_entropy(
         raise ValueError(f"cross_entropy: weight {weight.shape} for {logits.shape[-1]} classes")
     if getattr(target, "dtype", np.dtype(int)).kind == "f" and target.shape == logits.shape:
         if ignore_index >= 0:
-            raise ValueError(
-                f"cross_entropy: no class can be ignored ({ignore_index}) in a target that is a distribution"
-            )
+            raise ValueError(f"cross_entropy: a target that is a distribution has no class to ignore ({ignore_index})")
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
     target = target.data if isinstance(target, Tensor) else target if is_array(target) else np.asarray(target)
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":

@@ -51,9 +51,7 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
             raise InputError(f"{folder} is a folder and has no revision {revision!r}: leave it out.")
         return folder
     if os.path.exists(folder) or folder.is_absolute() or name.startswith((".", "~")) or name.count(os.sep) > 1:
-        raise InputError(
-            f"There is no folder {name}. Give the folder of a model, or a name on the Hub such as OWNER/MODEL."
-        )
+        raise InputError(f"There is no folder {name}. Give a model's folder, or a name on the Hub such as OWNER/MODEL.")
     cure = (
         f"Fetch {', '.join(FETCHED)} from https://huggingface.co/{name} into a folder, and give that folder "
         "instead of the name"
@@ -66,9 +64,7 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(FETCHED)))
     except Exception as error:  # network, name or access rights: each has its own class, from three libraries
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(
-            f"There is no folder {name}, and it can't be fetched from the Hub ({reason}). {cure}."
-        ) from None
+        raise InputError(f"There is no folder {name}, and the Hub can't be used ({reason}). {cure}.") from None
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:

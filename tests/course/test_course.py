@@ -74,7 +74,7 @@ def test_start_adds_what_is_missing_and_overwrites_nothing(folder) -> None:
 
 def test_start_refuses_what_is_no_course(tmp_path) -> None:
     (tmp_path / "diary.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="holds other things"):
+    with pytest.raises(InputError, match="already holds other files"):
         start(tmp_path)
     with pytest.raises(InputError, match="is a file"):
         start(tmp_path / "diary.txt")
@@ -94,7 +94,7 @@ def test_start_refuses_what_is_no_course(tmp_path) -> None:
 # -- what a file may do --------------------------------------------------------------------------------------------
 
 FILES = {
-    "return None": "multiply(x, y) gave None where a Scalar belongs: is a `return` missing?",
+    "return None": "multiply(x, y) gave None instead of a Scalar: is a `return` missing?",
     "return 7": "multiply(x, y) gave 7, of the type int, where a Scalar belongs",
     "return x.value": "raises AttributeError: 'Scalar' object has no attribute 'value'",
     "return multiply(x, y)": "It calls itself without an end",
@@ -137,7 +137,7 @@ def test_prints_are_shown_apart_and_what_ends_the_process_is_told(folder, capsys
 def test_what_waits_is_stopped(folder) -> None:
     write(folder, "import time; time.sleep(1000)")
     report = check(FIRST, folder.file(FIRST), wait=3)
-    assert "Nothing came for 3 s" in next(iter(report.verdicts.values())).text
+    assert "There was no result for 3 s" in next(iter(report.verdicts.values())).text
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is not known here")
@@ -171,7 +171,7 @@ def test_an_endless_loop_is_stopped_and_its_line_told(folder, monkeypatch) -> No
     results = folder.path / "results"
     command = [sys.executable, "-P", "-c", code, "1", str(folder.file(FIRST)), str(results)]
     subprocess.run(command, check=True, timeout=300)
-    assert "of your file is still at work: does a loop there have an end?" in results.read_text(encoding="utf-8")
+    assert "of your file is still running: does a loop there end?" in results.read_text(encoding="utf-8")
 
 
 def test_ctrl_c_ends_the_check_and_says_where(folder, monkeypatch) -> None:
@@ -210,7 +210,7 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
     code, out = call(monkeypatch, capsys, "check", *at)
     assert code == 1
     assert "now   multiply\n        Not written yet. Look at `add` above." in out
-    assert "Go on with chapter 1: read c01_gradient.md" in out
+    assert "Continue with chapter 1: read c01_gradient.md" in out
 
     for count in (1, 2, 3, 4, 4):
         _, out = call(monkeypatch, capsys, "hint", "1", *at)
@@ -221,7 +221,7 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
     code, out = call(monkeypatch, capsys, "check", "1", *at)
     assert code == 0
     assert "[###] 3 of 3" in out
-    assert "Go on with chapter 2" in out
+    assert "Continue with chapter 2" in out
     path, _, line = definition("autograd.ops.trigonometric.tanh")
     assert f"{path}:{line} (tanh)" in out
     assert "`python -m handloom.explorer --view graph`, the view Graph" in out
@@ -233,7 +233,7 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
     code, out = call(monkeypatch, capsys, "check", *at)
     assert code == 1
     assert "1. What is a gradient?                      [###] 3 of 3" in out
-    assert f"Go on with chapter {chapters()[1].number}:" in out
+    assert f"Continue with chapter {chapters()[1].number}:" in out
     assert Folder(folder.path).is_done(FIRST)
     folder.file(FIRST).write_text("changed", encoding="utf-8")
     assert not Folder(folder.path).is_done(FIRST)
@@ -308,8 +308,8 @@ def test_how_results_differ() -> None:
     assert difference(two + 1e-12, two, 1e-9) is None
     assert "is at [0] 2; it should be 1 (1 of 2" in difference([2, np.nan], two, 1e-9)
     three = np.array([1.0, 2.0, -4.0])
-    assert difference(-three, three, 1e-9).endswith("All signs are the wrong way round.")
-    assert difference(three / 4, three, 1e-9).endswith("All numbers are 0.25 times what they should be.")
+    assert difference(-three, three, 1e-9).endswith("All signs are reversed.")
+    assert difference(three / 4, three, 1e-9).endswith("All numbers are 0.25 times the right ones.")
     assert difference(three - 1, three, 1e-9).endswith("All numbers are too small by the same amount.")
     assert "in the wrong places" in difference(three[::-1], three, 1e-9)
     assert "NaN comes from" in difference(three * np.nan, three, 1e-9)

@@ -61,7 +61,7 @@ def test_augmentation_by_way_of_french(tmp_path) -> None:
     assert len(out.splitlines()) == 1
     options = ["--data", text, "--preset", "smoke", "--steps", 5, "--length", 20, "--augment", "forth", "back"]
     out = write.succeeds(*options, "--augment-share", 0.5, "--table", "none", "--out", "run")
-    assert "sentences came back from two translations" in out
+    assert "sentences are new after two translations" in out
     table = (tmp_path / "run/table.md").read_text(encoding="utf-8")
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == [
         "Transformer, without augmentation", "Transformer, with augmentation",

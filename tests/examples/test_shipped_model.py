@@ -152,4 +152,4 @@ def test_help_of_the_measurement_measures_nothing(monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.argv", ["outside", "--help"])
     with pytest.raises(SystemExit):
         outside.main()
-    assert "said to be outside" not in capsys.readouterr().out
+    assert "reported as outside" not in capsys.readouterr().out

@@ -125,7 +125,7 @@ def test_too_long_test_sentences_do_not_end_a_trained_run(trained: Path) -> None
 def test_a_stopped_run_goes_on_and_ends_like_the_other(trained: Path) -> None:
     done = run("--data", "data.tsv", "--preset", "smoke", "--out", "k", "--seed", 3, "--stop-at", 7, folder=trained)
     assert done.returncode == 0, done.err
-    assert "stopped after step 7 of 30, all saved. Go on: --resume k" in done.err
+    assert "stopped after step 7 of 30, all saved. Continue with --resume k" in done.err
     assert "--seed can't be changed" in run("--resume", "k", "--seed", 4, folder=trained).err
     done = run("--resume", "k", folder=trained)
     assert done.returncode == 0, done.err
@@ -144,7 +144,7 @@ def test_back_translation_distillation_and_other_ways_to_train(trained: Path) ->
     further = ["--back-translate", "reverse", "english.txt", "--clean", "--teacher", "run", "--set", "dropout=0.1"]
     done = run(*train, "--out", "all", *ways, *further, folder=trained)
     assert done.returncode == 0, done.err
-    assert "2 training pairs more by back-translation" in done.out
+    assert "2 additional training pairs by back-translation" in done.out
     assert (trained / "all/tokenizer.json").read_bytes() == (trained / "run/tokenizer.json").read_bytes()
     assert '"valid_accuracy": ' in (trained / "all/metrics.jsonl").read_text()
     assert "add --lr" in run(*train, "--schedule", "cosine", folder=trained).err

@@ -187,7 +187,7 @@ def test_where_copying_makes_no_sense(tmp_path) -> None:
     assert Seq2SeqConfig(**model.config.to_dict()) == model.config
     with pytest.raises(ValueError, match="give the ids as source="), no_grad():
         model.decode(np.array([[2]]), *model.encode(np.array([[4, 5]])))
-    with pytest.raises(ValueError, match="coverage is of a model that copies"):
+    with pytest.raises(ValueError, match="coverage needs a model that copies"):
         build(0).loss(SOURCE, SOURCE, SOURCE, coverage=1.0)
     with pytest.raises(InputError, match=r"can't be saved as Marian: .*it copies from its source"):
         pretrained.save(model.astype(np.float32), None, tmp_path / "marian")

@@ -67,7 +67,7 @@ def test_what_fits(kind: Any, good: list, bad: list) -> None:
             tuple[Fraction, Fraction],
             "0.1,0.2",
             (0.1, 0.2),
-            "2 values, a comma between them, each a number from 0 to below 1",
+            "2 values, separated by commas, each a number from 0 to below 1",
         ),
     ],
 )

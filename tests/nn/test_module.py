@@ -117,7 +117,7 @@ def test_a_row_of_equal_features_has_finite_gradients_with_eps_outside_the_root(
     module(x).backward(g)
     expected = (g - g.mean(-1, keepdims=True)) / 1e-3  # that of (x - mean) / eps
     np.testing.assert_allclose(x.grad, expected, rtol=5e-3 if dtype == np.float16 else 1e-5, atol=2)
-    with pytest.raises(ValueError, match="no standard deviation: take 2 features"):
+    with pytest.raises(ValueError, match="no standard deviation: use 2 features"):
         nn.LayerNorm(1, eps_outside=True)
 
 

@@ -151,7 +151,7 @@ class TestTwoProcesses:
             for process in processes_of(job.pid):
                 os.kill(process, signal.SIGTERM)
             output = job.communicate(timeout=300)[0]
-        assert output.count("all saved. Go on: --resume") == 1, output
+        assert output.count("all saved. Continue with --resume") == 1, output
         launch(2, tmp_path / "run", "--resume", accumulate=1)
         assert (tmp_path / "run/metrics.jsonl").read_bytes() == (two_ranks / "metrics.jsonl").read_bytes()
 

@@ -66,7 +66,7 @@ def test_ctranslate2_gives_the_same_tokens(folder, tmp_path) -> None:
 
 
 def test_what_can_t_be_exported_is_refused(folder, tmp_path) -> None:
-    with pytest.raises(InputError, match=r"holds files already, and nothing is overwritten"):
+    with pytest.raises(InputError, match=r"already holds files, which are not overwritten"):
         export("tatoeba-de-en", folder)
     with pytest.raises(InputError, match="There is no model"):
         export(tmp_path / "nothing", tmp_path / "new")

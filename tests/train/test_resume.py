@@ -137,8 +137,8 @@ def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
 
     before = (straight / "metrics.jsonl").read_bytes()
     assert "another optimiser" in refusal(optimizer=lambda t: SGD(t.model.parameters(), momentum=0.9))
-    assert "number or shapes" in refusal(optimizer=lambda t: Adam(list(t.model.parameters())[1:]))
-    assert "was not started like this: model, task of the model differ" in refusal(
+    assert "number or shape" in refusal(optimizer=lambda t: Adam(list(t.model.parameters())[1:]))
+    assert "was started differently: model, task of the model differ" in refusal(
         config=lambda t: {**t.config, "model": {**t.config["model"], "nhead": 4}, "task": "another"}
     )
     assert "data are not those" in refusal(train_batches=lambda t: type("Other", (), {"__len__": lambda _: 3})())
@@ -150,7 +150,7 @@ def test_the_model_of_another_run_is_refused(straight, tmp_path) -> None:
     tensors, config = load_checkpoint(run)
     save_checkpoint(run, tensors, {**config, "task": "another"})
     log = (run / "metrics.jsonl").read_bytes()
-    with pytest.raises(InputError, match=r"model\.safetensors is another run's model"):
+    with pytest.raises(InputError, match=r"model\.safetensors is the model of another run"):
         small_run(run, resume=True)
     assert (run / "metrics.jsonl").read_bytes() == log
 
@@ -202,7 +202,7 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
         monkeypatch.setattr(display, "plot_losses", at_call(1, number, display.plot_losses))
     else:  # after steps 8, 16 and 24, and of the mean of the last weights
         options["metrics"] = at_call(2 if moment == "validation" else 4, number, lambda model: {})
-    with pytest.raises(TrainingStopped, match=r"all saved\. Go on: --resume") as stop:
+    with pytest.raises(TrainingStopped, match=r"all saved\. Continue with --resume") as stop:
         small_run(tmp_path / "run", **options)
     assert stop.value.exit_code == 128 + number
     assert (stop.value.step == STEPS) == (moment == "averaging")
@@ -230,7 +230,7 @@ def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(straight, tmp_pa
     done = Example(str(tmp_path / "signalled.py"), ROOT).run(tmp_path / "run", int(number))
     assert done.code == 128 + number
     assert "stopping after this step" in done.err
-    assert f"all saved. Go on: --resume {tmp_path / 'run'}" in done.err
+    assert f"all saved. Continue with --resume {tmp_path / 'run'}" in done.err
     assert "Traceback" not in done.err
     assert SavedStates(tmp_path / "run/checkpoints").load().step < STEPS
     small_run(tmp_path / "run", resume=True)

@@ -156,7 +156,7 @@ def test_early_stopping_on_any_metric(tmp_path, capsys) -> None:
         assert trainer.fit() == 0.5
         rows = [row for row in run.metrics() if "score" in row]
     assert trainer.progress.step == 10
-    told = "ended after step 10 of at most 100: 3 validations in a row did not better the score 0.5 of step 4"
+    told = "ended after step 10 of at most 100: 3 validations in a row did not improve on the score 0.5 of step 4"
     assert told in capsys.readouterr().out
     assert [row["score"] for row in rows] == [0.1, 0.5, 0.3, 0.4, 0.2]
     np.testing.assert_array_equal(model.weight.data, seen[1])

@@ -40,8 +40,7 @@ def add_training_options(
 ) -> None:
     """Add the options of every example that trains.
 
-    `data` describes --data, and `preset` is the default of --preset. `draws` says whether --seed also applies to the
-    use of a model.
+    `data` describes --data, and `preset` is the default of --preset. `draws` says whether a model's use needs --seed.
     """
     add = parser.group("training", "train")
     add("--data", default="embedded", help=data)
@@ -243,8 +242,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         find_process_group().abort(code)  # the others may be waiting for this one
         sys.exit(code)
     except BrokenPipeError:
-        # The reader of the output has ended, as `head` does after some lines. Python would report another error when it
-        # flushes at exit.
+        # The reader of the output has ended, as `head` does. Python would report another error when it flushes at exit.
         sys.stdout = None
         sys.exit(141)
     except OSError as error:  # a path that is too long or not readable: a traceback would explain nothing

@@ -119,8 +119,7 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
         parser.error(f"--consensus {arguments.consensus} is too few to compare texts: use 3 or more")
     if translates and arguments.consensus and (arguments.temperature == 0 or arguments.top_k == 1):
         alike = "--temperature 0" if arguments.temperature == 0 else "--top-k 1"
-        parser.error(f"--consensus needs different texts, but with {alike} all texts are the same: leave out one of "
-            f"the two")
+        parser.error(f"--consensus needs different texts, but with {alike} all are equal: leave out one of the two")
     if translates and arguments.consensus and arguments.nbest > arguments.consensus:
         parser.error(f"--nbest {arguments.nbest} needs at least as many samples: use --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:

@@ -43,9 +43,7 @@ def main(task: Task) -> None:
         check_text(text, f"Text {number}")
     arguments.interactive = not texts and sys.stdin.isatty()
     if arguments.checkpoint is None:
-        parser.error(
-            f"handloom comes with no model to {task}: add --model with the folder of a run or a transformers model"
-        )
+        parser.error(f"handloom comes with no model to {task}: add --model with a run's folder or a transformers model")
     model: Any = load(arguments.checkpoint, task)
     if task == "classify":
         each_text(arguments, texts, what, lambda text: print(model.best(text), flush=True))

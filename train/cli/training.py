@@ -55,7 +55,7 @@ def add_preset_options(
             how = {"choices": tuple(rule.words), "default": default}
         if flag.metavar:
             how["metavar"] = flag.metavar
-        shown = "the preset's" if flag.preset else "" if default in (None, False) else default
+        shown = "the preset's value" if flag.preset else "" if default in (None, False) else default
         if flag.times:
             words, shown = f"{words}, as a multiple of the preset's value", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)

@@ -239,9 +239,7 @@ def make_folder(folder: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise InputError(
-            f"The folder {folder} can't be made: a file with this name exists. Choose another path."
-        ) from None
+        raise InputError(f"The folder {folder} can't be made: a file has this name. Choose another path.") from None
     except OSError as error:
         raise InputError(f"The folder {folder} can't be made: {error.strerror}. Choose another path.") from None
     return folder

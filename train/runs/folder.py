@@ -117,8 +117,7 @@ class RunFolder:
         cls.open(path)  # a folder that is not a run is not locked either
         for file in (Path(path, name) for name in FILES):
             if is_link(file):
-                raise InputError(f"{file} is a symbolic link, and runs do not write through links. Replace it with a "
-                    f"file.")
+                raise InputError(f"{file} is a symbolic link, which runs do not follow. Replace it with a file.")
         lock = contextlib.ExitStack()
         lock.enter_context(folder_lock(path))
         run = cls.open(path)
@@ -136,8 +135,7 @@ class RunFolder:
         if not path.is_dir():
             raise InputError(f"The run {path} is not an existing folder. Give the folder of a run, such as runs/NAME.")
         if not (path / CONFIG).is_file():
-            raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, such as "
-                f"runs/NAME.")
+            raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, like runs/NAME.")
         config = read_json(path / CONFIG)
         if config.get("format") != FORMAT:
             raise InputError(f"{path} is not a handloom run: its config.json comes from another program. Give a run.")
@@ -217,8 +215,7 @@ class RunFolder:
         Raises InputError if the cells lie behind a symbolic link.
         """
         if is_link(self.path / CELLS):
-            raise InputError(f"{self.path / CELLS} is a symbolic link. Tables are not written through links: remove "
-                f"it.")
+            raise InputError(f"{self.path / CELLS} is a symbolic link, which tables do not follow: remove it.")
         return self.path / CELLS / name
 
     def cells(self) -> list[dict[str, Any]]:

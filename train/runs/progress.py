@@ -33,8 +33,7 @@ class Progress:
         best, best_step: best value of the monitored metric, and its step; None before a validation.
         stale: number of validations since `best_step`.
         snapshots: steps of the last validations, whose weights may be averaged at the end.
-        log_sums: sums over tokens since the last row of the log, by name ("loss": nats); "tokens" is the number of
-            tokens.
+        log_sums: sums over tokens since the last row of the log, by name ("loss": nats); "tokens" is their number.
     """
 
     seed: int

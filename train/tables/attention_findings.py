@@ -37,7 +37,7 @@ HEAD_COLUMNS = {
 }
 #: The kinds that are reported for the first token.
 FIRST_COLUMNS = {name: title for name, title in HEAD_COLUMNS.items() if name not in ("itself", "previous", "next")} | {
-    "words": "words with the most attention"
+    "words": "words looked at most"
 }
 ALIGNMENT_COLUMNS = {
     "cell": "head",

@@ -92,7 +92,7 @@ def test_a_stream_gives_the_tokens_of_a_search() -> None:
     assert list(stream(model.start(source), rules)) == greedy_search(model.start(source), rules)[0].ids
     drawn = sample(model.start(source), rules, temperature=1.5, seed=3)[0].ids
     assert list(stream(model.start(source), rules, Sampler(temperature=1.5, seed=3))) == drawn
-    with pytest.raises(ValueError, match="a stream is of one sequence, not of 2"):
+    with pytest.raises(ValueError, match="a stream has one sequence, not 2"):
         stream(model.start(np.tile(source, (2, 1))), rules)
 
 

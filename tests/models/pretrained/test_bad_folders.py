@@ -65,10 +65,10 @@ def refused(folder: Any, match: str, **options: Any) -> None:
         ({"n_layer": 10**7}, r"layers is 10000000, it must be a whole number from 1 to 1,000. Fetch it again"),
         ({"n_layer": 1000}, r"transformer.h.2.ln_1.weight is missing; .*; .*Fetch both again"),
         ({"n_embd": 10**9}, r"d_model is 1000000000, it must be a whole number"),
-        ({"n_embd": 10**6}, r"wte.weight is \(20, 16\), and config.json asks for \(20, 1000000\)"),
+        ({"n_embd": 10**6}, r"wte.weight is \(20, 16\), but config.json requires \(20, 1000000\)"),
         ({"n_positions": 10**12}, r"max_length is 1000000000000, it must be a whole number"),
         ({"n_positions": 10**6}, r"wpe.weight is \(128, 16\)"),
-        ({"vocab_size": 21}, r"wte.weight is \(20, 16\), and config.json asks for \(21, 16\)"),
+        ({"vocab_size": 21}, r"wte.weight is \(20, 16\), but config.json requires \(21, 16\)"),
         ({"vocab_size": -5}, r"vocab_size = -5"),
         ({"n_head": 3}, r"embed_dim 16 is not divisible by num_heads 3"),
         ({"n_head": 0}, r"can't be used"),
@@ -91,7 +91,7 @@ def test_a_configuration_that_can_t_be_used(folder, values, match) -> None:
 def test_weights_that_don_t_fit(folder) -> None:
     name = "transformer.h.1.mlp.c_fc.weight"
     rewrite(folder, lambda tensors: tensors.update({name: tensors[name].T.copy()}))
-    refused(folder, r"c_fc.weight is \(24, 16\), and config.json asks for \(16, 24\)")
+    refused(folder, r"c_fc.weight is \(24, 16\), but config.json requires \(16, 24\)")
     rewrite(folder, lambda tensors: tensors.update({name: np.zeros((16, 24), np.int8)}))
     refused(folder, r"c_fc.weight has dtype I8")
     rewrite(folder, lambda tensors: tensors.pop(name))
@@ -116,7 +116,7 @@ def test_weights_that_are_not_finite(tmp_path, model, value) -> None:
     folder = save(model, None, tmp_path)
     name = next(name for name in load_file(folder / "model.safetensors") if name.endswith("weight"))
     rewrite(folder, lambda tensors: tensors[name].put(3, value))
-    refused(folder, rf"model.safetensors can't be used: .*{name}.* holds values that are no finite numbers")
+    refused(folder, rf"model.safetensors can't be used: .*{name}.* holds values that are not finite numbers")
 
 
 def test_tied_weights_that_are_stored_twice(folder) -> None:
@@ -143,7 +143,7 @@ def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
     whole = (folder / "model.safetensors").read_bytes()
     for data in (whole[:-100], b"", b"\xff" * 64, (10**15).to_bytes(8, "little") + b"{}"):
         (folder / "model.safetensors").write_bytes(data)
-        refused(folder, r"is damaged or no safetensors file")
+        refused(folder, r"is damaged or is not a safetensors file")
     (folder / "model.safetensors").unlink()
     refused(folder, r"holds no model.safetensors")
     for text, match in (("{", "is not valid JSON"), ("[" * 10**5, "nested too deep"), ("3", "a JSON int")):
@@ -197,7 +197,7 @@ def test_names_that_can_t_be_fetched(folder, monkeypatch, tmp_path) -> None:
         raise ConnectionError("no network\nat all")
 
     monkeypatch.setattr(hub, "snapshot_download", fails)
-    match = r"no folder owner/model, nor can it be fetched .*no network.* from https://huggingface.co/owner/model"
+    match = r"no folder owner/model, and the Hub can't be used .*no network.* from https://huggingface.co/owner/model"
     refused("owner/model", match + " into a folder", revision="v1")
     monkeypatch.setattr(hub, "snapshot_download", lambda name, **options: str(folder))
     load("owner/model", with_tokenizer=False)

@@ -240,7 +240,7 @@ def test_every_option_of_generation_is_read_refused_or_without_effect() -> None:
 def test_options_of_generation_that_are_not_supported_are_named(said, tmp_path) -> None:
     save(LanguageModel(LanguageModelConfig(20, 16, 2, layers=1, tie_output=True)), None, tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps(said))
-    with pytest.raises(InputError, match=r"generation_config.json asks for a generation .*with_strategy=False") as one:
+    with pytest.raises(InputError, match=r"generation_config.json needs a kind .*with_strategy=False") as one:
         load(tmp_path, with_tokenizer=False)
     assert any(name in str(one.value) for name in (*said, "token 99"))
 
@@ -294,7 +294,7 @@ def test_models_without_an_equivalent_in_transformers_are_refused(tmp_path) -> N
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1)), "the output layer has a bias"),
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="alibi")), "positions are alibi"),
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")), "norms are layer, not rms"),
-        (Seq2SeqTransformer(Seq2SeqConfig(9, 8, 16, 2, 1, 1, norm_first=True)), "vocabularies of their own"),
+        (Seq2SeqTransformer(Seq2SeqConfig(9, 8, 16, 2, 1, 1, norm_first=True)), "separate vocabularies"),
         (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "no norm after the embeddings"),
     ):
         with pytest.raises(InputError, match=reason):

@@ -211,7 +211,7 @@ def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
 
     refused("holds none of tokenizer.json")
     (tmp_path / "merges.txt").write_text("")
-    refused(r"merges.txt and no vocab.json")
+    refused(r"merges.txt but no vocab.json")
     _gpt2().save_pretrained(tmp_path)
     refused(r"330 tokens, more than the 300")
     data = json.loads((tmp_path / "tokenizer.json").read_text())

@@ -130,7 +130,7 @@ def fail_with(error: BaseException) -> Any:
         (OSError(errno.EACCES, "Permission denied", "a"), "error: a: Permission denied. Check the permissions there"),
         (OSError(errno.ENAMETOOLONG, "Name too long", "a"), "error: a: Name too long. Choose another path.\n"),
         (GraphError("it can't be captured"), "error: it can't be captured: leave out --graphs\n"),
-        (MemoryError("big"), "error: there is not enough memory (big). Take a smaller preset, or close other"),
+        (MemoryError("big"), "error: there is not enough memory (big). Use a smaller preset, or close other"),
     ],
 )
 def test_an_error_is_one_line(error: Exception, said: str, capsys: pytest.CaptureFixture) -> None:
@@ -164,7 +164,7 @@ def test_a_signal_during_evaluation_says_how_to_go_on(number, code, saved, tmp_p
 
     if number == signal.SIGINT:
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    hint = f". Go on: --resume {tmp_path / 'run'}" if saved else ""
+    hint = f". Continue with --resume {tmp_path / 'run'}" if saved else ""
     assert ends(main, capsys) == (code, f"\nstopped{hint}\n")
     assert (tmp_path / "run").exists() == saved
     assert issubclass(Terminated, KeyboardInterrupt)
@@ -260,6 +260,6 @@ def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
     assert not list(other_libraries(here, here))
     said = list(other_libraries({"compiled_loops": "numba 0.61", "mkl": None}, here))
     assert [line.partition(":")[0] for line in said] == [
-        "This run began with loops compiled by numba 0.61 and goes on with no compiled loops",
-        "This run began with NumPy's products and goes on with mkl 2026.2.0",
+        "This run began with loops compiled by numba 0.61 and continues with no compiled loops",
+        "This run began with NumPy's products and continues with mkl 2026.2.0",
     ]

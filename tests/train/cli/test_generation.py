@@ -68,7 +68,7 @@ def test_every_option_arrives() -> None:
         ("--consensus 2", "--consensus 2 is too few to compare texts: use 3 or more"),
         ("--consensus 5 --temperature 0", "with --temperature 0 all are the same"),
         ("--consensus 5 --top-k 1", "with --top-k 1 all are the same"),
-        ("--consensus 5 --nbest 6", "--nbest 6 needs at least as many texts: use --consensus 6"),
+        ("--consensus 5 --nbest 6", "--nbest 6 needs at least as many samples: use --consensus 6"),
         ("--consensus 5 --beam 5", "--beam is for beam search, not for sampling"),
         ("--sample --beam 5", "--beam is for beam search, not for sampling"),
         ("--sample --length-penalty 1", "--length-penalty is for beam search"),

@@ -53,7 +53,7 @@ def test_a_value_given_twice() -> None:
         (SMOKE, "--set positions=none --positions alibi", "positions is given twice"),
         (SMOKE, "--positions alibi --init run", "--positions has no effect: the model of --init"),
         (SMOKE, "--set vocab_size=500 --tokenizer character", "the text determines the characters"),
-        (SMOKE, "--set vocab_size=500 --teacher run", "no tokens are learned, those of the --teacher"),
+        (SMOKE, "--set vocab_size=500 --teacher run", "no tokens are learned; those of the --teacher"),
         (SMOKE, "--set max_length=9 --set d_model=16 --init run", "--set d_model has no effect: the model of --init"),
         (SMOKE, "--optimizer sgd --set betas=0.9,0.99", "--set betas has no effect: sgd does not use it"),
         (SMOKE, "--set optimizer=sgd --set eps=1e-8", "--set eps has no effect: sgd does not use it"),
@@ -64,7 +64,7 @@ def test_a_value_given_twice() -> None:
         (CLASSIFIER_PRESETS["smoke"], "--teacher run --set min_frequency=2", "--set min_frequency has no effect"),
         (LANGUAGE_MODEL_PRESETS["smoke"], "--pad-to 8", "--pad-to has no effect: all windows"),
         (LANGUAGE_MODEL_PRESETS["smoke"], "--steps 3 --set recurrent_steps=2", "--set recurrent_steps has no effect"),
-        (LANGUAGE_MODEL_PRESETS["smoke"], "--table none --set recurrent_lr=1", "only --table baselines has recurrent"),
+        (LANGUAGE_MODEL_PRESETS["smoke"], "--table none --set recurrent_lr=1", "only --table baselines trains"),
     ],
 )
 def test_a_value_without_effect_beside_others(preset: Preset, options: str, message: str) -> None:
@@ -129,10 +129,10 @@ def test_help_is_made_of_the_fields() -> None:
     parser = OptionParser()
     add_preset_options(parser, ClassifierPreset)
     told = " ".join(parser.format_help().split())
-    assert "--patience N early stopping: stop after N validations without improvement (default: the preset's)" in told
+    assert "--patience N early stopping: stop after N validations without improvement (default: the preset" in told
     accumulate = "--accumulate K number of batches whose gradients are accumulated per update, as a multiple of"
-    assert f"{accumulate} the preset's (default: 1)" in told
-    assert "min_frequency how often a word must occur to be in the vocabulary; a whole number from 1 to" in told
+    assert f"{accumulate} the preset's value (default: 1)" in told
+    assert "min_frequency minimum number of occurrences of a word in the vocabulary; a whole number from 1 to" in told
     assert all(name in told for name in field_kinds(ClassifierPreset))
 
 

@@ -67,10 +67,10 @@ def test_what_is_left_out_is_counted(tmp_path) -> None:
     assert groups[7] == ["so 7", "or so 7"]
     assert lonely == 2
     data = load_captions(str(path))
-    assert "left out 2 pictures with one caption only" in data.notes[0]
+    assert "left out 2 pictures with only one caption" in data.notes[0]
     lost = 300 - sum(map(len, (data.train, data.valid, data.test)))
     assert lost > 0
-    assert f"left out {lost} held-out pictures with captions that training has too" in data.notes[1]
+    assert f"left out {lost} held-out pictures with captions that also occur in training" in data.notes[1]
 
 
 def test_coco_without_its_file_says_where_to_get_it(monkeypatch) -> None:

@@ -60,7 +60,7 @@ def test_headlines_do_not_need_categories(tmp_path) -> None:
     news = load_news(str(tmp_path / "a.tsv"), descriptions=True)
     assert sum(len(part) for part in (news.train, news.valid, news.test)) == 40
     assert news.notes == ()
-    with pytest.raises(InputError, match="too few articles for so many categories"):
+    with pytest.raises(InputError, match="too few articles for this number of categories"):
         load_news(str(tmp_path / "a.tsv"), descriptions=True, categories=True)
     (tmp_path / "one.tsv").write_text("".join(f"A\theadline {i}\twhat happened {i}\n" for i in range(40)))
     assert load_news(str(tmp_path / "one.tsv"), descriptions=True).categories == ["A"]

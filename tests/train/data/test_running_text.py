@@ -44,7 +44,7 @@ def test_texts_of_the_data_folder_alone_and_joined_part_by_part(tmp_path, monkey
         write(tmp_path / f"gutenberg/pg{number}_{name}.txt.gz", f"Once upon a time {number}.\n" * 10)
     data = load_text_data("gutenberg")
     read = "".join(f"Once upon a time {number}.\n" * 10 for number in GUTENBERG_BOOKS)
-    assert f"what was read has SHA-256 {hashlib.sha256(read.encode()).hexdigest()}" in data.notes[0]
+    assert f"the file that was read has SHA-256 {hashlib.sha256(read.encode()).hexdigest()}" in data.notes[0]
     joined = load_text_data("shakespeare+gutenberg")
     assert joined.name == "shakespeare+gutenberg"
     assert (joined.description, joined.notes) == (f"{plays.description} {data.description}", data.notes)

@@ -166,7 +166,7 @@ class TestMistakes:
         write_pairs(tmp_path / "train", PAIRS)
         prefix = tmp_path / "train"
         assert (
-            f"is a folder. Give a tab-separated file in it, or what two parallel files have in common: --data {prefix}"
+            f"or the common part of the names of two parallel files: --data {prefix}"
             in refusal(str(tmp_path))
         )
         assert refusal(f"{prefix}.de").endswith(f"--data {prefix}"), "one side of parallel text"
@@ -253,7 +253,7 @@ class TestTatoeba:
         assert Counter(loaded.train + loaded.valid + loaded.test) == Counter((de, en) for en, de in ROWS)
         assert "CC BY" in loaded.description
         archive = (data / "tatoeba_en_de" / "deu-eng.zip").read_bytes()
-        assert f"what was read has SHA-256 {hashlib.sha256(archive).hexdigest()}" in loaded.notes[-1]
+        assert f"the file that was read has SHA-256 {hashlib.sha256(archive).hexdigest()}" in loaded.notes[-1]
 
     @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "de")])
     def test_parts_share_no_english_sentence(self, data, source, target):
@@ -277,7 +277,7 @@ class TestTatoeba:
             path.write_bytes(content.replace("Sätze".encode(), b"S\xff\xa4tze", 1))
         if damage == "no archive":
             path.write_bytes(b"<html>")
-        said = "holds a NUL byte" if damage == "a NUL byte" else "damaged or not the archive expected, which holds deu"
+        said = "holds a NUL byte" if damage == "a NUL byte" else "damaged or not the expected archive, which holds deu"
         assert said in refusal("tatoeba")
 
     @pytest.mark.skipif(not REAL_DATA, reason="HANDLOOM_DATA is not set: no real data here")

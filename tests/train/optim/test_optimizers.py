@@ -236,7 +236,7 @@ class TestExponentialAverage:
         np.testing.assert_array_equal(average.averages[0], before)
 
     def test_state_of_others_and_decay_out_of_range(self) -> None:
-        with pytest.raises(ValueError, match="other number or shapes"):
+        with pytest.raises(ValueError, match="number or shape"):
             ExponentialAverage(parameters()).load_state_dict(ExponentialAverage(parameters()[:1]).state_dict())
         with pytest.raises(ValueError, match=r"\[0, 1\)"):
             ExponentialAverage(parameters(), 1.0)

@@ -112,7 +112,7 @@ def test_truncated(tmp_path, kept):
     path = save_checkpoint(tmp_path, TENSORS, CONFIG)
     path.write_bytes(path.read_bytes()[:kept])
     message = refusal(tmp_path)
-    assert f"{path} is damaged or no safetensors file" in message
+    assert f"{path} is damaged or is not a safetensors file" in message
     assert "copy it again" in message
 
 

@@ -58,13 +58,13 @@ def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
         resumed.append(resume)
         if not resume:
             SavedStates(own.saves_path).save(5, {"w": np.zeros(1, np.float32)}, {})
-            raise TrainingStopped("stopped. Go on: --resume run/cells/one", 5, 2)
+            raise TrainingStopped("stopped. Continue with --resume run/cells/one", 5, 2)
         return {"square": options**2}
 
     run = RunFolder.create(tmp_path / "run", {})
     with pytest.raises(TrainingStopped) as stop:
         run_cells(run, {"one": 3}, make, say=lambda text: None)
-    assert str(stop.value) == f"stopped at step 5 of one, all saved. Go on: --resume {run.path}"
+    assert str(stop.value) == f"stopped at step 5 of one, all saved. Continue with --resume {run.path}"
     assert stop.value.exit_code == 130
     (row,) = run_cells(run, {"one": 3}, make, say=lambda text: None)
     assert resumed == [False, True]
@@ -98,7 +98,7 @@ def test_of_each_size_cells_in_a_row_a_rank_makes_its_own() -> None:
 
 
 def test_a_rank_that_was_stopped_stops_all_once_the_rows_of_the_others_are_kept() -> None:
-    stopped = "stopped at step 5 of c, all saved. Go on: --resume run", 5, 2
+    stopped = "stopped at step 5 of c, all saved. Continue with --resume run", 5, 2
     group, rows = OneOfThree([[({"square": 0}, None), (None, stopped)]]), []
     found = _share_out(group, lambda name, options: {"square": options**2}, "abcdef", range(6))
     with pytest.raises(TrainingStopped, match="step 5 of c") as stop:
@@ -126,7 +126,7 @@ def test_a_table_in_markdown() -> None:
 
 
 def test_a_text_where_a_table_has_a_number() -> None:
-    with pytest.raises(InputError, match=r"a text where a number belongs: restore cells\.jsonl"):
+    with pytest.raises(InputError, match=r"a text in place of a number: restore cells\.jsonl"):
         markdown_table([{"loss": "x"}], {"loss": "loss:.3f"})
 
 

@@ -62,7 +62,7 @@ def test_characters_that_the_alphabet_lacks_are_counted() -> None:
     said: list[str] = []
     data = TextData(text, "ein Satz", "ein Satz", "name", "")
     tokenize(data, learn_tokens(data, "character", 0), say=said.append)
-    assert said == [f"name: left out 20 of {len(text)} characters, the alphabet lacks them: \u0416 \u4e2d \\x07"]
+    assert said == [f"name: left out 20 of {len(text)} characters that the alphabet lacks: \u0416 \u4e2d \\x07"]
     data = TextData("Ein Satz \u2013 \xe9.", "ein Satz", "ein Satz", "name", "")
     tokenize(data, learn_tokens(data, "character", 0), say=said.append)
     assert len(said) == 1, "what is written in another way is not left out"

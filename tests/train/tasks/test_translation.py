@@ -52,7 +52,7 @@ def test_a_saved_translator_comes_back_the_same(translator: Translator, tmp_path
     loaded = Translator.load(tmp_path / "run")
     assert loaded.translate(TEXTS[:2]) == translator.translate(TEXTS[:2])
     BPETokenizer.train(TEXTS, 270).save(tmp_path / "run/tokenizer.json")
-    with pytest.raises(InputError, match="files are of two runs"):
+    with pytest.raises(InputError, match="files come from two runs"):
         Translator.load(tmp_path / "run")
 
 
