@@ -1,4 +1,4 @@
-"""Supports NumPy's functions and methods on tensors, or refuses them and names an alternative (without arithmetic).
+"""Makes NumPy's functions and methods work on tensors, or raises an error that names an alternative.
 
 NumPy's own functions accept a tensor without a gradient as an array, and raise an error if a gradient would be lost.
 """

@@ -5,8 +5,7 @@
 A small language model (d_model 256, 4 heads, 2 layers) takes steps on 4,096 tokens, cut into sequences of each length.
 "products" is the time of attention's own matrix products at the speed of a plain product: 2 forward and 5 backward.
 Only half of each counts, since no position sees the future. "rest" is the remaining time of the step, and "growth" is
-the rest divided by the rest at the shortest length. Memory is the memory of a step on one sequence, without model and
-optimiser.
+the rest divided by the rest at the shortest length. Memory is for a step on one sequence, without model and optimiser.
 """
 
 from __future__ import annotations

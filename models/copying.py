@@ -91,8 +91,7 @@ def copied_shares(
     """Return the probability that each generated token was copied from each source token.
 
     The result is (batch, length, source_length). The arguments are those of `copy_logits`, and the generated ids
-    `written` (batch, length). A row sums to the probability that the generated token was copied at all: (1 - p) c(w) /
-    P(w).
+    `written` (batch, length). A row sums to the probability that the generated token was copied: (1 - p) c(w) / P(w).
     """
     mixed = copy_logits(logits, gate, weights, source, uncopied).data
     xp, written = array_module(mixed), array_module(mixed).asarray(written)

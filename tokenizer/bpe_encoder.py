@@ -19,8 +19,7 @@ from .token_array import GONE, SEPARATOR, Ints, TokenArray, pack
 
 Pair = tuple[int, int]
 
-# Measured sizes in bytes: above the first, a heap is faster than searching a list; above the second, an array is
-# fastest.
+# Measured in bytes: above the first, a heap is faster than searching a list; above the second, an array is fastest.
 _HEAP = 60
 _ARRAY = 10_000
 

@@ -54,8 +54,7 @@ class SentencePieceTokenizer(Tokenizer):
         return [self._ids_of(text, self._target) for text in texts]
 
     def _ids_of(self, text: str, model: Any) -> list[int]:
-        # This finds special tokens in a text, and a code such as >>fra<< at its start, which selects the target
-        # language.
+        # This finds special tokens in a text, and a code such as >>fra<< at its start for the target language.
         unknown, ids = self.unk_id, []
         parts = self._splitter.split(text)
         for i, part in enumerate(parts):

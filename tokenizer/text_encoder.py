@@ -22,8 +22,7 @@ class TextEncoder:
     """An encoder that splits texts at blanks and looks up the chunks, which is faster than splitting into words.
 
     As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, or with an
-    added token, `encode_quickly` raises `NeedsCareError`. It searches only chunks that are not in the cache for such
-    blanks and tokens.
+    added token, `encode_quickly` raises `NeedsCareError`. Only chunks that are not in the cache are searched.
 
     Args:
         encode_word: function from the bytes of a word to ids.

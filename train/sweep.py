@@ -150,9 +150,7 @@ def main() -> None:
     arguments = parser.parse_args()
     cells = grid_cells(arguments.grid, arguments.change)
     if not Path(arguments.script[0]).is_file():
-        raise InputError(
-            f"The script {arguments.script[0]} does not exist. Put -- before it, and its options after it."
-        )
+        raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options last.")
     with folder_lock(make_folder(arguments.out)) if find_process_group().first else nullcontext():
         rows, failed = run_sweep(arguments.out, cells, arguments.script)
         if rows:

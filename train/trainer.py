@@ -82,8 +82,7 @@ class Trainer:
         loss: see `Loss`.
         optimizer, schedule: the schedule sets the optimiser's learning rate at each step.
         train_batches: see `Batches`.
-        validation: the validation data and interval; an exponential average of the weights replaces its mean of the
-            last weights.
+        validation: the validation data and interval; with an exponential average, it has no mean of last weights.
         run: folder that receives metrics.jsonl, loss.png, model.safetensors and the saves.
         config: configuration saved with the weights, from which the model can be built again.
         steps: number of updates.
@@ -337,7 +336,7 @@ class Trainer:
             found = read_config(self.run.path)
             if {**found, "step": 0} != {**now, "step": 0}:
                 raise InputError(
-                    f"{self.run.model_path} is the model of another run. Restore this run's model, or remove it."
+                    f"{self.run.model_path} is the model of another run. Restore this run's, or remove it."
                 )
         try:
             for name, part in parts.items():

@@ -19,12 +19,10 @@ from .optim.loss_scaling import FullPrecision, HalfPrecision, first_overflow
 from .optim.optimizers import Optimizer, clip_grad_norm
 
 #: If an update uses several batches, the gradients of their summed losses, divided by this number, are added up. A
-#: factor at the end turns the sum into the gradient of the mean. It is a power of two, so that the division rounds
-#: nothing.
+#: factor at the end turns the sum into the gradient of the mean. This number is a power of two: division is exact.
 TOKEN_UNIT = 1024
 
-#: A function from a batch to its loss, its number of tokens and, optionally, further means over them: see
-#: `trainer.Loss`.
+#: A function from a batch to its loss, its number of tokens and, optionally, further means: see `trainer.Loss`.
 Compute = Callable[[Any], tuple[Any, ...]]
 #: A function that is called before each batch and seeds the generators for its position in the data.
 Prepare = Callable[["MicroBatch"], None]

@@ -20,8 +20,7 @@ class Validation:
     Attributes:
         batches: the validation data.
         every: steps between two validations; there is another one at the end.
-        metrics: function of the model, in evaluation mode, that returns further numbers for the row of each validation,
-            by name.
+        metrics: function of the model (in evaluation mode) that returns further numbers for the row, by name.
         monitor, higher_is_better: the metric of a validation that selects the best weights, and whether more is better.
         patience: stop after this many validations in a row without a better value; None means never.
         average: at the end also validate the mean of the weights at the last `average` validations; 0 or 1 for none.

@@ -23,8 +23,7 @@ CLEARANCE = 0.1  # minimum distance from a kink or between values whose order ma
 class Sample:
     """Arguments of one call, with NumPy arrays.
 
-    `differentiable` lists the indices in `args` whose gradients are checked; by default those of all floating point
-    arrays.
+    `differentiable` lists the indices in `args` whose gradients are checked; by default all floating point arrays.
     """
 
     args: tuple[Any, ...]

@@ -20,8 +20,7 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
 
     Args:
         tensor: a recorded result whose graph has not been freed. Inputs without a gradient are left out.
-        path: file that the graph is written to as well: `NAME.dot` for the text, or `NAME.svg` for a picture that
-            Graphviz's program `dot` draws.
+        path: also write the graph to this file: text to `NAME.dot`, or a picture by Graphviz's `dot` to `NAME.svg`.
         module: its parameters are named as in `module.named_parameters()`.
 
     Raises RuntimeError if nothing was recorded, the graph was freed or `dot` is needed and missing, ValueError for

@@ -158,8 +158,7 @@ def elementwise(
         name: the name of the call in a graph; the function's name is the same in lower case.
         value: (x, xp) -> y, with arrays of the namespace xp.
         saved: the value that the gradient needs, "x", "y" or "".
-        gradient: (g, saved, xp) -> the gradient at x, from the gradient g at y. The call is recorded if these are
-            Tensors.
+        gradient: (g, saved, xp) -> the gradient at x, from the gradient g at y; recorded if they are Tensors.
         reference: see `declare`.
         text: the docstring of the function.
     """

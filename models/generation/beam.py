@@ -65,8 +65,7 @@ def beam_search(
         length_norm: the divisor of a log-probability: "wu" for `length_penalty`, "power" for length^alpha.
         early_stopping: None finishes a sentence as described above. The other values mean the same as in
             `transformers`. They finish it by its `width` best complete sequences: True as soon as there are that many;
-            False when the best open sequence would not be among them if it ended now; "never" when it can no longer
-            enter them.
+            False when the best open sequence would not be among them if it ended now; "never" when it never can.
         observe: called with a BeamStep for each step of each sentence.
 
     Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of

@@ -217,6 +217,5 @@ def force_last(search: SearchProgress, rules: Rules, logits: Any, total: Any) ->
 
 
 #: The functions that rule out tokens, in this order. Each sets logits (rows, vocab_size) of the next token to -inf;
-#: `total` (rows,) is their log-sum-exp. A new rule needs a field of `Rules`, its tokens in `ruled_out`, and a function
-#: here.
+#: `total` (rows,) is their log-sum-exp. A new rule needs a field of `Rules`, its tokens in `ruled_out`, and a function.
 BANS = (ban_forbidden, ban_early_ends, ban_repeated_ngrams, force_last)

@@ -20,8 +20,7 @@ FIELDS = {
 }  # fmt: skip
 #: Options that hold tokens.
 TOKENS = ("bad_words_ids", "eos_token_id", "forced_eos_token_id", "suppress_tokens")
-#: Options that handloom does not have, with the value that changes nothing. They may have this value, be null or be
-#: absent.
+#: Options that handloom does not have, with the value that changes nothing. They may also be null or absent.
 ABSENT: dict[str, Any] = {
     "begin_suppress_tokens": [], "constraints": [], "diversity_penalty": 0, "dola_layers": None,
     "encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1, "exponential_decay_length_penalty": None,

@@ -24,8 +24,7 @@ class Entry:
         shapes: the shapes of these tensors, according to the configuration.
         transposed: whether they are stored as (in_features, out_features).
         aliases: other names under which the same tensor may be stored again.
-        optional: whether it may be missing; the parameter is then zero (a parameter of a new head keeps its initial
-            value).
+        optional: whether it may be missing; the parameter is then zero (in a new head it keeps its initial value).
     """
 
     own: str

@@ -66,8 +66,7 @@ def save(
     except OSError as error:
         raise InputError(f"The folder {folder} can't be made ({error.strerror}). Choose another path.") from None
     if tokenizer is not None:
-        # handloom's tasks feed their models like this: a translator reads <eos> after a text, a classifier reads <bos>
-        # before it.
+        # In handloom's tasks, a translator reads <eos> after a text, and a classifier reads <bos> before it.
         begins, ends = isinstance(model, TransformerClassifier), isinstance(model, Seq2SeqTransformer)
         save_tokenizer(tokenizer, folder, model.config.max_length, begins=begins, ends=ends)
     write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})

@@ -125,8 +125,7 @@ def train_and_report(
         test: (trained, task) -> the model's figures, a row of the table; and its outputs, for the report.
         report: (trained, task, run, rows, outputs) -> the text that is printed at the end. There is a row for the model
             and for each cell, with its parameters and, unless it was resumed, the seconds of training and testing.
-        cells: a function of the task; returns, by name, the training of each further model in the table, or a model
-            that needs none.
+        cells: a function of the task; returns further models of the table by name, or what trains them.
         init_options: options of `trained.load` for --init.
     """
     start = time.perf_counter()

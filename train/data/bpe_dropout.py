@@ -23,8 +23,7 @@ class BPEDropoutBatches(TokenBatches):
     `dropout`.
 
     The tokens without dropout determine which pairs form a batch, so a batch can exceed its budget slightly. The draws
-    depend only on the seed, the epoch and the batch. A pair that becomes longer than `max_length` keeps its tokens
-    without dropout.
+    depend only on the seed, the epoch and the batch. A pair that becomes longer than `max_length` is not changed.
     """
 
     def __init__(

@@ -86,9 +86,7 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
         if len(raw) > longest:
-            raise InputError(
-                f"{name}, line {number:,} has more than {longest:,} bytes. Give a file with shorter lines."
-            )
+            raise InputError(f"{name}, line {number:,} has more than {longest:,} bytes. Give shorter lines.")
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(_UTF8_BOM)

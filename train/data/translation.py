@@ -30,8 +30,7 @@ def load_translation_data(
     Your own files are split by `split_by_sentence` on the target side, unless there are held-out files next to them:
     PATH.valid.de and PATH.valid.en (or corpus.valid.tsv next to corpus.tsv), and the same names with `test`. The named
     sets have their official parts, except tatoeba, which is split like your own files. No split depends on `seed`, so
-    scores of runs with different seeds can be compared. Only the embedded grammar changes with the seed: it makes other
-    sentences.
+    scores of runs with different seeds can be compared. Only the embedded grammar changes with the seed.
 
     Args:
         name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `read_tsv`); or a .jsonl file (see

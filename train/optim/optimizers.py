@@ -230,8 +230,7 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
     None only measures the norm.
 
     `scale` multiplies the gradients first, for example to average over tokens or to undo a loss scale. Returns the norm
-    after this scaling, before clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv
-    1211.5063.
+    between scaling and clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
     """
     gradients = _arrays(parameters)
     norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale

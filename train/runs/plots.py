@@ -38,8 +38,7 @@ def plot_losses(
     Args:
         metrics: rows with "step" and any of "loss", "valid_loss" (nats per token), "accuracy", "valid_accuracy" and
             "learning_rate"; or the path of their metrics.jsonl. A row without one of these numbers, or with null, is
-            left out of the line for this number. A row with "averaged" has averaged weights and is drawn as a separate
-            point.
+            left out of the line for this number. A row with "averaged" has averaged weights and is a separate point.
         out_png: written atomically.
         training_label: legend of the training loss; it should say if the loss is regularised and therefore higher.
         unit: the unit over which the loss is a mean.

@@ -95,8 +95,7 @@ def table_cells(
         baseline: how the recurrent models are trained.
 
         Heads and learning rates are those of the KTH report; for a preset with fewer than 128 features, heads and
-        batches are a quarter as large. Cells with other batch sizes make the number of updates that reads the same
-        amount of text.
+        batches are a quarter as large. Cells with other batch sizes read the same amount of text.
     """
     preset, text = task.preset, task.text
     part = _part(preset)

@@ -19,8 +19,7 @@ def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32"
     Returns three numbers. `kept` counts weights, gradients and Adam's two moments, which are float32 in either
     precision. `forward` counts the arrays that the forward pass keeps for the backward pass; in fp16 it includes the
     half-precision copies of the weights. `peak` is the maximum during both passes, including gradients. tracemalloc, to
-    which NumPy reports its arrays, counts the last two. Source of the scheme: Micikevicius et al. 2018, arXiv
-    1710.03740, section 3.1.
+    which NumPy reports its arrays, counts the last two. Source: Micikevicius et al. 2018, arXiv 1710.03740, 3.1.
     """
     before = [parameter.grad for parameter in model.parameters()]
 

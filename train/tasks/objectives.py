@@ -51,8 +51,7 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
     if temperature <= 0 or logits.shape != teacher_logits.shape or (on_host and not counted.any()):
         raise ValueError(
             f"distillation_loss: {temperature=} must be above 0, the teacher's logits {teacher_logits.shape} must "
-            f"have the shape of the student's {logits.shape}, and a token must count. Were the models trained with "
-            f"the same tokenizer?"
+            f"have the shape of the student's {logits.shape}, and a token must count. Do their tokenizers differ?"
         )
     theirs = ops.log_softmax(Tensor(teacher_logits) / temperature).data
     xp = array_module(theirs)
