@@ -63,10 +63,10 @@ def test_output_that_nobody_gets(words: list[str], unbuffered: str) -> None:
         (["train", "translate_de"], "Did you mean translate_de_en?"),
         (["train", "x"], "handloom train --help lists the choices."),
         (["classify", "A"], "handloom comes with no model to classify: add --model"),
-        (["classify", "--model", "tatoeba-de-en", "A"], "tatoeba-de-en can't classify: it is a model to translate."),
+        (["classify", "--model", "tatoeba-de-en", "A"], "tatoeba-de-en can't classify: its task is translate."),
         (["translate", "--model", "tatoeba", "A"], "a model that comes with handloom: tatoeba-de-en."),
         (["translate", ""], "Text 1 is empty."),
-        (["export", "tatoeba-de-en", "."], "nothing is overwritten"),
+        (["export", "tatoeba-de-en", "."], "are not overwritten"),
     ],
 )
 def test_what_is_refused_in_a_line(words, says, tmp_path) -> None:
@@ -106,7 +106,7 @@ def test_a_run_of_the_command_is_used_and_exported(tmp_path) -> None:
 def test_load_returns_the_object_for_the_task(tmp_path) -> None:
     model = handloom.load("tatoeba-de-en")
     assert model.translate(["Wo ist der Bahnhof?"]) == ["Where is the station?"]
-    with pytest.raises(InputError, match="can't generate: it is a model to translate"):
+    with pytest.raises(InputError, match="can't generate: its task is translate"):
         handloom.load("tatoeba-de-en", "generate")
     for unusable in ("x" * 300, "a\0b"):
         with pytest.raises(InputError, match=r"There is no model (x{80}|a\0b)\. Give"):

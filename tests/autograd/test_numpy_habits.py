@@ -153,13 +153,13 @@ def test_tensors_made_of_lists() -> None:
 @pytest.mark.parametrize(
     ("call", "instead"),
     [
-        (lambda x: np.mean(x), r"np\.mean knows .* write ops\.mean\(x\)"),
-        (lambda x: np.amax(x), r"np\.\w*max knows .* write ops\.max\(x\)"),
+        (lambda x: np.mean(x), r"np\.mean does not compute gradients.* write ops\.mean\(x\)"),
+        (lambda x: np.amax(x), r"np\.\w*max does not compute gradients.* write ops\.max\(x\)"),
         (lambda x: np.concatenate([x.detach(), x]), r"ops\.concatenate"),
         (lambda x: np.where(x > 0, x, 0), r"ops\.where"),
         (lambda x: np.zeros_like(x), r"ops\.zeros_like"),
-        (lambda x: np.linalg.norm(x), r"np\.linalg\.norm knows .* ops\.norm"),
-        (lambda x: np.fft.fft(x), r"np\.fft\.fft knows .* functions of handloom\.autograd\.ops"),
+        (lambda x: np.linalg.norm(x), r"np\.linalg\.norm does not compute gradients.* ops\.norm"),
+        (lambda x: np.fft.fft(x), r"np\.fft\.fft does not compute gradients.* functions of handloom\.autograd\.ops"),
         (lambda x: np.meshgrid(x), "functions of handloom"),
         (lambda x: np.copyto(np.zeros((2, 3)), x), "functions of handloom"),
         (lambda x: np.exp(x), r"ops\.exp\(x\) for np\.exp\(x\)"),

@@ -95,7 +95,7 @@ def test_start_refuses_what_is_no_course(tmp_path) -> None:
 
 FILES = {
     "return None": "multiply(x, y) gave None instead of a Scalar: is a `return` missing?",
-    "return 7": "multiply(x, y) gave 7, of the type int, where a Scalar belongs",
+    "return 7": "multiply(x, y) gave 7, of the type int, instead of a Scalar",
     "return x.value": "raises AttributeError: 'Scalar' object has no attribute 'value'",
     "return multiply(x, y)": "It calls itself without an end",
     "raise SystemExit(3)": "The file ends the program (exit code 3)",

@@ -155,7 +155,7 @@ def test_options_that_do_not_exist_and_those_of_no_use(run: Path) -> None:
         parse("--resume", str(run))
     config["options"] = [1]
     (run / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="are no JSON object"):
+    with pytest.raises(InputError, match="are not a JSON object"):
         parse("--resume", str(run))
 
 

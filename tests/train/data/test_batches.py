@@ -212,7 +212,7 @@ def test_sentences_that_are_too_long_are_refused_or_cut_off_with_a_warning():
     assert fit_lengths([[1, 2], [3]], 2) == [[1, 2], [3]]
     with pytest.raises(InputError, match=r"Sentence 2 has 3 tokens; the model takes at most 2. Split it"):
         fit_lengths([[1], [1, 2, 3]], 2)
-    with pytest.warns(UserWarning, match=r"Sentence 2 has 4 tokens.* cut off .* 1 more were truncated too"):
+    with pytest.warns(UserWarning, match=r"Sentence 2 has 4 tokens.* It was truncated.* 1 more were truncated too"):
         fitted = fit_lengths([[1, EOS], [4, 5, 6, EOS], [7, 8, 9, EOS]], 3, too_long="truncate", eos_id=EOS)
     assert fitted == [[1, EOS], [4, 5, EOS], [7, 8, EOS]]
     with pytest.warns(UserWarning, match="its end is not translated"):

@@ -133,7 +133,7 @@ def test_malformed_configuration(tmp_path, config):
     full = {"format": "handloom-checkpoint", "version": "2"}
     full |= {} if config is None else {"config": config, "checksum": checkpoints._checksum(tensors, config, {})}
     save_file(tensors, tmp_path / MODEL_FILE, metadata=full)
-    assert re.search("is damaged|not valid JSON|no JSON object", refusal(tmp_path))
+    assert re.search("is damaged|not valid JSON|not a JSON object", refusal(tmp_path))
 
 
 def test_no_byte_can_change_unnoticed(tmp_path):

@@ -116,7 +116,7 @@ class TestExistingFolder:
     def test_a_file_in_the_way(self, tmp_path):
         (tmp_path / "a").write_text("keep me")
         for path in (tmp_path / "a", tmp_path / "a" / "b"):
-            with pytest.raises(InputError, match="can't be made: a file is in the way"):
+            with pytest.raises(InputError, match="can't be made: a file has this name"):
                 RunFolder.create(path, CONFIG, overwrite=True)
         assert (tmp_path / "a").read_text() == "keep me"
 
@@ -198,7 +198,7 @@ class TestOpen:
             ('{"format": "handloom-run", "ver', "not valid JSON"),
             ('{"model_type": "bert"}', "is not a handloom run"),
             ('{"format": "handloom-run", "version": 2}', "has format 2; this handloom reads format 1"),
-            ('{"format": "handloom-run", "version": 1, "options": [1]}', "are no JSON object"),
+            ('{"format": "handloom-run", "version": 1, "options": [1]}', "are not a JSON object"),
             ('{"format": "handloom-run", "version": 1, "notes": NaN}', "NaN is not a finite number"),
         ],
     )

@@ -126,7 +126,7 @@ def test_rouge_by_hand() -> None:
     assert score.name == "ROUGE-L"
     assert "f1" in score.signature
     assert rouge(["A b", "c"], ["a B", "d"], "1").value == pytest.approx(50.0)
-    with pytest.raises(ValueError, match="equally many"):
+    with pytest.raises(ValueError, match="same number of texts"):
         rouge(["a"], [])
 
 

@@ -77,5 +77,5 @@ class TestDistillation:
             (self.teacher, self.counted & False, 2.0),
             (self.teacher, self.counted, 0.0),
         ]:
-            with pytest.raises(ValueError, match="same tokenizer"):
+            with pytest.raises(ValueError, match="Do their tokenizers differ"):
                 distillation_loss(Parameter(self.student), teacher, counted, temperature)

@@ -121,7 +121,7 @@ def test_a_sentence_takes_few_calls():
     ("sizes", "message"),
     [
         ({"train_size": -1}, "can't be negative"),
-        ({"train_size": MAX_PAIRS}, "ask for fewer"),
+        ({"train_size": MAX_PAIRS}, "use fewer"),
         ({"train_size": 0, "valid_size": 0, "test_size": 1}, "must all occur in training"),
     ],
 )
