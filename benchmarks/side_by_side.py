@@ -38,7 +38,7 @@ def selecting_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_environment(threads: int, *, keep_selecting: bool = False) -> dict[str, str]:
-    """Return this process's environment with `threads` threads; variables that select kernels are unset unless kept."""
+    """Return a copy of the environment with `threads` threads and, by default, no variables that select kernels."""
     kept = selecting_variables(os.environ) if keep_selecting else {}
     rest = {name: value for name, value in os.environ.items() if not name.startswith(SELECTING)}
     return rest | kept | dict.fromkeys(THREADS, str(threads))

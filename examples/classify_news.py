@@ -63,8 +63,8 @@ def parse_arguments() -> Any:
         "--table",
         choices=(*ABLATIONS, "attention", "cost", "none"),
         default="none",
-        help="make an additional table: heads and layers train models of other sizes, attention shows what the heads "
-        "attend to, cost measures the cost of the layers (default: none)",
+        help="additional table to make: with heads or layers, more models of other sizes are trained; with attention, "
+        "the heads' attention is analysed; with cost, the layers' cost is measured (default: none)",
         uses=("train", "resume"),
     )
     return parse_example(parser)

@@ -1,4 +1,4 @@
-"""Compare the methods of attention: the same translation model trained with each, then time and memory by length.
+"""Compare the methods of attention: train the same model with each, then measure time and memory for each length.
 
 python examples/compare_attention.py                    embedded corpus, some minutes
 python examples/compare_attention.py --preset smoke     a few seconds

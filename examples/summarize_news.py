@@ -67,8 +67,8 @@ def parse_arguments() -> Any:
         "--table",
         choices=(*ABLATIONS, "attention", "none"),
         default="none",
-        help="make an additional table: heads and layers train models of other sizes, attention measures how often the "
-        "heads attend to the copied word (default: none)",
+        help="additional table to make: with heads or layers, more models of other sizes are trained; with attention, "
+        "the heads' attention to the copied words is measured (default: none)",
     )
     return parse_example(parser)
 

@@ -196,7 +196,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
         ord = float(ord)
     (x,) = promoted(x)
     if ord == "fro" and len(axes) != 2:
-        raise ValueError(f"norm: ord='fro' takes two axes, not {axis} of {ndim} dimensions")
+        raise ValueError(f"norm: ord='fro' needs two axes, but axis={axis} for an array of {ndim} dimensions")
     if isinstance(ord, Real) and len(axes) != 1:
         raise ValueError(f"norm: ord={ord} with axis={axis}: a p-norm needs exactly one axis")
     if ord in (np.inf, -np.inf):

@@ -57,7 +57,7 @@ def add_preset_options(
             how["metavar"] = flag.metavar
         shown = "the preset's value" if flag.preset else "" if default in (None, False) else default
         if flag.times:
-            words, shown = f"{words}, as a multiple of the preset's value", default
+            words, shown = f"{words}, multiplied by the preset's value", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
         add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
     add(

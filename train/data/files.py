@@ -176,7 +176,7 @@ def read_tsv(
             source then target.
 
     Raises:
-        InputError: as `iter_lines`; a row has another number of columns; no row has text on both sides.
+        InputError: the file can't be read; a row has a wrong number of columns; no row has text on both sides.
     """
     return parse_tsv(read_lines(path), str(path), source, target, columns=columns)
 
@@ -184,7 +184,7 @@ def read_tsv(
 def parse_tsv(
     rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
 ) -> ParallelText:
-    """Parse rows that have been read already, as `read_tsv` does. Messages call their file `name`."""
+    """Parse rows that have been read already, as `read_tsv` does. Error messages use `name` as the name of the file."""
     header = _header(rows[0], source, target) if columns is None else None
     columns = columns or header or (source, target)
     first = 2 if header else 1
@@ -196,7 +196,7 @@ def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> Para
     """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}`, or the same under "translation", in each line.
 
     Raises:
-        InputError: as `iter_lines`; a line is not such an object; no line has text on both sides.
+        InputError: the file can't be read; a line is not such an object; no line has text on both sides.
     """
     pairs = []
     for number, line in enumerate(read_lines(path), 1):
