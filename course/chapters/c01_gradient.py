@@ -274,15 +274,19 @@ def ancestors(y):
     return found
 
 
+def passed_back(y, scalars):
+    y.grad += 1.0
+    for scalar in scalars:
+        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
+            x.grad += share
+
+
 @BACKWARD.wrong
 def nearest_first(y):
     """The rules are called too early for a Scalar that is reached by a short way and a long one: by the short way
     it comes up before the share of the long way has arrived. Sort by `number`.
     """
-    y.grad = 1.0
-    for scalar in ancestors(y):
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad += share
+    passed_back(y, ancestors(y))
 
 
 @BACKWARD.wrong
@@ -336,10 +340,7 @@ def collected_on_every_path(y):
             order.append(scalar)
 
     visit(y)
-    y.grad += 1.0
-    for scalar in reversed(order):
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad += share
+    passed_back(y, reversed(order))
 
 
 @BACKWARD.wrong
@@ -368,7 +369,4 @@ def after_all_that_use_it(y):
             order.append(scalar)
 
     visit(y)
-    y.grad += 1.0
-    for scalar in reversed(order):
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad += share
+    passed_back(y, reversed(order))

@@ -19,11 +19,11 @@ from .files import Pair
 
 
 class BPEDropoutBatches(TokenBatches):
-    """`TokenBatches` of texts that are encoded again for every batch; each merge is left out with probability
-    `dropout`.
+    """`TokenBatches` of texts that are encoded again for every batch.
 
-    The tokens without dropout determine which pairs form a batch, so a batch can exceed its budget slightly. The draws
-    depend only on the seed, the epoch and the batch. A pair that becomes longer than `max_length` is not changed.
+    Each merge is left out with probability `dropout`. The tokens without dropout determine which pairs form a batch, so
+    a batch can exceed its budget slightly. The draws depend only on the seed, the epoch and the batch. A pair that
+    becomes longer than `max_length` is not changed.
     """
 
     def __init__(
@@ -42,14 +42,11 @@ class BPEDropoutBatches(TokenBatches):
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Batch]:
         for indices in self.plan(epoch)[start::every]:
             self._tokenizer.generator = Random(f"{self.seed} {epoch} {indices[0]}")
-            usual = super().batch(indices)
             rows = list(zip(*self._encoded([self._pairs[i] for i in indices]), strict=True))
-            for i, (source, target) in enumerate(rows):
-                if max(len(source), len(target) + 1) > self._most:
-                    rows[i] = (
-                        usual.source[i, : usual.source_lengths[i]].tolist(),
-                        usual.target_output[i, : usual.target_lengths[i] - 1].tolist(),
-                    )
+            for i in [i for i, row in enumerate(rows) if max(len(row[0]), len(row[1]) + 1) > self._most]:
+                usual = super().batch(indices[i : i + 1])
+                source, target = usual.source[0, : usual.source_lengths[0]], usual.target_output[0]
+                rows[i] = source.tolist(), target[: usual.target_lengths[0] - 1].tolist()
             again = copy.copy(self)
             again.source, again.target = map(TokenSequences.from_lists, zip(*rows, strict=True))
             again._longest = self._most

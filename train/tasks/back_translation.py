@@ -40,10 +40,10 @@ def round_trips(
         forth, back: translators into the other language, and back.
         share: the share of the sentences to translate, chosen at random by `seed`; the order is kept.
 
-        Returns the new text, with five sentences per paragraph, and a line that describes its amount and its similarity
-        to the original. Sentences of more than 40 words are not translated. Results that are unchanged, or contain
-        characters that the text doesn't contain, are left out. Source of back-translation: Sennrich et al. 2016, arXiv
-        1511.06709; of the round trip: Yu et al. 2018, arXiv 1804.09541, section 3.
+    Returns the new text, with five sentences per paragraph, and a line that describes its amount and its similarity
+    to the original. Sentences of more than 40 words are not translated. Results that are unchanged, or contain
+    characters that the text doesn't contain, are left out. Source of back-translation: Sennrich et al. 2016, arXiv
+    1511.06709; of the round trip: Yu et al. 2018, arXiv 1804.09541, section 3.
 
     Raises InputError if nothing is left.
     """

@@ -130,7 +130,7 @@ class Translator(TrainedModel):
                 translates its beginning, with a warning.
             progress: whether to show a progress bar in a terminal.
 
-            Raises InputError for an empty sentence, or one beyond the maximum length.
+        Raises InputError for an empty sentence, or one beyond the maximum length.
         """
         strategy = strategy or Strategy(beam=beam, alpha=alpha)
         best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress, scores=False)
