@@ -1,9 +1,9 @@
 """Settings of the documentation site, which `make docs` builds without a network.
 
-Besides the usual settings: formulas become outlines in SVG, drawn by matplotlib, so that they look the same without a
-font for mathematics and without a script; the reference is written anew for each build, a page for each package, and so
-are the chapters of the course; docstrings, which are plain text with names in single backticks, are converted to
-reStructuredText; links to source files lead to their pages in the site.
+Besides the usual settings, this file defines four steps of a build. Matplotlib draws formulas as outlines in SVG, so
+the pages need no mathematical font and no script. Each build writes one reference page per package and one page per
+chapter of the course. Docstrings, which are plain text with names in single backticks, are converted to
+reStructuredText. Links to source files are changed to links to their pages in the site.
 """
 
 import pkgutil
@@ -37,7 +37,7 @@ html_math_renderer = "outlines"
 default_role = "literal"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
-autodoc_mock_imports = ["starlette"]  # all else that is optional is imported in functions
+autodoc_mock_imports = ["starlette"]  # other optional packages are imported inside functions
 add_module_names = False
 toc_object_entries = False
 
@@ -45,16 +45,16 @@ toc_object_entries = False
 # -- formulas ------------------------------------------------------------------------------------------------------
 
 
-EM = 9.0  # units of a formula's drawing that are as long as the text is high
+EM = 9.0  # height of the text, in the units of a formula's drawing
 FONT = FontProperties(size=10, math_fontfamily="stix")
 CLOSE = 79
-SEGMENTS = {1: "M", 2: "L", 3: "Q", 4: "C", CLOSE: "Z"}  # matplotlib's codes of a path, as SVG's letters
+SEGMENTS = {1: "M", 2: "L", 3: "Q", 4: "C", CLOSE: "Z"}  # SVG's letter for each code of a matplotlib path
 
 
 def outlines(tex: str, said: str = "") -> str:
-    """A formula as an `<svg>` as high as the text around it, with its baseline on theirs.
+    """Returns a formula as an `<svg>` that is as high as the text around it and has the same baseline.
 
-    `said` is its accessible name, by default the TeX.
+    `said` is the accessible name of the `<svg>`, by default the TeX code.
     """
     parsed = MathTextParser("path").parse(f"${tex}$", 72, FONT)
     path = TextPath((0, 0), f"${tex}$", prop=FONT)
@@ -86,14 +86,14 @@ def visit_block(translator, node):
 
 
 def modules() -> dict[str, list[str]]:
-    """The modules of each package, by its name."""
+    """Returns the names of the modules of each package, with the package's name as key."""
     found: dict[str, list[str]] = {"handloom": []}
     for module in pkgutil.walk_packages(handloom.__path__, "handloom."):
-        if module.name.startswith("handloom.examples"):  # scripts: importing one may run it
+        if module.name.startswith("handloom.examples"):  # these are scripts, which importing could run
             continue
         if module.ispkg:
             found[module.name] = []
-        elif not module.name.endswith(("__main__", "handloom.setup")):  # commands, and how the package is built
+        elif not module.name.endswith(("__main__", "handloom.setup")):  # these are commands and the build script
             found[module.name.rpartition(".")[0]].append(module.name)
     return found
 
@@ -118,7 +118,7 @@ CODE = re.compile(r"(`[^`]+`)")
 def as_markup(app, what, name, obj, options, lines: list[str]) -> None:
     """Converts a docstring to reStructuredText.
 
-    Indented text is verbatim, except the items of a section (Args, ...), which become a list.
+    Indented text is kept verbatim, except in a section such as `Args:`, where the items become a list.
     """
     out: list[str] = []
     in_section = False
@@ -142,7 +142,7 @@ def as_markup(app, what, name, obj, options, lines: list[str]) -> None:
 
 
 def section(rows: list[str]) -> list[str]:
-    """An indented "name: text" becomes an item of a list, with the text that is indented further."""
+    """Converts a section of a docstring to a list, with one item for each indented "name: text"."""
     out: list[str] = []
     for row in rows:
         heading, text = SECTION.match(row), row.strip()
@@ -157,7 +157,7 @@ def section(rows: list[str]) -> list[str]:
 
 
 def escaped(row: str, skip: int = 0) -> str:
-    """The row with backslashes before characters special to Sphinx, except in its first `skip` characters and code."""
+    """Returns the row with Sphinx's special characters escaped, except in code and the first `skip` characters."""
     parts = CODE.split(row[skip:])
     marked = (part if i % 2 else re.sub(r"([*|\\`]|_\b)", r"\\\1", part) for i, part in enumerate(parts))
     return row[:skip] + "".join(marked)
@@ -167,7 +167,7 @@ def escaped(row: str, skip: int = 0) -> str:
 
 
 IN_WORDS = str.maketrans({"_": r"\_", "-": "\u2010", "'": "\u2019"})
-IN_TEX = [  # the plain formulas of the chapters, x_ij = exp(-h²/2) · sqrt(d), as TeX
+IN_TEX = [  # replacements that convert a chapter's plain formula, such as x_ij = exp(-h²/2) · sqrt(d), to TeX
     (r"\byn\b", "y_n"),
     (
         r"<?(?<![A-Za-z_])(?:[a-z]{2,}(?:[-_'][a-z]{2,}|'s)+|[A-Za-z]{2,}\d?)>?",
@@ -191,14 +191,14 @@ IN_TEX = [  # the plain formulas of the chapters, x_ij = exp(-h²/2) · sqrt(d),
 
 
 def formula(line: str) -> str:
-    """A line of a chapter's formula, in which names have subscripts and powers, as TeX."""
+    """Converts a line of a chapter's plain formula, with subscripts and powers, to TeX."""
     for pattern, tex in IN_TEX:
         line = re.sub(pattern, tex, line)
     return line
 
 
 def with_formulas(text: str) -> str:
-    """A chapter with its indented formulas drawn; code, tables of numbers and dialogues stay as they are."""
+    """Replaces the indented formulas of a chapter by drawings, and keeps its code, tables of numbers and dialogues."""
 
     def drawn(match: re.Match[str]) -> str:
         lines = [line[4:] for line in match[0].rstrip("\n").split("\n")]
@@ -214,7 +214,7 @@ def with_formulas(text: str) -> str:
 
 
 def write_course(app) -> None:
-    """The chapters as pages, from the texts that a learner is given."""
+    """Writes one page for each chapter, from the chapter's text in the course."""
     folder = DOCS / "course"
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.md"):
@@ -228,7 +228,7 @@ def write_course(app) -> None:
 
 
 class SourceLinks(SphinxPostTransform):
-    """Makes links to the package's Python files lead to their pages in the site, not to downloads."""
+    """Replaces links that download the package's Python files by links to the files' pages in the site."""
 
     default_priority = 5
 
