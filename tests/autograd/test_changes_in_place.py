@@ -11,11 +11,7 @@ import pytest
 from handloom.autograd import Function, Parameter, Tensor, grad, no_grad, ops
 from handloom.autograd.backend import to_device
 from handloom.autograd.changes import Changes
-
-
-def leaf(values) -> Tensor:
-    return Tensor(np.array(values, dtype=np.float64), requires_grad=True)
-
+from tests.support.derivatives import leaf
 
 CHANGED = "was changed in place after the forward pass"
 

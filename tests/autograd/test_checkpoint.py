@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import tracemalloc
 from functools import partial
 
@@ -22,6 +21,7 @@ from handloom.autograd import (
     ops,
 )
 from handloom.autograd.row_gradient import RowGradient
+from tests.support.work import in_another_thread
 
 RNG = np.random.default_rng(0)
 X, OUT = (RNG.normal(size=(8, 40, 32)).astype(np.float32) for _ in range(2))
@@ -184,12 +184,6 @@ def drop_all(x: Tensor) -> Tensor:
     rng = default_generator.numpy
     y = ops.dropout(x, 0.5) * rng.integers(1, 3, x.shape) * default_generator.numpy.permutation(x.size)
     return ops.dropout_add(y, y, 0.3) * rng.random(x.shape, dtype=np.float32)
-
-
-def in_another_thread(work) -> None:
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Function, Tensor, enable_grad, grad, is_grad_enabled, no_grad, ops
-
-
-def leaf(values, dtype=np.float64) -> Tensor:
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
-
+from tests.support.derivatives import leaf
 
 # -- graphs of every form ------------------------------------------------------------------------------------------
 
@@ -58,13 +54,6 @@ def test_many_diamonds_take_linear_time() -> None:
         y = (y + y) * 0.5
     y.backward()
     assert x.grad == 1.0
-
-
-def test_only_one_of_several_outputs_is_used() -> None:
-    x = leaf(np.arange(24.0).reshape(1, 2, 12))
-    _, key, _ = ops.split_heads(x, 2, parts=3)
-    key.backward(np.ones(key.shape))
-    np.testing.assert_array_equal(x.grad[0, 0], [0] * 4 + [1] * 4 + [0] * 4)
 
 
 def test_a_leaf_is_its_own_derivative() -> None:

@@ -7,10 +7,7 @@ import pytest
 
 from handloom.autograd import Function, Tensor, detect_anomaly, grad, no_grad, ops
 from handloom.autograd.function import run, unbroadcast
-
-
-def leaf(values, dtype=np.float64) -> Tensor:
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+from tests.support.derivatives import leaf
 
 
 class Rule(Function):

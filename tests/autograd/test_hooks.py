@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Tensor, grad, ops
-
-
-def leaf(values) -> Tensor:
-    return Tensor(np.array(values, dtype=np.float64), requires_grad=True)
+from tests.support.derivatives import leaf
 
 
 def test_a_leafs_hook_sees_the_whole_gradient_once() -> None:

@@ -74,12 +74,7 @@ def test_a_position_does_not_see_its_future(positions: str) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"tie_output": True}, {"positions": "relative", "norm_first": False}])
 def test_gradients(options: dict) -> None:
-    model, ids = build(**{**options, "layers": 1}), RNG.integers(0, 11, (1, 3))
-
-    def loss(*parameters):
-        return ops.cross_entropy(model(ids), np.roll(ids, 1), reduction="sum")
-
-    assert gradcheck(loss, list(model.parameters()))
+    assert gradcheck(build(**{**options, "layers": 1}), [RNG.integers(0, 11, (1, 3))], max_entries=5)
 
 
 def test_a_new_model_knows_nothing() -> None:

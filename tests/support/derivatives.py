@@ -1,4 +1,4 @@
-"""Numerical derivatives, with which gradients are compared."""
+"""Leaves, and numerical derivatives, with which gradients are compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from handloom.autograd import Tensor
+from handloom.nn import Module
+
 STEP = 1e-3  # of the five-point formula: truncation and rounding are both about 1e-12 there
+
+
+def leaf(values: Any, dtype: Any = np.float64) -> Tensor:
+    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+
+
+class Computed(Module):
+    """A function of a model, as a module with its parameters: `gradcheck` changes those of a module alone."""
+
+    def __init__(self, model: Module, function: Callable[..., Tensor]):
+        self.model, self.forward = model, function
 
 
 def as_tuple(result: Any) -> tuple[Any, ...]:

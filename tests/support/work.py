@@ -1,9 +1,10 @@
-"""Counts work instead of timing it, so that other work on the machine doesn't change the result of a test."""
+"""Work that is counted instead of timed, so that other work on the machine doesn't change a test; or in a thread."""
 
 from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -33,3 +34,10 @@ def calls_in(function: Callable[[], Any], within: str = "") -> int:
         if collecting:
             gc.enable()
     return count - (not within)  # the call that ends the counting
+
+
+def in_another_thread(function: Callable[[], Any]) -> None:
+    """Call it in a thread of its own, and wait for its end."""
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()

@@ -12,6 +12,7 @@ import pytest
 
 from handloom.autograd import Function, Tensor, detect_anomaly, grad, is_grad_enabled, no_grad, ops, tensor
 from handloom.autograd.origin import Leaf
+from tests.support.work import in_another_thread
 
 
 def test_two_threads_differentiate_graphs_that_share_leaves() -> None:
@@ -87,9 +88,7 @@ class Interrupted(Function):
     def backward(self, g):
         if Interrupted.other is not None:
             work, Interrupted.other = Interrupted.other, None
-            thread = threading.Thread(target=work)
-            thread.start()
-            thread.join()
+            in_another_thread(work)
         (x,) = self.saved
         return 2 * g * x
 
@@ -120,9 +119,7 @@ def test_another_pass_frees_what_this_one_needs() -> None:
 def test_the_mode_belongs_to_the_thread() -> None:
     seen: list[bool] = []
     with no_grad():
-        thread = threading.Thread(target=lambda: seen.append(is_grad_enabled()))
-        thread.start()
-        thread.join()
+        in_another_thread(lambda: seen.append(is_grad_enabled()))
         assert not is_grad_enabled()
     assert seen == [True]
 

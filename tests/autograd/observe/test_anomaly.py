@@ -9,10 +9,7 @@ import pytest
 
 from handloom.autograd import AnomalyError, Function, Tensor, detect_anomaly, function, grad, no_grad, ops
 from handloom.nn import Linear, Sequential
-
-
-def leaf(values) -> Tensor:
-    return Tensor(np.array(values, dtype=np.float64), requires_grad=True)
+from tests.support.derivatives import leaf
 
 
 def inside(function) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from tests.support.implementations import (
     quick_implementations,
     samples_of,
 )
+from tests.support.work import in_another_thread
 
 
 @pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
@@ -68,21 +68,15 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
             for device in ("cpu", "cuda"):
                 args = [to_device(a, device) if isinstance(a, np.ndarray) else a for a in sample.args]
                 kwargs = {k: to_device(v, device) if isinstance(v, np.ndarray) else v for k, v in sample.kwargs.items()}
-                told = explained(CATALOGUE[name].function, args, kwargs)
+                told = explain(CATALOGUE[name].function, *args, **kwargs).splitlines()
                 if len(told) == 2:  # there is nothing to compute
                     continue
                 serving = {line[2:11].strip() for line in told[1:] if line.endswith("  selected")}
                 served[SERVED_BY.get(name, name)] |= serving
-    for (
-        name,
-        forms,
-    ) in quick_implementations().items():  # compiled ones take large arrays: tests/autograd/fast/test_compiled.py
+    for name, forms in quick_implementations().items():
+        # Compiled ones take large arrays: tests/autograd/fast/test_compiled.py.
         missing = {known.name for known in forms} - served[name] - {"fused", "compiled"}
         assert not missing, (name, missing)
-
-
-def explained(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[str]:
-    return explain(function, *args, **kwargs).splitlines()
 
 
 def without_compiled(told: str) -> list[str]:
@@ -126,9 +120,7 @@ def test_plain_is_a_matter_of_the_thread_and_ends_with_its_block() -> None:
     seen = []
     with plain():
         assert is_plain()
-        thread = threading.Thread(target=lambda: seen.append(is_plain()))
-        thread.start()
-        thread.join()
+        in_another_thread(lambda: seen.append(is_plain()))
         with plain(False):
             assert not is_plain()
         assert is_plain()
