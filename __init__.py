@@ -1,4 +1,4 @@
-"""handloom: a Transformer written from scratch, from a reverse-mode autograd engine up to a translator."""
+"""handloom: a Transformer written from scratch, including its reverse-mode autograd engine."""
 
 from __future__ import annotations
 

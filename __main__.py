@@ -1,4 +1,4 @@
-"""The command `handloom`: a table of subcommands. It imports a part of handloom only when it is used."""
+"""The command `handloom`: a table of subcommands. A part of handloom is imported only when a subcommand uses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from . import __version__
 
-#: For each command: its module in this package, the function to call, and what the command does.
+#: For each command: its module in this package, the function to call, and a description of the command.
 COMMANDS = {
     "translate": ("train.cli.texts:translate", "translate sentences; a German-English model comes with handloom"),
     "generate": ("train.cli.texts:generate", "continue texts"),
@@ -72,7 +72,7 @@ def _table(usage: str, rows: dict[str, tuple[str, str]] | dict[str, str]) -> str
 
 
 def _unknown(name: str, known: dict, usage: str) -> str:
-    """Return an error message for an unknown name, and "" for a known one."""
+    """Return an error message for an unknown name, and "" for a known name."""
     if name in known:
         return ""
     close = difflib.get_close_matches(name, known, 1, 0.5)
@@ -83,7 +83,7 @@ def _unknown(name: str, known: dict, usage: str) -> str:
 def _say(text: str) -> int:
     try:
         print(text, flush=True)
-    except OSError:  # a full disk, or a reader that has ended: handled as in every command
+    except OSError:  # the disk is full or the reading program has ended: every command handles these errors
         from .train.cli.command_line import run_main
 
         run_main(lambda: print(text, flush=True))

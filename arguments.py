@@ -28,11 +28,11 @@ class OptionError(InputError):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser that reports each error in one line."""
 
     def __init__(self, **options: Any):
         if str(options.get("prog")).startswith("python -m") and sys.argv[0].startswith("handloom "):
-            options["prog"] = sys.argv[0]  # started by the command
+            options["prog"] = sys.argv[0]  # the command `handloom` started this program
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
 
     def error(self, message: str) -> NoReturn:
@@ -79,19 +79,19 @@ def path(text: str) -> Path:
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """Return `text`, or its beginning and an ellipsis if it is longer than `most` letters."""
+    """Return `text`, shortened to its beginning and an ellipsis if it is longer than `most` letters."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def print_error(error: object) -> None:
-    """Print an error as one line on standard error; for an OptionError, print a second line on the usage."""
+    """Print an error as one line on standard error; for an OptionError, also print its usage line."""
     print(f"error: {printable(str(error))}", file=sys.stderr)
     if isinstance(error, OptionError):
         print(f"usage: {error.usage}", file=sys.stderr)
 
 
 def run_program(main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None = None) -> int:
-    """Return the exit code of `main(arguments)`; it is 2 after an InputError or with too little memory."""
+    """Run `main(arguments)` and return its exit code, or 2 after an InputError or if the memory is too small."""
     try:
         return main(arguments)
     except InputError as error:

@@ -1,7 +1,7 @@
 """Finds what slows handloom down on this machine, and suggests remedies: python -m handloom.doctor
 
-It only measures and reads, and changes nothing. Checks that are not possible on a system are skipped; most of them read
-Linux's /proc and /sys.
+The command only measures and reads; it changes nothing. Checks that are not possible on a system are skipped. Most
+checks read Linux's /proc and /sys.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from .train.runs.machine import cpu_fields
 
 Environment = Mapping[str, str]
 
-#: Variables that choose the kernels of a linear algebra library or the instructions that it and NumPy may use.
+#: Variables that select a linear algebra library's kernels, or limit the instructions of this library or NumPy.
 SELECTING = ("OPENBLAS_CORETYPE", "OPENBLAS_VERBOSE", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "BLIS_ARCH_TYPE")
 THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 #: OpenBLAS's names of kernels that don't use AVX-512.
 _NARROW = ("Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott", "Core2")
-_ROWS = np.tile(np.array([1, -1], np.float16), (3, 4))  # whose mean is 0 and variance 1
+_ROWS = np.tile(np.array([1, -1], np.float16), (3, 4))  # rows with mean 0 and variance 1
 # The time limit of a measurement in a child process, in seconds.
 _PATIENCE = 60
 
 
 class Finding(NamedTuple):
-    """The result of one check: "ok", "note" (may matter) or "slow" (does matter), and the cure if there is one."""
+    """The result of one check: "ok", "note" (may slow handloom down) or "slow" (does), a text, and the remedy if there
+    is one."""
 
     level: Literal["ok", "note", "slow"]
     subject: str
@@ -48,11 +49,11 @@ class Finding(NamedTuple):
 
 
 def judged(bad: bool, subject: str, text: str, cure: str) -> Finding:
-    """Return a finding, which is "slow" and has a cure if it is `bad`."""
+    """Return a finding, which is "slow" and has a remedy if `bad` is true."""
     return Finding("slow", subject, text, cure) if bad else Finding("ok", subject, text)
 
 
-# -- measurements, in child processes: libraries read their variables once, when they are loaded ---------------------
+# -- measurements, in child processes, because libraries read their variables only when they are loaded -----------
 
 _PRODUCT = """
 import time, numpy as np
@@ -87,13 +88,15 @@ def _in_child(code: str, environment: Environment) -> float:
 def product_speed(environment: Environment) -> float:
     """Return the GFLOP/s of a product of two 1024 x 1024 float32 matrices in a process with this environment.
 
-    Two processes measure it, since other programs may disturb one; the better result counts. It is nan if both fail.
+    Two processes measure the speed, because other programs can disturb a measurement; the better result is returned, or
+    nan if both processes fail.
     """
     return max(_in_child(_PRODUCT, environment) for _ in range(2))
 
 
 def speeds_on_one_thread() -> tuple[float, float]:
-    """Return the GFLOP/s of a linear layer (256 rows, 512 by 2,048) by NumPy and by MKL; nan for a failure."""
+    """Return the GFLOP/s of a linear layer (256 rows, 512 by 2,048) with NumPy and with MKL; nan if a measurement
+    fails."""
     one = {**os.environ, **dict.fromkeys(THREADS, "1")}
     return _in_child(_LINEAR, {**one, "HANDLOOM_MKL": "0"}), _in_child(_LINEAR, {**one, "HANDLOOM_MKL": "1"})
 
@@ -104,7 +107,7 @@ def speeds_on_one_thread() -> tuple[float, float]:
 def blas_findings(
     blas: Blas, environment: Environment, flags: frozenset[str], speed: Callable[[Environment], float] = product_speed
 ) -> Iterator[Finding]:
-    """Check which library and kernels compute matrix products, their speed, and whether a variable slows them down."""
+    """Check the library, kernels and speed of matrix products, and whether an environment variable slows them down."""
     now = speed(environment)
     named = f"{blas.name}, kernels {blas.kernel}, {blas.threads or 'unknown'} threads: {now:.0f} GFLOP/s"
     cure = "install NumPy's own wheel, which brings OpenBLAS: pip install --force-reinstall numpy"
@@ -154,7 +157,8 @@ def processor_findings(name: str, flags: frozenset[str], governors: frozenset[st
 def library_findings(
     missing: Mapping[str, str | None], speeds: Callable[[], tuple[float, float]] = speeds_on_one_thread
 ) -> Iterator[Finding]:
-    """Check whether Numba and MKL are used, and how fast MKL is. `missing` gives reasons and remedies."""
+    """Check whether Numba and MKL are used, and how fast MKL is. `missing` contains the reasons why a library is not
+    used, and the remedies."""
     for subject, name in (("compiled loops", "compiled_loops"), ("MKL", "mkl")):
         if (why := missing[name]) is not None:
             text, _, cure = why.partition(": ")
@@ -183,7 +187,7 @@ def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]
 
 
 def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
-    """Check the shares of processor time that other programs use, and that the host gives to other machines."""
+    """Check the shares of processor time that other programs and other virtual machines of the host use."""
     text = f"other programs use {busy:.0%} of the processors' time"
     yield judged(busy > 0.1, "load", text, "wait, or end them (see top)")
     if stolen > 0.02:
@@ -204,7 +208,7 @@ def gpu_findings(present: bool) -> Iterator[Finding]:
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
         query = (one.reshape(1, 1, 1, 8),) * 3
         missing = unsupported_reason(attention_plain, "fused", query, method="fused", return_weights=False)
-    except Exception as error:  # DeviceError names the cure; a broken CUDA raises many kinds of errors
+    except Exception as error:  # DeviceError names the remedy; a broken CUDA raises many kinds of errors
         text = (str(error) or type(error).__name__).splitlines()[0].removeprefix("device 'cuda': ")
         yield Finding("slow" if present else "ok", "GPU", f"none used: {text}")
         return
@@ -225,20 +229,20 @@ def _read(path: str) -> str:
 
 
 def _container_limit() -> int | None:
-    """Return the bytes that the control group may still use, or None without a limit (cgroup version 2)."""
+    """Return the bytes that the control group (cgroup version 2) can still allocate, or None if it has no limit."""
     limit, used = _read("/sys/fs/cgroup/memory.max").strip(), _read("/sys/fs/cgroup/memory.current").strip()
     return int(limit) - int(used) if limit.isdecimal() and used.isdecimal() else None
 
 
 def _usable_cores() -> int:
-    """Return the number of cores that this process may use, by affinity and control group (version 2)."""
+    """Return the number of cores that affinity and control group (version 2) allow this process to use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, _, period = _read("/sys/fs/cgroup/cpu.max").strip().partition(" ")
     return min(cores, max(-(-int(quota) // int(period)), 1)) if quota.isdecimal() else cores
 
 
 def _load(seconds: float = 0.7) -> tuple[float, float] | None:
-    """Return the shares of `load_findings`, measured for `seconds` while this process sleeps."""
+    """Return the two shares that `load_findings` checks, measured for `seconds` while this process sleeps."""
 
     def ticks() -> list[int]:
         return [int(field) for field in _read("/proc/stat").partition("\n")[0].split()[1:9]]
@@ -252,7 +256,7 @@ def _load(seconds: float = 0.7) -> tuple[float, float] | None:
 
 
 def diagnose() -> Iterator[Finding]:
-    """Return all findings on this machine, in the order in which they are printed. It takes a few seconds."""
+    """Return all findings on this machine, in the order in which they are printed. The checks take a few seconds."""
     environment, load, blas = dict(os.environ), _load(), blas_of_numpy()
     named, usable = cpu_fields(), _usable_cores()
     name, flags = named.get("model name") or platform.processor() or platform.machine(), named.get("flags", "").split()

@@ -1,4 +1,4 @@
-"""InputError, the exception for unusable input; advice on errors of the file system; escapes for control characters."""
+"""The exception InputError for unusable input, advice on file system errors, and escapes for control characters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import errno
 class InputError(ValueError):
     """A problem in a file, option or text that the user gave.
 
-    The message is one paragraph that names the cause and the cure. The examples print it and exit with code 2;
-    a traceback would only hide it.
+    The message is one paragraph that names the cause and the remedy. The examples print this message without a
+    traceback, and exit with code 2.
     """
 
 

@@ -15,21 +15,21 @@ from typing import Any, BinaryIO, NoReturn
 
 from .errors import InputError, remedy
 
-LARGEST_JSON = 1 << 28  # bytes; the largest tokenizers have a tenth
+LARGEST_JSON = 1 << 28  # bytes; the largest tokenizer files have a tenth of this size
 
 
 @contextmanager
 def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Yield a binary file to write to; `path` appears, or changes, when the block ends without an error.
+    """Yield a binary file to write to; `path` is created or replaced when the block ends without an error.
 
     The bytes go to a temporary file in the same folder, which is synced and then renamed (`os.replace`). After a crash
-    at any moment `path` is the old file or the new one, never a part of one. The temporary name is fixed, so the next
-    write replaces the leftover of a killed process. A symbolic link is followed. A device, a pipe and the file behind
-    standard output or standard error are written to, not replaced.
+    at any moment, `path` is either the complete old file or the complete new file. The temporary name is fixed, so the
+    next write replaces the temporary file that a killed process left. If `path` is a symbolic link, its target is
+    replaced. A device, a pipe, or the file of standard output or standard error is written to directly.
 
     Raises:
-        InputError: the disk is full, the folder is missing or read-only, or another failure to write; an older file
-            under `path` is unchanged.
+        InputError: the file can't be written, for example because the disk is full, or the folder is missing or
+        read-only; an older file under `path` is unchanged.
     """
     path, kept = Path(path), ""
     if not path.name:
@@ -48,7 +48,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         kept = "The file that was there is unchanged. " if path.exists() else ""
         target = Path(os.path.realpath(path)) if path.is_symlink() else path
         temporary = target.with_name(temporary_name(target.name))
-        temporary.unlink(missing_ok=True)  # a link of that name would be written through
+        temporary.unlink(missing_ok=True)  # writing to a link of that name would change the link's target
         try:
             with open(temporary, "xb") as file:
                 yield file
@@ -84,8 +84,8 @@ def temporary_name(name: str) -> str:
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 text file, atomically.
 
-    An unpaired surrogate, as in a path that is not UTF-8, becomes an escape such as \\udcff, which JSON reads back.
-    Raises InputError as `atomic_file`.
+    An unpaired surrogate, as in a path that is not UTF-8, is written as an escape such as \\udcff, which a JSON parser
+    restores. Raises InputError like `atomic_file`.
     """
     with atomic_file(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
@@ -96,7 +96,7 @@ def write_json(path: str | Path, value: Any, *, indent: int = 2) -> None:
 
     Raises:
         InputError: as `atomic_file`.
-        TypeError, ValueError: `value` holds something that JSON can't represent, such as NaN.
+        TypeError, ValueError: `value` contains something that JSON can't represent, such as NaN.
     """
     write_text(path, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -130,23 +130,23 @@ def read_bytes(path: str | Path, most: int = LARGEST_JSON) -> bytes:
     """Return the content of a regular file.
 
     Raises:
-        InputError: as `open_file`, or the file has more than `most` bytes.
+        InputError: the same errors as `open_file`, or the file has more than `most` bytes.
     """
     try:
         with open_file(path) as file:
             size = os.stat(path).st_size
             if size > most:
                 raise InputError(f"{path} has {size:,} bytes; more than {most:,} are not read. Restore a copy.")
-            return file.read(size)  # bytes that are appended meanwhile don't count
+            return file.read(size)  # bytes that are appended in the meantime are not read
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Read a file that must hold one JSON object.
+    """Return the value of a file that must contain one JSON object.
 
     Raises:
-        InputError: as `read_bytes` and `parse_json`, or the value is not an object.
+        InputError: the same errors as `read_bytes` and `parse_json`, or the value is not an object.
     """
     value = parse_json(read_bytes(path), str(path))
     if not isinstance(value, dict):
@@ -156,11 +156,11 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes, name: str, cure: str = "Restore a copy: it was edited or cut short.") -> Any:
-    """Return the value of a JSON text, whose numbers must be finite; `name` and `cure` are for the message.
+    """Return the value of a JSON text, whose numbers must be finite; `name` and `cure` are parts of the error message.
 
     Raises:
-        InputError: the text is not UTF-8 or not JSON, nested too deep, or holds NaN, infinity, a number too large for a
-            float or a whole number of more digits than Python converts (4,300).
+        InputError: the text is not UTF-8, not JSON or nested too deep, or contains NaN, infinity, a number too large
+        for a float, or a whole number with more digits than Python converts (4,300).
     """
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -185,13 +185,13 @@ def _refuse(number: str) -> NoReturn:
 
 
 def is_link(path: Path) -> bool:
-    """Return whether the path itself is a symbolic link, or a junction of Windows (from Python 3.12 on)."""
+    """Return whether the path is a symbolic link or (from Python 3.12 on) a Windows junction."""
     return path.is_symlink() or bool(getattr(os.path, "isjunction", lambda path: False)(path))
 
 
 def sync_folder(folder: Path) -> None:
     """Wait until the folder's entries are on disk."""
-    if os.name != "posix":  # Windows can't open a folder, and its rename is durable without
+    if os.name != "posix":  # Windows can't open a folder, but a rename on Windows is durable without this call
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

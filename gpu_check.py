@@ -1,15 +1,17 @@
 """Test and measure handloom on this GPU: python -m handloom.gpu_check
 
-This needs a machine with a CUDA GPU and a clone of the repository. It describes the machine, runs every test that is
-marked `gpu`, runs the checks and timings of benchmarks/gpu.py, and runs the benchmarks of attention and of the training
-step. Each step runs in its own process with a time limit; the most important steps come first. A step that fails runs
-again with CUDA_LAUNCH_BLOCKING=1 and, where it is installed, under compute-sanitizer. `report.json`, the file to send
-in, is written after every step. The same command continues an interrupted check from this file.
+The check needs a machine with a CUDA GPU and a clone of the repository. It records a description of the machine, and
+runs every test that is marked `gpu`, the checks and timings of benchmarks/gpu.py, and the benchmarks of attention and
+of the training step. Each step runs in its own process with a time limit; the most important steps come first. A step
+that fails runs again with CUDA_LAUNCH_BLOCKING=1 and, if compute-sanitizer is installed, under compute-sanitizer. After
+every step, the results are written to `report.json`, the file to send to the project. Running the same command again
+continues an interrupted check from this file.
 
-    pip install -e '.[gpu,test]'            # or .[gpu-cuda12,test]; a PyTorch built for CUDA is measured too
-    python -m handloom.gpu_check            # takes an hour; --minutes 10 runs what fits into ten minutes
+    pip install -e '.[gpu,test]'            # or .[gpu-cuda12,test]; an installed PyTorch for CUDA is also measured
+    python -m handloom.gpu_check            # takes an hour; --minutes 10 runs only the first steps
 
-Exit code 0: everything passed; 1: something failed, see the report; 2: nothing could run here, and one line says why.
+Exit code 0: all steps passed; 1: a step failed, see the report; 2: no step can run on this machine, for the reason that
+is printed.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from .train.cli.command_line import run_main
 
 ROOT = Path(__file__).resolve().parent
 FORMAT = 2
-_LINES, _LETTERS = 120, 20_000  # of a step's output that the report keeps, the last ones
+_LINES, _LETTERS = 120, 20_000  # limits of a step's output in the report, which keeps its end
 _TEST = re.compile(r"^(\S+\.py::[\w:]+(?:\[.*\])?) (PASSED|FAILED|ERROR|SKIPPED)?", re.MULTILINE)  # in pytest's output
 _PERSONAL = re.compile(r"^.*(?:Serial|UUID|Board ID|GUID|Process ID|Name\s+: /).*\n", re.MULTILINE)  # of nvidia-smi
 
@@ -67,7 +69,7 @@ class Outcome:
 
 
 def steps(folder: Path) -> list[Step]:
-    """Return the steps, the most important first."""
+    """Return the steps in the order of their importance."""
 
     def measured(name: str, limit: float) -> Step:
         return Step(name, ("-m", "benchmarks.gpu", name, "--json", str(folder / f"{name}.json")), limit, f"{name}.json")
@@ -91,7 +93,7 @@ def steps(folder: Path) -> list[Step]:
 
 
 def tests(*which: str) -> Step:
-    """Return the step that runs all tests of a file, or some of them."""
+    """Return the step that runs all tests or selected tests of a file."""
     words = "-m", "pytest", "-m", "gpu", "-v", "-n", "0", "--tb=short", "-o", "faulthandler_timeout=120", *which
     return Step(which[0], words, 900)
 
@@ -103,7 +105,7 @@ def files_with_gpu_tests(folder: str = "tests") -> list[str]:
 
 
 def run(step: Step, folder: Path, limit: float, before: Sequence[str] = (), **variables: str) -> Outcome:
-    """Run a step in the repository and show its output. After `limit` seconds all its processes are ended."""
+    """Run a step in the repository and show its output. After `limit` seconds all processes of the step are ended."""
     begin, log = time.monotonic(), folder / "output.txt"
     command = [*before, sys.executable, *step.arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"} | variables
@@ -134,12 +136,12 @@ def run(step: Step, folder: Path, limit: float, before: Sequence[str] = (), **va
 
 
 def impersonal(text: str) -> str:
-    """Return the text without the user's and the machine's name, serial numbers and other people's processes."""
+    """Return the text without the names of user and machine, serial numbers and processes of other people."""
     return _PERSONAL.sub("", text.replace(str(ROOT), "handloom").replace(str(Path.home()), "~"))
 
 
 def again(step: Step, outcome: Outcome, folder: Path, limit: float) -> list[dict[str, Any]]:
-    """Repeat a failed step with a wait after each launch, and under compute-sanitizer; return its outputs."""
+    """Repeat a failed step with a wait after each kernel launch, and under compute-sanitizer; return the outputs."""
     culprit = tests(*outcome.culprits[:3]) if outcome.culprits and step.name.endswith(".py") else step
     found = [run(culprit, folder, limit, CUDA_LAUNCH_BLOCKING="1")]
     if tool := shutil.which("compute-sanitizer"):
@@ -148,7 +150,8 @@ def again(step: Step, outcome: Outcome, folder: Path, limit: float) -> list[dict
 
 
 def check(planned: Sequence[Step], folder: Path, minutes: float) -> dict[str, Any]:
-    """Run the steps that the folder's report lacks, as far as time allows; write the report after each one."""
+    """Run the steps that are missing in the folder's report, until the time is over; write the report after each
+    step."""
     folder.mkdir(parents=True, exist_ok=True)
     file, end = folder / "report.json", time.monotonic() + 60 * minutes
     report: dict[str, Any] = {"format": FORMAT, "steps": []}
@@ -172,7 +175,7 @@ def check(planned: Sequence[Step], folder: Path, minutes: float) -> dict[str, An
 
 
 def summary(outcome: dict[str, Any]) -> str:
-    """Return one line on a step, and further lines on its failures."""
+    """Return one line about a step, and one more line for each of its failures."""
     counts = ", ".join(f"{number} {result}" for result, number in outcome["tests"].items())
     verdict = "ok" if outcome["code"] == 0 else f"exit code {outcome['code']}"
     lines = [f"{outcome['name']:45} {verdict:14} {outcome['seconds']:6.0f} s  {counts}"]

@@ -1,4 +1,4 @@
-"""Builds in a temporary folder: `pip install .` leaves no files in the checkout and installs no old ones of build/.
+"""Builds in a temporary folder: `pip install .` leaves no files in the checkout, and installs no old files from build/.
 
 Everything else is in pyproject.toml.
 """

@@ -1,14 +1,14 @@
-"""Compare attention with PyTorch's scaled_dot_product_attention: TFLOP/s and peak memory over lengths.
+"""Compare attention with PyTorch's scaled_dot_product_attention: TFLOP/s and peak memory for several lengths.
 
     python -m benchmarks.attention                                    on the CPU, in float32
     python -m benchmarks.attention --device cuda --json benchmarks/results/attention_gpu.json
 
-On a GPU, in float16, handloom's fused kernels and its standard method are compared with PyTorch's FlashAttention and
-cuDNN backends and with its default choice. A method that runs out of memory or is not available has no figures. Without
-a GPU the blocked and the standard method are compared with PyTorch's CPU kernel. Each library runs in a separate
-process with the same number of threads; runs are interleaved, and the result is the median of several. The number of
-operations is 4 batch heads length^2 head_dim forward, 2.5 times as many backward, and half as many if causal. Peak
-memory does not include the inputs.
+On a GPU, in float16, handloom's fused kernels and its standard method are compared with PyTorch's FlashAttention, cuDNN
+and default backends. A method that runs out of memory or is not available has no figures. Without a GPU the blocked and
+the standard method are compared with PyTorch's CPU kernel. Each library runs in a separate process with the same number
+of threads; runs are interleaved, and the result is the median of several runs. The number of operations is 4 batch
+heads length^2 head_dim in the forward pass and 2.5 times as large in the backward pass. A causal mask halves both
+numbers. Peak memory does not include the inputs.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def operations(task: Task) -> float:
 
 
 class Side:
-    """The interface of a worker. A subclass defines `wait`, `peak_mb` and `make`, which makes a task."""
+    """The interface of a worker. A subclass defines `wait`, `peak_mb` and `make`, which returns a task."""
 
     def prepare(self, task: Task) -> dict[str, Any]:
-        """Run the task once. Return its peak memory, or the reason why it failed."""
-        self.task, self.run = task, lambda: None  # frees the memory of the last method before the next one begins
+        """Run the task once. Return the peak memory of the task, or the reason why it failed."""
+        self.task, self.run = task, lambda: None  # frees the memory of the previous method
         try:
             self.run = self.make(task)
             self.run()
@@ -175,7 +175,8 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def why_not(device: str, alone: bool = False) -> str | None:
-    """Return the reason why nothing can be measured on this device, or None. `alone` means without PyTorch."""
+    """Return the reason why nothing can be measured on this device, or None. If `alone` is true, PyTorch is not
+    needed."""
     try:
         check_device(device)
     except DeviceError as error:
@@ -205,7 +206,7 @@ def main() -> None:
     parser.add_argument(
         "--head-dims", type=int, nargs="+", default=[64, 128], help="features per head (default: 64 128)"
     )
-    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each side (default: 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each library (default: 5)")
     parser.add_argument("--alone", action="store_true", help="measure handloom only, without PyTorch")
     options = parser.parse_args()
     reason = why_not(options.device, options.alone)

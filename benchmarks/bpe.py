@@ -3,9 +3,9 @@
     python -m benchmarks.bpe --vocab-size 30000 FILE...
     HANDLOOM_DATA=folder python -m benchmarks.bpe --json benchmarks/results/bpe.json
 
-Each measurement runs in its own process, and the two libraries are measured alternately. Ratios are those of the
-medians. While other programs run, the ratios of the shortest times and of processor time (all threads and processes
-together) are more reliable. Files may be compressed with gzip. Without files the corpus consists of the books, the
+Each measurement runs in its own process, and the two libraries are measured alternately. The ratios compare medians. If
+other programs run at the same time, ratios of the shortest times, or of processor time (the sum over all threads and
+processes), are more reliable. Files may be compressed with gzip. Without files the corpus consists of the books, the
 German and English sentence pairs and the image descriptions in the folder HANDLOOM_DATA.
 """
 
@@ -27,13 +27,13 @@ from benchmarks.side_by_side import Worker, conditions, peak_memory, processor_t
 
 Result = dict[str, Any]
 
-# Labels: the tokenizer, and its number of processes (handloom) or threads (tokenizers).
+# Labels: the tokenizer, and the number of processes (handloom) or threads (tokenizers) that it uses.
 TRAINERS = [("handloom", 2), ("tokenizers", 2), ("handloom", 1), ("tokenizers", 1)]
 ENCODERS = [("handloom", 1), ("tokenizers", 2), ("tokenizers", 1), ("tokenizers-fast", 2)]
 
 
 class Subject:
-    """One of the tokenizers, in a separate process."""
+    """One of the two tokenizers, measured in a separate process."""
 
     def __init__(self, name: str, workers: int):
         self.name, self.workers = name, workers
@@ -42,7 +42,7 @@ class Subject:
             os.environ["TOKENIZERS_PARALLELISM"] = "true" if workers > 1 else "false"
 
     def train(self, vocab_size: int, model: str, *files: str) -> Result:
-        """Train and save a tokenizer. Return seconds, processor seconds and MB."""
+        """Train and save a tokenizer. Return the seconds, processor seconds and MB that training takes."""
         prepare = self._handloom_trainer if self.name == "handloom" else self._tokenizers_trainer
         run, children = prepare(vocab_size, list(files))
         begin, used = time.perf_counter(), processor_time()
@@ -58,7 +58,7 @@ class Subject:
         finish = parallel._finish
 
         def note_memory_and_finish(child: int, reader: int) -> tuple[str | None, Any]:
-            select.select([reader], [], [])  # the child has its result and begins to write it
+            select.select([reader], [], [])  # wait until the child begins to write its result
             children.append(own_memory(child))
             return finish(child, reader)
 
@@ -79,7 +79,7 @@ class Subject:
         return lambda: tokenizer.train(files, trainer) or tokenizer, []
 
     def encode(self, model: str, *files: str) -> Result:
-        """Return the MB/s of encoding all lines, first with an empty cache, then again; and a digest of the ids."""
+        """Encode all lines twice; return the MB/s with an empty and with a filled cache, and a digest of the ids."""
         lines = [line for file in files for line in Path(file).read_bytes().decode().split("\n")]
         batch: Any
         if self.name == "handloom":
@@ -132,7 +132,7 @@ def merges_of(model: Path) -> list[tuple[str, str]]:
 
 
 def compare_training(files: Sequence[Path], vocab_size: int, repeat: int, folder: Path) -> Result:
-    """Train with both tokenizers alternately. The models are saved in the folder."""
+    """Train the two tokenizers alternately. The models are saved in the folder."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in TRAINERS:
@@ -158,7 +158,7 @@ def compare_training(files: Sequence[Path], vocab_size: int, repeat: int, folder
 
 
 def ratios(seconds: dict[str, list[float]], processor: dict[str, list[float]], workers: int) -> Result:
-    """Return handloom's times divided by those of the other library."""
+    """Return handloom's times divided by the other library's times."""
     ours, theirs = label("handloom", workers), label("tokenizers", workers)
     return {
         "of medians": statistics.median(seconds[ours]) / statistics.median(seconds[theirs]),
@@ -168,7 +168,7 @@ def ratios(seconds: dict[str, list[float]], processor: dict[str, list[float]], w
 
 
 def compare_encoding(files: Sequence[Path], model: Path, repeat: int) -> Result:
-    """Encode all lines with both tokenizers alternately, using the same model."""
+    """Encode all lines with the two tokenizers alternately, using the same model."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in ENCODERS:

@@ -1,4 +1,4 @@
-"""Evaluate trained classifiers on their test set, each alone, and all together by the mean of their probabilities.
+"""Evaluate each of several trained classifiers on their test set, and the mean of their probabilities.
 
     HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
 """

@@ -1,10 +1,10 @@
-"""Describe the data sets of the reports, and count texts that occur both in training and test, or in several sets.
+"""Describe the data sets of the reports, and count texts that occur in two parts of a set or in two sets.
 
     HANDLOOM_DATA=folder python -m benchmarks.data_overlap --json benchmarks/results/reports/data.json
-    HANDLOOM_DATA=folder python -m benchmarks.data_overlap --run runs/classify_news     # also recall by category
+    HANDLOOM_DATA=folder python -m benchmarks.data_overlap --run runs/classify_news     # recall per category
 
-Two texts are equal if their letters are equal in lower case; digits, blanks and punctuation are ignored. Unavailable
-sets are named and skipped. No model is trained; the program takes about ten seconds.
+Two texts are equal if they have the same letters, ignoring case, digits, blanks and punctuation. If a set is
+unavailable, it is skipped with a message. No model is trained; the program takes about ten seconds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def letters(text: str) -> str:
 
 
 def overlap(texts: Iterable[str], others: Iterable[str]) -> int:
-    """Count the texts that also occur in `others`, compared by their letters."""
+    """Count the texts that also occur in `others`, comparing only letters."""
     known = set(map(letters, others))
     return sum(letters(text) in known for text in texts)
 
@@ -99,7 +99,7 @@ SETS: dict[str, Callable[[], Parts]] = {
     "articles, descriptions": lambda: _news(True, "description"),
     "headlines of 41 categories": lambda: _news(False, "headline"),
 }
-#: (set, number of its part, other set): the part is compared with the training texts of the other set.
+#: (set, number of a part of this set, other set): the part is compared with the other set's training texts.
 BETWEEN = (
     ("Multi30k, English", 2, "COCO captions"),
     ("Multi30k, English", 2, "Tatoeba de-en, English"),

@@ -4,12 +4,12 @@
     python -m benchmarks.decode --engines transformers ctranslate2 ctranslate2-int8
 
 Greedy search and beam search (width 4) are measured in float32, with batches of 1 and 32 sentences, 24 source tokens
-and 64 new tokens. There are two sizes: d_model 512, 6 + 6 layers, vocabulary 50,000; and d_model 256, 3 + 3 layers,
-vocabulary 30,000 (heads of 64, d_ff = 4 d_model). The other engines read the model that `handloom.models.pretrained`
-exports. Each engine runs in its own process; their runs are interleaved, and environment variables that select BLAS
-kernels are unset. Ratios are those of the median times. All engines must generate the same ids, except
-ctranslate2-int8, whose weights are rounded to 8 bits. `--prefix` measures how the time of one token grows with the
-number of tokens before it.
+and 64 new tokens. Two models are measured: d_model 512, 6 + 6 layers, vocabulary 50,000; and d_model 256, 3 + 3 layers,
+vocabulary 30,000. They have 64 features per head and d_ff = 4 d_model. The other engines load the model that
+`handloom.models.pretrained` exports. Each engine runs in its own process; their runs are interleaved, and environment
+variables that select BLAS kernels are unset. The ratios compare median times. All engines must generate the same
+ids, except ctranslate2-int8, whose weights are rounded to 8 bits. `--prefix` measures how the time of one token grows
+with the number of tokens before it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Size = dict[str, int]
 
 
 def build(size: Size) -> Any:
-    """Build a handloom model whose generations vary."""
+    """Build a handloom model that generates varied sequences although it is not trained."""
     from handloom.autograd import manual_seed
     from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 
@@ -59,8 +59,8 @@ def build(size: Size) -> Any:
         max_length=size["positions"], share_embeddings=True, tie_output=True, sinusoid_halves=True,
     )  # fmt: skip
     model = Seq2SeqTransformer(config).eval()
-    # In a new model with tied tables each token is its own likeliest successor. Larger feed-forward weights, and random
-    # signs before the output layer, make sequences that vary.
+    # An untrained model with tied embeddings would repeat one token, because each token predicts itself. Larger
+    # feed-forward weights, and random signs before the output layer, lead to varied sequences.
     for layer in model.decoder.layers:
         layer.linear2.weight.data *= 4
         layer.multihead_attn.out_proj.weight.data /= 2
@@ -82,7 +82,7 @@ class Engine:
         return source
 
     def run(self, batch: int, beam: int) -> tuple[float, Ids]:
-        """Return the seconds and ids of a generation."""
+        """Generate once, and return the seconds and the ids."""
         source = self.source(batch)
         start = time.perf_counter()
         ids = self.generate(source, beam)
@@ -146,11 +146,12 @@ class Transformers(Engine):
 
 
 class CTranslate2(Engine):
-    """The C++ engine, with the model of `Transformers`; `kind` is the type of its weights, float32 or int8."""
+    """The C++ engine CTranslate2, with the same model as `Transformers`; `kind` is the weights' type, float32 or
+    int8."""
 
     def __init__(self, size: Size, threads: int, kind: str):
         import ctranslate2
-        from ctranslate2.converters.transformers import BartLoader  # Marian's leaves <pad> out
+        from ctranslate2.converters.transformers import BartLoader  # the loader for Marian would omit <pad>
 
         super().__init__(size, threads)
         model = Transformers(size, threads).model
@@ -184,13 +185,13 @@ ENGINES = {
 
 
 def start(engines: Sequence[str], size: Size, threads: int) -> Any:
-    """The workers by name."""
+    """Return the workers by name."""
     subjects = {name: (ENGINES[name][0], size, threads, *ENGINES[name][1:]) for name in engines}
     return started(subjects, worker_environment(threads))
 
 
 def compare(engines: Sequence[str], threads: int, repeat: int) -> list[dict[str, Any]]:
-    """Measure all configurations one after the other. In each, the runs of the engines are interleaved."""
+    """Measure all configurations one after the other. The runs of the engines are interleaved."""
     cells = []
     for title, size in SIZES.items():
         with start(engines, {**size, "positions": 128}, threads) as workers:
@@ -229,7 +230,8 @@ def line(cell: dict[str, Any]) -> str:
 
 
 def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
-    """Return the results as lines of Markdown: tokens per second of each engine, and the ratios to the others."""
+    """Return the results as lines of Markdown: tokens per second of each engine, and handloom's speed divided by each
+    other engine's speed."""
     columns = {name: f"{name}:,.0f" for name in engines} | {f"to {name}": f"to {name}:.2f" for name in engines[1:]}
     rows = []
     for cell in cells:
@@ -254,8 +256,8 @@ def main() -> None:
     parser.add_argument(
         "--engines", nargs="+", choices=ENGINES, default=["transformers"], help="engines to compare with handloom"
     )
-    parser.add_argument("--repeat", type=int, default=5, help="runs of each engine in each cell (default: 5)")
-    parser.add_argument("--prefix", action="store_true", help="also measure the time per token by position")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each engine per configuration (default: 5)")
+    parser.add_argument("--prefix", action="store_true", help="also measure the time of a token at several positions")
     options = parser.parse_args()
     engines = list(dict.fromkeys(["handloom", *options.engines]))
     cells = compare(engines, options.threads, options.repeat)

@@ -2,8 +2,8 @@
 
     HANDLOOM_DATA=folder python -m benchmarks.decoding --run runs/fr --data multi30k --source en --target fr
 
-Each row translates the same test set with the same model. Repetition is the share of a text's pairs of neighbouring
-words that occur earlier in the same text; the references contain some repetition too. Nothing is trained.
+Each row translates the same test set with the same model. Repetition is the share of pairs of neighbouring words that
+occur earlier in the same text. The references contain some repetition too. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ COLUMNS = {"cell": "decoding", "bleu": "BLEU:.2f", "repetition": "repetition:.2%
 
 
 def repetition(texts: Sequence[str]) -> float:
-    """Return the share of pairs of neighbouring words that occur earlier in their text."""
+    """Return the share of pairs of neighbouring words that occur earlier in the same text."""
     pairs = [list(pairwise(text.split())) for text in texts]
     return 1 - sum(len(set(own)) for own in pairs) / max(sum(map(len, pairs)), 1)
 
 
 def row(cell: str, texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Return BLEU, repetition, and the number of words divided by the number in the references."""
+    """Return BLEU, repetition, and the ratio of the outputs' number of words to the references'."""
     words, wanted = (sum(len(text.split()) for text in some) for some in (texts, references))
     return {
         "cell": cell,

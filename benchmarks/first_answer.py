@@ -2,9 +2,9 @@
 
     python -m benchmarks.first_answer
 
-It runs `handloom translate "Wo ist der Bahnhof?"`, the same with `examples/translate_de_en.py`, and `import numpy`
-alone, which is part of both. The runs are interleaved. It prints the shortest and the median processor time of each,
-user and system.
+The benchmark runs `handloom translate "Wo ist der Bahnhof?"`, the same translation with `examples/translate_de_en.py`,
+and `import numpy` alone, which is part of the two other runs. The runs are interleaved. For each of the three commands,
+the benchmark prints the shortest and the median processor time (user and system).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMANDS = {
 
 
 def seconds(arguments: list[str], cache: Path) -> float:
-    """Return the processor time of a Python process; `cache` holds its compiled modules, as an installation does."""
+    """Return the processor time of a Python process; `cache` is the folder of its compiled modules."""
     environment = {**worker_environment(1), "PYTHONPYCACHEPREFIX": str(cache)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = processor_time()
@@ -35,7 +35,7 @@ def seconds(arguments: list[str], cache: Path) -> float:
 
 def main() -> None:
     parser = program(__doc__)
-    parser.add_argument("--starts", type=int, default=20, help="starts of each command (default: 20)")
+    parser.add_argument("--starts", type=int, default=20, help="number of times to start each command (default: 20)")
     options = parser.parse_args()
     if options.starts < 1:
         parser.error("--starts must be at least 1")

@@ -41,7 +41,7 @@ class Bench:
         self.small = "stand-in" in self.cupy.__version__
 
     def size(self, n: int, least: int = 8) -> int:
-        """Return n, or a small number on the stand-in."""
+        """Return n, or a small number if the stand-in replaces CuPy."""
         return max(n // 512 // 8 * 8, least) if self.small else n
 
     def times(self, n: int) -> int:
@@ -86,7 +86,7 @@ def environment(bench: Bench) -> list[Row]:
 
 
 def kernels(bench: Bench) -> list[Row]:
-    """Measure every kernel's memory throughput, as a share of the copy rate, the limit for most kernels."""
+    """Measure every kernel's memory throughput as a share of the copy rate, which limits most kernels."""
     rows, width = bench.size(32768), bench.size(1024)
     x, y = bench.normal(rows, width), bench.normal(rows, width)
     out = bench.cupy.empty_like(x)
@@ -100,7 +100,7 @@ def kernels(bench: Bench) -> list[Row]:
     found: dict[str, Row] = {}
 
     def launch(kernel: Any, grid: Any, block: Any, args: Any, shared: int = 0) -> None:
-        name = f"{kernel.name} {len(found)}"  # with each set of constants, and in each precision
+        name = f"{kernel.name} {len(found)}"  # a kernel is compiled for each set of constants and each precision
         took = bench.seconds(lambda: kernel(grid, block, args, shared_mem=shared), bench.times(20))
         moved = sum(arg.nbytes for arg in args if isinstance(arg, bench.cupy.ndarray))
         threads = int(np.prod(block))
@@ -127,7 +127,7 @@ def kernels(bench: Bench) -> list[Row]:
 def _every_kernel(bench: Bench, x: Any, y: Any, drop: fused.DropoutKey) -> None:
     rows, width = x.shape
     weight, ids = x[0].copy(), bench.cupy.asarray(bench.rng.integers(0, rows, rows))
-    for w in (width, 2 * width):  # a warp a row, a block a row
+    for w in (width, 2 * width):  # first one warp per row, then one block per row
         a, b, one = x.reshape(-1, w), y.reshape(-1, w), bench.cupy.ones(w, x.dtype)
         _, z, mean, rstd = fused.layer_norm(a, one, one, 1e-5, b, drop)
         fused.layer_norm_backward(b, z, one, mean, rstd, drop)
@@ -152,7 +152,7 @@ def _every_kernel(bench: Bench, x: Any, y: Any, drop: fused.DropoutKey) -> None:
 
 
 def _needs(cupy: Any, kernel: Any, threads: int, shared: int) -> Row:
-    """Return registers, spilled bytes, and the number of blocks per multiprocessor, if CuPy reports them."""
+    """Return a kernel's registers, spilled bytes, and blocks per multiprocessor, if CuPy reports them."""
     if not hasattr(kernel, "num_regs"):
         return {}
     occupancy = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.kernel.ptr, threads, shared)
@@ -160,7 +160,7 @@ def _needs(cupy: Any, kernel: Any, threads: int, shared: int) -> Row:
 
 
 def large(bench: Bench) -> list[Row]:
-    """Compare float16 attention with the blocked method in float32, which runs without the kernels of handloom."""
+    """Compare float16 attention with the blocked method in float32, which does not use handloom's kernels."""
     rows = []
     for length, head_dim in ((4096, 64), (4096, 128), (16384, 64), (16384, 128)):
         length = bench.size(length, 96)
@@ -177,7 +177,8 @@ def large(bench: Bench) -> list[Row]:
 
 
 def compared(what: str, found: np.ndarray, wanted: np.ndarray, share: float) -> Row:
-    """Return the worst element. An element is wrong if its error exceeds `share` times the largest expected number."""
+    """Return the element with the largest error. An element is wrong if its error exceeds `share` times the largest
+    expected number."""
     errors = np.abs(found.astype(np.float64) - wanted)
     errors[np.isnan(errors)] = np.inf
     place = np.unravel_index(int(errors.argmax()), errors.shape)
@@ -189,7 +190,7 @@ def compared(what: str, found: np.ndarray, wanted: np.ndarray, share: float) -> 
 
 
 def repeats(bench: Bench) -> list[Row]:
-    """Check that all ops documented as deterministic give the same bits a hundred times."""
+    """Check that every op documented as deterministic gives bit-equal results in a hundred runs."""
     length = bench.size(1000, 100)
     leaves = [Tensor(bench.normal(2, 4, length, 64), requires_grad=True) for _ in range(3)]
     x, g = bench.normal(bench.size(8192), 512), bench.normal(bench.size(8192), 512)
@@ -211,7 +212,7 @@ def repeats(bench: Bench) -> list[Row]:
 
 
 def graphs(bench: Bench) -> list[Row]:
-    """Check that replays of a graph, each with other inputs and seeds, give the results of plain calls."""
+    """Check that replays of a CUDA graph with changing inputs and seeds give the results of plain calls."""
     own, generator, weight = Graphs(), Generator(), bench.normal(64, 64)
 
     def compute(given: Any) -> dict[str, Any]:
@@ -232,7 +233,7 @@ def graphs(bench: Bench) -> list[Row]:
 
 
 def far(bench: Bench) -> list[Row]:
-    """Check that the last rows of arrays with more than 2^31 elements are the same as when computed separately."""
+    """Check arrays with more than 2^31 elements: their last rows must equal the same rows computed separately."""
     free = np.inf if bench.small else bench.cupy.cuda.runtime.memGetInfo()[0]
     rows, width = bench.size(70_000), bench.size(32_768)
     if free < 5 * rows * width:

@@ -1,11 +1,12 @@
-"""Measure training on long sequences: time per token and peak memory by length, for both methods of attention.
+"""Measure training on long sequences: time per token and peak memory for each length and for two methods of attention.
 
     python -m benchmarks.long_sequences --json benchmarks/results/long_sequences_cpu.json
 
 A small language model (d_model 256, 4 heads, 2 layers) takes steps on 4,096 tokens, cut into sequences of each length.
-"products" is the time of attention's own matrix products at the speed of a plain product: 2 forward and 5 backward.
-Only half of each counts, since no position sees the future. "rest" is the remaining time of the step, and "growth" is
-the rest divided by the rest at the shortest length. Memory is for a step on one sequence, without model and optimiser.
+"products" is the time that attention's matrix products (2 forward and 5 backward) would take at the speed of a plain
+product. Only half of each product is counted, because no position attends to later positions. "rest" is the remaining
+time of the step, and "growth" is the rest divided by the rest at the shortest length. Memory is measured for a step on
+one sequence, without model and optimiser.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def times(method: str, lengths: Sequence[int], tokens: int, steps: int, threads:
 
 
 def memory(method: str, length: int, threads: int) -> float:
-    """Return the peak MB of two steps on one sequence, in addition to the memory resident before."""
+    """Return the peak memory of two steps on one sequence in MB, minus the memory in use before the steps."""
     subject = (Handloom, dataclasses.asdict(size_of(method, length, 1)))
     with started({"handloom": subject}, worker_environment(threads)) as workers:
         worker = workers["handloom"]

@@ -1,11 +1,12 @@
-"""Measure the engine's overhead per op over NumPy's own call, in microseconds on small arrays.
+"""Measure how many microseconds longer an op on small arrays takes than the same NumPy call.
 
     python -m benchmarks.overhead --json benchmarks/results/overhead.json
 
-Arrays are 4 x 4 float32, so that the arithmetic takes nearly no time. "forward" records the call for a backward pass,
-"unrecorded" is inside no_grad, and "backward" is the engine's backward pass through a chain of such calls. The time of
-the same NumPy calls is subtracted from each. Times are the shortest of several interleaved rounds. The last line is the
-time of `import handloom` in addition to NumPy's import, in milliseconds of processor time, the shortest of several.
+Arrays are 4 x 4 float32, so that the arithmetic takes nearly no time. "forward" is the time of a call that is recorded
+for a backward pass, "unrecorded" is the time of a call inside no_grad, and "backward" is the time of the backward pass
+per call in a chain of calls. The time of the equivalent NumPy calls is subtracted from each of the three times. Times
+are the shortest of several interleaved rounds. The last line is the processor time of `import handloom` after NumPy has
+been imported, in milliseconds; it is the shortest of several measurements.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ OPS = {
 
 
 def shortest(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the microseconds of one op of each chain, from the shortest round."""
+    """Return the microseconds per op for each chain of ops, from the shortest round."""
     best = dict.fromkeys(works, float("inf"))
     for _ in range(ROUNDS):
         for name, work in works.items():
@@ -103,7 +104,7 @@ def measure(op: Op) -> dict[str, float]:
 
 
 def import_milliseconds() -> float:
-    """Return the processor time of `import handloom` after NumPy's import, the shortest of several processes."""
+    """Return the shortest processor time of several processes for `import handloom` after `import numpy`."""
     command = [sys.executable, "-c", IMPORT]
     starts = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(STARTS)]
     return 1000 * min(map(float, starts))

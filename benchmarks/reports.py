@@ -1,11 +1,11 @@
-"""The experiments behind docs/reports: list them with their cost, or repeat them, the cheapest first.
+"""List the experiments of docs/reports with their cost, or repeat them, beginning with the cheapest.
 
     python -m benchmarks.reports                  list: results file, minutes of one core, command
     python -m benchmarks.reports --run            run all in runs/reports; the same command resumes
     python -m benchmarks.reports --run news_cost  run some of them
 
-The commands are those that the results files name. A command that reads the folder of another one comes after it. A
-blank cost was not recorded.
+The commands come from the results files. A command that needs the output of another command comes after that command.
+If the cost is blank, it was not recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLUMNS = {"cell": "results", "minutes": "minutes:.0f", "command": "command"}
 
 
 def experiments() -> list[dict[str, Any]]:
-    """Return a row for each command of each results file, the cheapest first; rows of unknown cost come last."""
+    """Return a row for each command of each results file, sorted by cost; rows of unknown cost come last."""
     rows = []
     for path in sorted(RESULTS.glob("*.json")):
         found = json.loads(path.read_text("utf-8"))
@@ -44,16 +44,16 @@ def folder_of(row: dict[str, Any]) -> Path:
 
 
 def _cost(row: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[float, int]:
-    """Return the minutes of an experiment and of all experiments that it needs, and their number."""
+    """Return the minutes of an experiment and all experiments that it needs, and the number of experiments."""
     words = shlex.split(row["command"].replace("=", " "))
     needed = [_cost(other, rows) for other in rows if other is not row and str(folder_of(other)) in words]
     return (row["minutes"] or 0) + sum(minutes for minutes, _ in needed), 1 + sum(number for _, number in needed)
 
 
 def command_line(command: str, folder: Path) -> list[str]:
-    """Return the command with its output in `folder`. A stopped training is resumed."""
+    """Return the command, changed so that its output is in `folder` and a stopped training is resumed."""
     words = [sys.executable, *shlex.split(command)[1:]]
-    if words[1] == "-m":  # a sweep names its folder
+    if words[1] == "-m":  # the command of a sweep contains its folder
         return words if "--out" in words else [*words, "--json", str(folder / "results.json")]
     if SavedStates(folder / SAVES).steps():
         return [*words[:2], "--resume", str(folder)]
@@ -62,7 +62,7 @@ def command_line(command: str, folder: Path) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reports", description=__doc__)
-    parser.add_argument("--run", nargs="*", metavar="NAME", help="run these, or all")
+    parser.add_argument("--run", nargs="*", metavar="NAME", help="run these experiments, or all if none is named")
     options = parser.parse_args()
     rows = experiments()
     print(markdown_table(rows, COLUMNS))

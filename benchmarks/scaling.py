@@ -1,11 +1,11 @@
-"""Measure data-parallel training: tokens per second of one and of several processes, one BLAS thread each.
+"""Measure data-parallel training: tokens per second of one process and of several, with one BLAS thread per process.
 
     python -m benchmarks.scaling
     python -m benchmarks.scaling --ranks 2 4 --json benchmarks/results/scaling.json
 
 Each measurement is a separate job, `mpirun -n N python examples/translate_de_en.py`, stopped after some updates; the
-jobs are interleaved. The speed is the median of the rows of timings.jsonl without the first, in which caches and
-buffers are warmed up. The ratio is the ratio of the medians.
+jobs are interleaved. The speed is the median of the rows of timings.jsonl, except the first row, because caches and
+buffers are still cold in it. The ratio of two speeds is the ratio of their medians.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument(
         "--ranks", type=int, nargs="+", default=[2], help="numbers of processes to compare with 1 (default: 2)"
     )
-    parser.add_argument("--preset", default="laptop", help="sizes of the model (default: laptop)")
+    parser.add_argument("--preset", default="laptop", help="preset with the sizes of the model (default: laptop)")
     parser.add_argument("--data", default="embedded", help="data set whose preset is used (default: embedded)")
     parser.add_argument("--steps", type=int, default=40, help="updates per measurement (default: 40)")
     parser.add_argument("--repeats", type=int, default=5, help="measurements per number of processes (default: 5)")

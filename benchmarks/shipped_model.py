@@ -3,10 +3,10 @@
     HANDLOOM_DATA=... python -m benchmarks.shipped_model runs/tatoeba
     python -m benchmarks.shipped_model --everyday tatoeba-de-en
 
-The run's matrices are rounded to 8 bits. The folder models/shipped/tatoeba_de_en receives the files that an
-example loads: configuration, weights and tokenizer. It also receives the losses of the first updates, which a test
-repeats, and figures.json with the scores in the model's card. The scores are for Tatoeba sentences that are not in the
-training data, and for Multi30k's descriptions of pictures, for which the model was not trained.
+The matrices of the run's model are rounded to 8 bits. Configuration, weights and tokenizer are written to the folder
+models/shipped/tatoeba_de_en. The folder also gets the losses of the first updates, which a test repeats, and
+figures.json with the scores for the model card. The scores are for Tatoeba sentences that are not in the training data,
+and for Multi30k's descriptions of pictures, for which the model was not trained.
 
 With --everyday, a model given by its name or folder translates the 200 sentences of everyday.tsv, which were written
 for this test and are in no training text. results/everyday.json receives the translations and their BLEU with two
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 FIRST_UPDATES = 20
-TESTED_SENTENCES = 200  # the tests translate so many test sentences, evenly spaced (they are in order of length)
+TESTED_SENTENCES = 200  # sentences that a test translates, evenly spaced in the test set, which is sorted by length
 
 
 def write_rounded(run: Path, folder: Path) -> None:
@@ -45,7 +45,7 @@ def write_rounded(run: Path, folder: Path) -> None:
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Return the BLEU of the shipped model, by beam search of width 5 and greedy search, and the environment."""
+    """Return the shipped model's BLEU with beam search of width 5 and with greedy search, and the environment."""
     from numpy._core._multiarray_umath import __cpu_features__
 
     from handloom.models import Strategy
@@ -81,7 +81,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
 
 def everyday(model: str) -> None:
-    """Write a model's answers to the 200 everyday sentences and its score to results/everyday.json."""
+    """Write a model's translations of the 200 everyday sentences and their BLEU to results/everyday.json."""
     import handloom
     from handloom.train.tasks.metrics import bleu_of_several
 
@@ -99,7 +99,7 @@ def everyday(model: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN", help="folder of the training run")
-    parser.add_argument("--out", type=Path, help="folder to write to (default: the package's own)")
+    parser.add_argument("--out", type=Path, help="folder to write to (default: the model's folder in the package)")
     parser.add_argument("--everyday", action="store_true", help="only translate the 200 everyday sentences with RUN")
     arguments = parser.parse_args()
     if arguments.everyday:

@@ -20,7 +20,7 @@ from typing import Any
 
 from handloom.train.runs.machine import machine, versions
 
-#: Environment variables that choose the kernels or threads of a linear algebra library, of NumPy or of PyTorch.
+#: Environment variables that select kernels or threads of a linear algebra library, NumPy or PyTorch.
 SELECTING = (
     "OPENBLAS", "GOTO_", "MKL_", "BLIS_", "VECLIB_", "OMP_", "GOMP_", "KMP_", "ONEDNN_", "DNNL_", "ATEN_CPU_",
     "NPY_DISABLE_CPU", "NPY_ENABLE_CPU",
@@ -45,9 +45,8 @@ def worker_environment(threads: int, *, keep_selecting: bool = False) -> dict[st
 
 
 class Worker:
-    """An object `module.NAME(*arguments)` in a separate process. `ask` calls its methods.
-
-    Arguments and answers are JSON. It is a context manager: leaving it ends the process.
+    """An object `module.NAME(*arguments)` in a separate process. `ask` calls a method of the object. Arguments and
+    results are sent as JSON. A worker is a context manager; leaving the context ends the process.
     """
 
     def __init__(self, subject: Callable[..., Any], arguments: Sequence[Any], environment: Mapping[str, str]):
@@ -85,7 +84,7 @@ class Worker:
 
 @contextlib.contextmanager
 def started(subjects: Mapping[str, tuple[Any, ...]], environment: Mapping[str, str]) -> Iterator[dict[str, Worker]]:
-    """Yield a worker for each name; the values are a class and its arguments."""
+    """Yield a worker for each name; each value of `subjects` is a class and its arguments."""
     with contextlib.ExitStack() as stack:
         yield {
             name: stack.enter_context(Worker(subject, arguments, environment))
@@ -96,9 +95,10 @@ def started(subjects: Mapping[str, tuple[Any, ...]], environment: Mapping[str, s
 def interleaved(
     workers: Mapping[str, Worker], rounds: int, method: str, *arguments: Any, pause: float = 0.2
 ) -> dict[str, list[Any]]:
-    """Return the answers of each worker. The order of the workers is reversed in every second round.
+    """Call a method of all workers in several rounds, and return the results of each worker. The order of the workers
+    is reversed in every second round.
 
-    The pause lets the threads of the previous worker fall asleep.
+    During the pause, the threads of the previous worker become idle.
     """
     answers: dict[str, list[Any]] = {name: [] for name in workers}
     for number in range(rounds):
@@ -111,7 +111,7 @@ def interleaved(
 class Disturbance:
     """The share of the processors' time that other programs use during a measurement (Linux; else nan).
 
-    It is a context manager around the workers, because their own time is known only after they have ended.
+    It is a context manager around the workers, because the time that a worker used is known only after it has ended.
     """
 
     share = float("nan")
@@ -127,7 +127,7 @@ class Disturbance:
 
     @staticmethod
     def _read() -> tuple[float, float, float]:
-        """Return the busy seconds of all processors, their total seconds, and those used by this program."""
+        """Return the busy seconds and the total seconds of all processors, and the seconds that this program used."""
         stat = Path("/proc/stat")
         ticks = [int(x) for x in stat.read_text().partition("\n")[0].split()[1:9]] if stat.exists() else [0] * 8
         unit = os.sysconf("SC_CLK_TCK") if ticks[0] else 1
@@ -135,7 +135,7 @@ class Disturbance:
 
 
 def processor_time() -> float:
-    """Return the seconds of all threads of this process and of its children that have ended."""
+    """Return the processor seconds of this process (all threads) and of its children that have ended."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
@@ -158,13 +158,13 @@ def program(description: str | None, *, threads: int | None = None) -> argparse.
         cores = machine()["cores"]
         parser.add_argument(
             "--threads", type=int, choices=range(1, cores + 1), default=min(threads, cores), metavar="N",
-            help=f"threads of each side, 1 to {cores} here (default: {min(threads, cores)})",
+            help=f"threads of each library, from 1 to {cores} on this machine (default: {min(threads, cores)})",
         )  # fmt: skip
     return parser
 
 
 def conditions(*packages: str) -> dict[str, Any]:
-    """Return the fields of a row of results that describe its origin."""
+    """Return the fields of a results row that describe how and where it was measured."""
     return {
         "command": " ".join(["python -m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
@@ -181,7 +181,7 @@ def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]], key: str = "config
 
 
 def write_results(file: Path, value: Any) -> None:
-    """Write JSON in which everything that fits on a line is on one line."""
+    """Write JSON in which each value that fits on a line is on one line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(_lines(value, "") + "\n", encoding="utf-8")
 
@@ -197,7 +197,7 @@ def _lines(value: Any, indent: str) -> str:
 
 
 def serve(module: str, name: str, arguments: str) -> None:
-    """Make the subject and call the methods named on standard input, one per line, until the input ends."""
+    """Create the subject, and call the methods that the lines of standard input name, until the input ends."""
     subject = getattr(importlib.import_module(module), name)(*json.loads(arguments))
     for line in sys.stdin:
         method, values = json.loads(line)
