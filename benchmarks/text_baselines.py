@@ -2,8 +2,8 @@
 
     HANDLOOM_DATA=folder python -m benchmarks.text_baselines --json benchmarks/results/reports/baselines.json
 
-Each data set is split as in the examples. Constants are chosen on the validation part, and the test part is scored
-once. Unavailable data sets are skipped, with a message.
+Each data set is split as in the examples. The baselines' constants are chosen on the validation part, and the test part
+is scored once. Unavailable data sets are skipped, with a message.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def news_rows(name: str, descriptions: bool) -> list[Row]:
 
 
 def headline_rows() -> list[Row]:
-    """Return rows for the first words of the description (number chosen in validation) and the nearest headline."""
+    """Return rows for two baselines: the description's first words (number chosen in validation), the nearest
+    headline."""
     data = load_news("news", descriptions=True)
     headlines = [[article.headline for article in part] for part in (data.train, data.valid, data.test)]
     texts = [[article.description for article in part] for part in (data.train, data.valid, data.test)]
@@ -66,7 +67,8 @@ def headline_rows() -> list[Row]:
 
 
 def translation_rows(name: str, source: str, target: str) -> list[Row]:
-    """Return rows for IBM's model 1 word by word, the nearest training pair, and the unchanged source."""
+    """Return rows for three baselines: word-by-word IBM model 1, the nearest training pair, and the unchanged
+    source."""
     data = load_translation_data(name, source=source, target=target)
     sources, references = (list(side) for side in zip(*data.test, strict=True))
     table = WordForWord(data.train)
@@ -79,7 +81,8 @@ def translation_rows(name: str, source: str, target: str) -> list[Row]:
 
 
 def caption_rows() -> list[Row]:
-    """Return rows for the input itself, the partner of the nearest training caption, and word for word."""
+    """Return rows for three baselines: the input, the partner of the nearest training caption, and word-by-word IBM
+    model 1."""
     data = load_captions("coco")
     pairs = caption_pairs(data.train)
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]

@@ -4,24 +4,26 @@
     HANDLOOM_DATA=folder python -m benchmarks.train_step --data multi30k
     python -m benchmarks.train_step --device cuda                             see benchmarks/train_step_device.py
 
-Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager, float32) is measured twice, with
-the layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. PyTorch
-uses its fused Adam. Each library runs in a separate process, with the same number of threads on the same cores, and
-their runs are interleaved. Without dropout their losses and gradients must agree, otherwise nothing is measured. Two
-more columns, which are not the reference, show the model with scaled_dot_product_attention under torch.compile (if it
-fails, the reason is printed) and under bfloat16 autocast.
+handloom and PyTorch train the same model on the same batch: forward, backward, Adam. PyTorch (eager, float32, with
+fused Adam) is measured with the layers of nn.Transformer and with scaled_dot_product_attention; the faster of the two
+is the reference. Each library runs in a separate process, with the same number of threads on the same cores, and the
+runs are interleaved. If the losses and gradients without dropout differ, the program ends without measuring. Two more
+columns, which are not used as reference, show the PyTorch model with scaled_dot_product_attention under torch.compile
+(if it fails, the reason is printed) and under bfloat16 autocast.
 
-Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all;
---keep-environment keeps them.
+Variables that select a linear algebra library's kernels (such as OPENBLAS_CORETYPE) are unset for all libraries, unless
+--keep-environment is given.
 
-"products" is the time for the matrix products of the step alone, by NumPy, or by MKL if that is installed and faster:
-no framework on these libraries is faster, so "limit" = PyTorch's step / products is the largest ratio possible; "share"
-= products / handloom's step is the part of this limit that is reached. No step can reach it completely, since the
-measured products find their operands in the cache, where the previous repetition left them. Compiled loops (the extra
-`fast`) and MKL (the extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 omit them.
+"products" is the time of the step's matrix products alone, with NumPy, or with MKL if it is installed and faster. No
+framework that uses these libraries can be faster, so "limit" = PyTorch's step / products is the largest possible ratio.
+"share" = products / handloom's step is the part of this limit that handloom reaches. A share of 1 is impossible,
+because the measured products find their operands in the cache, where the previous repetition left them. Compiled loops
+(the extra `fast`) and MKL (the extra `mkl`) are used if they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 turn
+them off.
 
-With --data, the model comes from the preset and the batches are the first of a run: they have many lengths, with
-padding. handloom's Trainer and an equal loop in PyTorch clip gradients and use a schedule. A round is one pass.
+With --data, the preset determines the model, and the batches are the first batches of a training run, which have
+different lengths and padding. handloom's Trainer and an equivalent loop in PyTorch clip gradients and use a learning
+rate schedule. A round is one pass over these batches.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ BATCHES = 3  # number of batches; the gradients must agree on one of them
 
 @dataclasses.dataclass
 class Task:
-    """The task to measure. `batches` is a file of `count` real batches."""
+    """A training step to measure. `batches` is a file of `count` batches of real data."""
 
     size: Size
     threads: int
@@ -78,7 +80,7 @@ class Task:
         return str(self.folder / "weights.npz")
 
     def start(self, *sides: str) -> Any:
-        """The workers by name."""
+        """Return the workers by name."""
         common = dataclasses.asdict(self.size), self.batches
         kinds = {side: (Torch, side.removeprefix("torch-"), self.threads, *common) for side in sides}
         return started(kinds | ({"handloom": (Handloom, *common)} if "handloom" in sides else {}), self.environment)
@@ -87,7 +89,7 @@ class Task:
 def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
     """Return the differences between two files of `loss` and gradients, relative to the norm of each gradient.
 
-    The norm is used because an activation within rounding of ReLU's kink may flip, which changes one row of a gradient.
+    Norms are compared because rounding can move an activation across ReLU's kink, which changes one row of a gradient.
     """
     with np.load(ours) as a, np.load(theirs) as b:
         if set(a.files) != set(b.files):
@@ -104,16 +106,17 @@ def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
 
 
 def agree(difference: Mapping[str, Any]) -> bool:
-    """Return whether the losses agree to 1e-5, the median parameter's gradient to 1e-3, and all gradients to 1e-2."""
+    """Return whether the loss, the median gradient and all gradients differ by less than 1e-5, 1e-3 and 1e-2."""
     return difference["loss"] < 1e-5 and difference["median_gradient"] < 1e-3 and difference["gradient"] < 1e-2
 
 
 def prove_equal(task: Task) -> dict[str, Any]:
     """Write handloom's initial weights and compare all gradients with PyTorch's. Raises SystemExit if they differ.
 
-    This runs in separate processes, so that its memory does not count as memory of training. If a unit of the last
-    layer is within rounding of ReLU's kink and is active in one library only, the gradients of all layers below differ.
-    So only one of a few batches has to agree. If none does, the differences of the last batch are named.
+    The comparison runs in separate processes, so that its memory is not counted as memory of training. Rounding can
+    make a unit of the last layer active in one library only, and then the gradients of all layers below differ.
+    Therefore only one of a few batches has to agree. If no batch agrees, the error message contains the differences of
+    the last batch.
     """
     files = {side: task.folder / f"{side}.npz" for side in SIDES}
     with task.start(*SIDES) as workers:
@@ -128,13 +131,13 @@ def prove_equal(task: Task) -> dict[str, Any]:
                 return found
     wrong = next(difference for difference in found.values() if not agree(difference))
     raise SystemExit(
-        f"the two sides compute different results: without dropout the losses differ by {wrong['loss']:.1e} and the "
-        f"gradients of {wrong['parameter']} by {wrong['gradient']:.1e} of its norm"
+        f"the two libraries compute different results: without dropout the losses differ by {wrong['loss']:.1e} and "
+        f"the gradients of {wrong['parameter']} by {wrong['gradient']:.1e} of its norm"
     )
 
 
 def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
-    """Time `steps` interleaved rounds of each library. A round is a step, or a pass over all real batches."""
+    """Time `steps` interleaved rounds of each library. A round is a step, or a pass over all batches of real data."""
     failed: dict[str, str] = {}
     with Disturbance() as disturbance, task.start(*SIDES, *columns) as workers:
         for side in columns:
@@ -142,7 +145,7 @@ def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
                 failed[side] = why
                 del workers[side]
         for side, worker in workers.items():
-            if side != "handloom":  # it has them already, from the same seed
+            if side != "handloom":  # handloom has these weights already, from the same seed
                 worker.ask("load_file", task.weights)
             worker.ask("reset_memory")
             worker.ask("steps", WARM_UP if task.batches is None else task.count)
@@ -159,12 +162,12 @@ def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _rounds(answers: list[list[float]], task: Task) -> list[float]:
-    """Return the seconds of each step; with real batches, return the mean of each pass."""
+    """Return the seconds of each step, or with batches of real data the mean over each pass."""
     return [statistics.fmean(each) for each in answers] if task.batches else [one for each in answers for one in each]
 
 
 def summary(seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float]) -> dict[str, Any]:
-    """Return medians, all single times and ratios; the reference is the faster of PyTorch's two models."""
+    """Return medians, all single times and ratios to the reference, which is the faster of PyTorch's two models."""
     median = {name: statistics.median(values) for name, values in seconds.items()}
     ruler = min(REFERENCES, key=lambda name: median[name])
     return {
@@ -197,7 +200,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def notes(row: Mapping[str, Any]) -> str:
-    """Return the lines below the table, for results without a column."""
+    """Return lines to print below the table, for results that have no column."""
     about, worst = row["libraries"], max(each["gradient"] for each in row["equal_work"].values())
     told = [f"{side} failed: {why}" for side, why in row["failed"].items()]
     told.append(
@@ -229,10 +232,10 @@ def main() -> None:
     configs = list(dict.fromkeys(["all", *SIZES, *DEVICE_SIZES, *MORE]))
     parser.add_argument("--config", default="all", choices=configs, help="model size (default: all six)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
-    parser.add_argument("--steps", type=int, help="timed steps or rounds of each side (default: 9; 50 on a GPU)")
-    parser.add_argument("--data", metavar="DATA", help="train on this set instead: multi30k, embedded, or a path")
+    parser.add_argument("--steps", type=int, help="timed steps or rounds of each library (default: 9; 50 on a GPU)")
+    parser.add_argument("--data", metavar="DATA", help="train on batches of this set: multi30k, embedded, or a path")
     parser.add_argument("--preset", default="laptop", choices=("laptop", "smoke"), help="model for --data")
-    parser.add_argument("--batches", type=int, default=20, help="batches of a round for --data (default: 20)")
+    parser.add_argument("--batches", type=int, default=20, help="number of batches in a round of --data (default: 20)")
     parser.add_argument("--no-compile", action="store_true", help="skip torch.compile, which takes a minute per size")
     parser.add_argument("--keep-environment", action="store_true", help="keep variables that select BLAS kernels")
     options = parser.parse_args()
@@ -248,7 +251,7 @@ def main() -> None:
         return
     if options.config not in {**SIZES, **MORE, "all": None}:
         parser.error(f"--config {options.config} is a size for --device cuda")
-    if hasattr(os, "sched_setaffinity"):  # for the workers, which inherit it
+    if hasattr(os, "sched_setaffinity"):  # the workers inherit this setting
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     if find_spec("torch") is None:
         sys.exit("PyTorch is missing: pip install '.[oracles]'.")

@@ -1,10 +1,11 @@
-"""Compares a training step on a GPU with PyTorch's: run by `python -m benchmarks.train_step --device cuda`.
+"""Compare a training step on a GPU with PyTorch's; `python -m benchmarks.train_step --device cuda` runs this module.
 
-handloom runs in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with CUDA graphs and
-without. PyTorch runs with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled.
-Model and batch are the same, and gradients are clipped to norm 1. The libraries run in separate processes, one after
-the other. A step's time is the mean over many steps with one wait at the end. Host time is the time in which the host
-issues a step, and memory is the peak of the library's memory pools. Kernel launches per step are read from CUDA graphs.
+handloom runs in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with and without CUDA
+graphs. PyTorch runs with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled.
+The two libraries train the same model on the same batch, and clip gradients to norm 1. The libraries run in separate
+processes, one after the other. A step's time is the mean over many steps, after which the host waits once. Host time is
+the time that the host needs to issue a step, and memory is the peak of the library's memory pools. The number of kernel
+launches per step is read from CUDA graphs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handlo
 THEIRS = ("torch-eager", "torch-compile")
 WARM_UP = 10
 
-#: The reports' models with batches for a GPU. The De-En model has its report's length, in a small and a large size.
+#: The reports' models with batches for a GPU. The German-English model is measured in a small and a large size.
 DEVICE_SIZES: Mapping[str, Size] = {
     "de-en": dataclasses.replace(SIZES["de-en"], batch=128, source=64, target=64),
     "de-en-512": dataclasses.replace(SIZES["de-en"], batch=512, source=64, target=64),
@@ -38,7 +39,7 @@ DEVICE_SIZES: Mapping[str, Size] = {
 
 
 def size_of(config: str) -> Size:
-    """Return the size of this name, or the size of a tiny model. Raises KeyError for an unknown name."""
+    """Return the size with this name, which can also be a tiny model's. Raises KeyError for an unknown name."""
     return {**MORE, **DEVICE_SIZES}[config]
 
 
@@ -58,7 +59,7 @@ class OnDevice:
         return self.wait()
 
     def steps(self, count: int) -> dict[str, float]:
-        """Return the milliseconds per step, and the milliseconds of the host alone."""
+        """Return the milliseconds per step, and the milliseconds that the host needs to issue a step."""
         self.wait()
         start = time.perf_counter()
         for _ in range(count):
@@ -69,7 +70,7 @@ class OnDevice:
 
 
 class HandloomOnDevice(OnDevice):
-    """A step of handloom as its Trainer makes it, without the log."""
+    """A training step of handloom, as in its Trainer but without the log."""
 
     def __init__(self, size: Size, half: bool, graphs: bool = False, device: str = "cuda"):
         import handloom
@@ -98,12 +99,14 @@ class HandloomOnDevice(OnDevice):
         return self.loss
 
     def launches(self) -> int | None:
-        """Return the number of launches in the graphs of a step, if there are graphs and CuPy describes them."""
+        """Return the number of launches in a step's CUDA graphs, or None without graphs or if CuPy can't count
+        launches."""
         sizes = self.updates.graphs.sizes() if self.updates.graphs else {}
         return sum(sizes.values()) if sizes else None
 
     def memory(self) -> float:
-        """Return the memory that CuPy's pool and the graphs' pool have allocated on the device; they never free it."""
+        """Return the device memory that CuPy's pool and the graphs' pool have allocated; the pools never free
+        memory."""
         import cupy
 
         own = 0 if self.updates.graphs is None else self.updates.graphs.pool.total_bytes()
@@ -117,7 +120,7 @@ class HandloomOnDevice(OnDevice):
 
 
 class TorchOnDevice(OnDevice):
-    """A step of PyTorch: fp16 autocast, GradScaler, fused Adam, scaled_dot_product_attention."""
+    """A training step of PyTorch with fp16 autocast, GradScaler, fused Adam, scaled_dot_product_attention."""
 
     def __init__(self, size: Size, compiled: bool):
         import torch
@@ -187,7 +190,7 @@ def row(config: str, steps: int) -> dict[str, Any]:
                 "loss_after_warm_up": loss,
                 "about": worker.ask("about"),
             }
-    for side in OURS:  # without graphs the same launches, one by one
+    for side in OURS:  # without graphs, a step has the same launches one by one
         found[side]["launches"] = found[side]["launches"] or found[f"{side}-graphs"]["launches"]
     ours = max((found[side] for side in OURS[:2]), key=lambda each: each["tokens_per_second"])
     ratios = {side: ours["tokens_per_second"] / found[side]["tokens_per_second"] for side in THEIRS}

@@ -1,4 +1,4 @@
-"""The models whose training step `benchmarks.train_step` measures: sizes, batches, and handloom's side."""
+"""Sizes, batches and handloom models for `benchmarks.train_step`."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Size:
     vocabulary: int
     d_model: int
     dim_feedforward: int
-    layers: int  # layers of the encoder, and as many of the decoder if there is one
+    layers: int  # number of layers of the encoder and, if there is a decoder, of the decoder
     heads: int = 8
     dropout: float = 0.1
     classes: int = 0  # of the classifier
     norm_first: bool = False
     activation: str = "relu"
-    tied: bool = False  # one table for source, target and output layer
+    tied: bool = False  # one matrix for source embedding, target embedding and output layer
     label_smoothing: float = 0.0
     max_length: int = 128
     attention: str = "auto"  # handloom's method
 
     @property
     def tokens(self) -> int:
-        """The number of token positions that one step processes."""
+        """Return the number of token positions that one step processes."""
         return self.batch * (self.source + self.target)
 
     def arrays(self, seed: int = 0) -> dict[str, np.ndarray]:
@@ -70,7 +70,7 @@ SIZES: Mapping[str, Size] = {
     "language-model": Size("language model", 16, 128, 0, 2000, 368, 1472, 5, norm_first=True),
 }
 
-#: These are measured only by name, not as part of "all".
+#: These sizes are measured only if they are named; "all" does not include them.
 MORE: Mapping[str, Size] = {
     "language-model-gelu": dataclasses.replace(SIZES["language-model"], activation="gelu"),
     # Tiny models, to test the benchmark itself.
@@ -102,7 +102,8 @@ def build(size: Size) -> Module:
 
 
 def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any = None) -> Tensor:
-    """Return the mean cross-entropy in nats. With many classes not all logits are stored, as in the Trainer."""
+    """Return the mean cross-entropy in nats. If there are many classes, the logits are never all stored at once, as in
+    the Trainer."""
     if size.kind == "seq2seq":
         return model.loss(source, target_input, labels)
     if size.kind == "language model":
@@ -110,7 +111,7 @@ def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any 
     return ops.cross_entropy(model(source), labels)
 
 
-#: Prefixes of parameter names in handloom that differ in the PyTorch model of `train_step_torch`.
+#: Prefixes of handloom's parameter names, with the names in `train_step_torch`'s model where these differ.
 RENAMED = {
     "language model": {"embedding.": "source_embedding.", "decoder.": "encoder.", "positions.weight": "positions"},
     "seq2seq": {},
@@ -127,7 +128,7 @@ def shared_name(size: Size, name: str) -> str:
 
 
 def fixed_positions(model: Any) -> dict[str, np.ndarray]:
-    """Return the sinusoidal table that the model adds, for the PyTorch model; empty if positions are learned."""
+    """Return the model's table of sinusoidal positions for the PyTorch model; it is empty if positions are learned."""
     table = getattr(model.positions, "table", None)
     return {} if table is None else {"positions": table.data}
 
@@ -156,7 +157,7 @@ def prepare(data_name: str, preset_name: str, changes: list[str], count: int) ->
         raise SystemExit(str(error)) from None
     tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], preset.vocab_size)
     if tokenizer.pad_id != 0:
-        raise SystemExit("the tokenizer's padding is not token 0, which the other side assumes")
+        raise SystemExit("the id of the tokenizer's padding token must be 0, because the PyTorch model assumes this id")
     batches = translation_batches(
         data.train, tokenizer, tokens_per_batch=preset.tokens_per_batch, max_length=preset.max_length, seed=0
     )

@@ -1,7 +1,7 @@
-"""The matrix products of a training step. Their time is a lower bound for every framework that uses these libraries.
+"""The matrix products of a training step; their time is a lower bound for frameworks that use the same libraries.
 
-If MKL is installed (the extra `mkl`), the time of a product is the shorter of NumPy's and MKL's. For MKL, handloom's
-threads divide the columns among themselves.
+If MKL is installed (the extra `mkl`), a product is timed with NumPy and with MKL, and the shorter time is used. For a
+product with MKL, handloom's threads each compute a part of the columns.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from handloom.autograd.fast.costs import FLOPS
 from handloom.autograd.fast.mkl import multiply
 from handloom.autograd.fast.parallel import parallel_for
 
-#: (number of independent products, rows, inner, columns)
+#: (number of independent products, rows, inner dimension, columns)
 Product = tuple[int, int, int, int]
 Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 def forward_products(size: Size) -> Counter[Product]:
-    """Return each product of the forward pass, and its number of occurrences. Masked attention computes all scores."""
+    """Return each product of the forward pass with its number of occurrences. Masked scores are computed too."""
     d, wide, heads, head_dim = size.d_model, size.dim_feedforward, size.heads, size.d_model // size.heads
     found: Counter[Product] = Counter()
 
@@ -44,7 +44,7 @@ def forward_products(size: Size) -> Counter[Product]:
             linear(rows, d, wide, n)
             linear(rows, wide, d, n)
     if size.kind == "seq2seq":
-        linear(target, d, d, 2 * n)  # the query of cross-attention, and its output
+        linear(target, d, d, 2 * n)  # the query and output projections of cross-attention
         linear(source, d, 2 * d, n)
         attend(size.target, size.source, n)
     rows = {"seq2seq": target, "language model": source, "classifier": size.batch}[size.kind]
@@ -53,7 +53,8 @@ def forward_products(size: Size) -> Counter[Product]:
 
 
 def step_products(size: Size) -> Counter[Product]:
-    """Return the products of the forward and backward pass; the gradient of A @ B takes two more of the same size."""
+    """Return the products of forward and backward pass; the gradients of A @ B need two more products of the same
+    size."""
     found: Counter[Product] = Counter()
     for (batch, m, k, n), times in forward_products(size).items():
         for product in ((batch, m, k, n), (batch, m, n, k), (batch, k, m, n)):
@@ -67,7 +68,8 @@ def flop(products: Counter[Product]) -> float:
 
 
 def seconds(products: Counter[Product], repeat: int = 3) -> float:
-    """Return the time of all products in float32: the best of `repeat` for each, repeated with the same arrays."""
+    """Return the time of all products in float32: for each product the shortest of `repeat` times, measured with the
+    same arrays."""
     return sum(
         times * min(_time(product, by, repeat) for by in _libraries(product)) for product, times in products.items()
     )
@@ -89,7 +91,7 @@ def _libraries(product: Product) -> list[Multiply]:
 
 
 def _time(product: Product, by: Multiply, repeat: int) -> float:
-    """Return the seconds of a product: the best of `repeat`, after one that does not count."""
+    """Return the seconds of a product: the shortest of `repeat` times, after one run that is not timed."""
     batch, m, k, n = product
     generator = np.random.default_rng(0)
     lead = () if batch == 1 else (batch,)

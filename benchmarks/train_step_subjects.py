@@ -1,6 +1,6 @@
 """The two subjects of `benchmarks.train_step`: the same model, batches and Adam in handloom and in PyTorch.
 
-Given a file of real batches (`save_batches`) a step also masks padding, clips gradients and follows Noam's schedule.
+With batches of real data (`save_batches`), a step also masks padding, clips gradients and uses Noam's schedule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.train_step_models import Size, build, fixed_positions, loss, sha
 
 Arrays = dict[str, np.ndarray]
 LEARNING_RATE, BETAS, EPS, CLIP_NORM = 1e-4, (0.9, 0.98), 1e-9, 1.0
-WARM_UP = 1000  # steps of Noam's schedule
+WARM_UP = 1000  # warm-up steps of Noam's schedule
 
 
 def save_batches(file: Path, batches: Sequence[Any]) -> None:
@@ -82,7 +82,7 @@ class Subject:
             self.load(dict(stored))
 
     def save_gradients(self, file: str, seed: int) -> None:
-        """Write the gradients. Another `seed` gives another random batch, unless batches are real."""
+        """Write the gradients. `seed` selects the random batch; it has no effect on batches of real data."""
         if not self.real:
             self.first = self.size.arrays(seed)
         np.savez(file, **self.gradients())
@@ -100,7 +100,8 @@ class Subject:
 
 
 class Torch(Subject):
-    """PyTorch with its fused Adam. `how` is "layers", "lean" (see `train_step_torch`), or "lean" with an addition."""
+    """PyTorch with its fused Adam. `how` is "layers" or "lean" (see `train_step_torch`), or the name of a variant of
+    "lean"."""
 
     def __init__(
         self, how: str, threads: int, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP
@@ -144,7 +145,7 @@ class Torch(Subject):
         return loss.item()
 
     def error_of_a_step(self) -> str | None:
-        """Return one line with the reason why a step failed, as compilation may, or None."""
+        """Return one line with the reason why a step failed, for example in compilation, or None if it did not fail."""
         try:
             self.step()
         except Exception as error:  # compilers raise many kinds of errors
@@ -171,7 +172,8 @@ class Torch(Subject):
 
 
 class Handloom(Subject):
-    """handloom with its Trainer's settings: the process keeps freed memory. Real batches use the Trainer itself."""
+    """handloom with its Trainer's settings: the process keeps freed memory. The Trainer trains on batches of real
+    data."""
 
     def __init__(self, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP):
         import handloom
@@ -252,7 +254,7 @@ class Handloom(Subject):
         return {**versions("numpy", "numba"), **blas(), **{name: why or "yes" for name, why in missing.items()}}
 
     def products(self) -> float:
-        """Return the seconds of the matrix products of a step alone, as the mean over the batches."""
+        """Return the seconds of a step's matrix products without the rest of the step, as the mean over the batches."""
         from benchmarks.train_step_products import seconds, step_products
 
         sizes = [self.size]

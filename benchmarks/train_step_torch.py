@@ -31,7 +31,7 @@ class ScaledDotProductAttention(nn.MultiheadAttention):
             k, v = F.linear(key, self.in_proj_weight[d:], self.in_proj_bias[d:]).chunk(2, dim=-1)
         q, k, v = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v))
         mask = None if key_padding_mask is None else key_padding_mask[:, None, None]
-        if mask is not None and mask.dtype == torch.bool:  # True is padding; the function wants True = may attend
+        if mask is not None and mask.dtype == torch.bool:  # True is padding; the function needs True for visible keys
             mask = ~mask
         dropout = self.dropout if self.training else 0.0
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
@@ -39,7 +39,8 @@ class ScaledDotProductAttention(nn.MultiheadAttention):
 
 
 class Model(nn.Module):
-    """A PyTorch model; `forward` returns the mean cross-entropy in nats. `lean` replaces the attention layers."""
+    """A PyTorch model; `forward` returns the mean cross-entropy in nats. If `lean` is true, attention layers call
+    scaled_dot_product_attention."""
 
     def __init__(self, size: Size, *, lean: bool):
         super().__init__()
@@ -75,7 +76,8 @@ class Model(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether the first stack is causal. If so, embeddings are not scaled, and positions are learned."""
+        """Whether the first stack of layers is causal. If it is, embeddings are not scaled, and positions are
+        learned."""
         return self.size.kind == "language model"
 
     def embed(self, table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
@@ -89,7 +91,8 @@ class Model(nn.Module):
         target_input: torch.Tensor | None = None,
         padding: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return the loss of ids (batch, length). `padding` (batch, length) is True at padding of the source."""
+        """Return the loss of ids (batch, length). `padding` (batch, length) is True at padding positions of the
+        source."""
         x = self.embed(self.source_embedding, source)
         mask = causal_mask(source) if self.causal else None
         for layer in self.encoder.layers:

@@ -3,9 +3,9 @@
     python -m benchmarks.translation_twin --steps 600
 
 Both models start from the same weights and are trained on the same batches in the same order, with the same schedule,
-label smoothing and clipping; only their dropout masks differ. No English sentence of the test set is in the training
-data. The same code evaluates both models: PyTorch's weights are loaded into handloom's model. To show that the transfer
-is exact, the loss on a batch is compared with PyTorch's own.
+label smoothing and clipping. Only the dropout masks of the two models differ. No English sentence of the test set is in
+the training data. The same code evaluates both models: PyTorch's weights are loaded into handloom's model. To show that
+this transfer is exact, handloom's loss on a batch is compared with PyTorch's loss.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.train_step_subjects import Handloom, Torch, save_batches
 
 
 def train(subject: Any, steps: int, side: str) -> float:
-    """Train for `steps` steps. Return the seconds of processor time."""
+    """Train for `steps` steps. Return the processor time in seconds."""
     start = time.process_time()
     for step in range(1, steps + 1):
         loss = subject.step()
@@ -46,7 +46,7 @@ def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> di
 
 
 def adopt(model: Any, twin: Torch, batch: Any) -> float:
-    """Load PyTorch's weights into handloom's model. Return the difference of the losses on a batch."""
+    """Load PyTorch's weights into handloom's model. Return the difference of the two models' losses on a batch."""
     from handloom.autograd import no_grad
     from handloom.train.tasks.translation import translation_loss
 
@@ -65,12 +65,12 @@ def main() -> None:
         "--data", default="tatoeba", help="data set or path, as for translate_de_en.py (default: tatoeba)"
     )
     parser.add_argument(
-        "--preset", default="laptop", choices=("laptop", "smoke"), help="sizes of the model (default: laptop)"
+        "--preset", default="laptop", choices=("laptop", "smoke"), help="preset with the model sizes (default: laptop)"
     )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a value of the preset")
     parser.add_argument("--steps", type=int, default=600, help="updates of each model (default: 600)")
     parser.add_argument("--warmup", type=int, default=200, help="warm-up steps of the noam schedule (default: 200)")
-    parser.add_argument("--tests", type=int, default=1000, help="test pairs to translate (default: 1000)")
+    parser.add_argument("--tests", type=int, default=1000, help="number of test pairs to translate (default: 1000)")
     parser.add_argument("--beam", type=int, default=5, help="beam width (default: 5)")
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch; handloom uses NumPy's (default: 1)")
     arguments = parser.parse_args()
