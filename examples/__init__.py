@@ -1,1 +1,1 @@
-"""One program per report, and further programs; `handloom train NAME` also runs them from an installed package."""
+"""The programs of the five reports and other examples; `handloom train NAME` runs them without a clone."""

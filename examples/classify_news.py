@@ -3,11 +3,11 @@
 python examples/classify_news.py                                 embedded news, a few minutes
 python examples/classify_news.py --data news --out runs/news     HuffPost headlines, 41 categories
 python examples/classify_news.py --data news --descriptions     headline and description, as in the report
-python examples/classify_news.py --resume runs/news --table attention   what the heads of a finished run attend to
+python examples/classify_news.py --resume runs/news --table attention   analyses the attention of a finished run
 python examples/classify_news.py --table heads                   ablation: 1, 4, 8 and 16 heads
-mpirun -n 4 python examples/classify_news.py --table heads       four processes train the four at the same time
+mpirun -n 4 python examples/classify_news.py --table heads       four processes train the four models at once
 python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bill"
-python examples/classify_news.py --checkpoint runs/a --also runs/b "Senate Passes Budget Bill"    two models as one
+python examples/classify_news.py --checkpoint runs/a --also runs/b "Senate Passes Budget Bill"    averages two models
 python examples/classify_news.py --init distilbert/distilbert-base-uncased --data news --lr 3e-5
 """
 
@@ -118,12 +118,12 @@ def main() -> None:
 
 
 def text_of(article: Article, description: bool) -> str:
-    """Return the text of an article in the form that the model reads."""
+    """Return the text of an article in the form of the model's input."""
     return f"{article.headline} {article.description}" if description else article.headline
 
 
 def looked_at(classifier: Classifier, texts: list[str], run: RunFolder, names: frozenset[str]) -> dict[str, Table]:
-    """Show what each head attends to in the test texts, and for the class: section 12 of the report."""
+    """Show the tokens to which each head attends in the test texts and for the class (section 12 of the report)."""
     found = [classifier.attention_maps(text) for text in texts]
     heads = head_rows(found, names=names)
     draw_head_rows(heads, run.picture("head_shares"), f"What the heads attend to, {len(texts):,} texts")

@@ -1,14 +1,14 @@
-"""Compare the methods of attention: train the same model with each, then measure time and memory for each length.
+"""Compare the methods of attention: train the same model with each, and measure time and memory for several lengths.
 
 python examples/compare_attention.py                    embedded corpus, some minutes
-python examples/compare_attention.py --preset smoke     a few seconds
+python examples/compare_attention.py --preset smoke     takes a few seconds
 python examples/compare_attention.py --table training --data multi30k  documents of 1,024 tokens
 python examples/compare_attention.py --device cuda --data multi30k     the report's model, batches of 512 sentences
 
-The training table is the German-English report's Table 2: one Transformer is trained with each method, with the same
-seed and batches. The losses agree, since the methods compute the same function. On a CPU sentences are joined into
-documents, because the methods differ only at lengths beyond those of sentences. The table of lengths measures attention
-alone: the standard method stores all weights, so its memory grows with the square of the length.
+The training table repeats Table 2 of the German-English report: one Transformer is trained with each method, with the
+same seed and batches. The losses agree, because the methods compute the same function. On a CPU, sentences are joined
+into documents, because the speed of the methods differs only for sequences longer than a sentence. The table of lengths
+measures attention alone. The standard method stores all weights, so its memory grows with the square of the length.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 TABLES = ("training", "lengths")
 SENTENCE = 16  # tokens, about
-#: The German-English report's Table 2: an A100, batches of 512, 80,000 pairs, 5 epochs; its second row is for
+#: Table 2 of the German-English report: an A100, batches of 512, 80,000 pairs, 5 epochs. The second row is for
 #: FlashAttention. The report does not say how it averages the validation loss.
 REPORT = (
     {"report_seconds_a_batch": 0.98, "report_seconds": 931.0, "report_gb": 46, "report_loss": 16.15},
@@ -125,7 +125,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:
-    """Train with one method. Return its row: time, memory and validation loss."""
+    """Train with one method. Return a row of the table: time, memory and validation loss."""
     preset = translation_preset(options.preset, data.name)
     length = options.document or preset.max_length
     tokens = options.batch * (options.document or SENTENCE)
@@ -163,7 +163,7 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
         found = [loss_of(model.eval(), batch) for batch in batches(data.valid)]
     return {
         "method": method,
-        "seconds_a_batch": float(np.mean(seconds[1:] or seconds)),  # the first one on a GPU compiles the kernels
+        "seconds_a_batch": float(np.mean(seconds[1:] or seconds)),  # the first batch on a GPU compiles the kernels
         "seconds": sum(seconds),
         "processor": processor if options.device == "cpu" else None,
         "peak_mb": peak / 1e6,
@@ -172,7 +172,7 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
 
 
 def methods_on(device: str) -> tuple[str, str]:
-    """Return the standard method, and the fused one if the device can run it, else the blocked one."""
+    """Return the standard method and either the fused method, if the device can run it, or the blocked method."""
     use_device(device)
     small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
     missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
@@ -232,9 +232,9 @@ def main() -> None:
     with results_folder(options.out, "compare_attention") as out:
         tables: dict[str, list[dict[str, Any]]] = {"lengths": [], "training": []}
         if options.table != "training":
-            for length in options.lengths:  # first: it needs the most bytes
+            for length in options.lengths:  # measured first, because it needs the most memory
                 tables["lengths"] += at_length(options, methods, length)
-                print(f"measured length {length:,}", flush=True)  # at once: the whole table takes minutes
+                print(f"measured length {length:,}", flush=True)  # because the whole table takes minutes
             draw(tables["lengths"], out / "lengths.png")
         if options.table != "lengths":
             tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)

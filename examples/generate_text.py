@@ -1,9 +1,9 @@
-"""Train a language model on a text, compare it with simpler ones, and generate text.
+"""Train a language model on a text, compare it with simpler models, and generate text.
 
 python examples/generate_text.py                                        embedded text, a few minutes
-python examples/generate_text.py --data shakespeare --out runs/plays    Shakespeare, the sizes of nanoGPT's CPU run
+python examples/generate_text.py --data shakespeare --out runs/plays    Shakespeare, with the sizes of nanoGPT's CPU run
 python examples/generate_text.py --tokenizer bpe --table sizes          subwords instead of characters
-python examples/generate_text.py --table heads                          the same model with other heads
+python examples/generate_text.py --table heads                          the same model with other numbers of heads
 mpirun -n 4 python examples/generate_text.py --table heads              four of these models at the same time
 python examples/generate_text.py --augment runs/en_fr runs/fr_en        augment the text by back-translation
 python examples/generate_text.py --checkpoint runs/plays "This is a"    continue a prompt
@@ -126,7 +126,7 @@ def main() -> None:
         learn = partial(learn_tokens, data, arguments.tokenizer, preset.vocab_size)
         tokenizer = group.from_first(lambda: choose_tokenizer(run, resume, known, learn))
         text, plain = tokenize(data, tokenizer), None
-        if arguments.augment:  # the same tokens, so that losses can be compared
+        if arguments.augment:  # the same tokens as without --augment, so that losses can be compared
             text, plain = tokenize(group.from_first(lambda: augmented(data, arguments)), tokenizer), text
         return LanguageModelling(text, plain=plain, preset=preset, name=TASK)
 
@@ -143,7 +143,7 @@ def main() -> None:
 
 
 def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
-    """Return the data; the texts that --augment translated and back are added to the training text."""
+    """Return the data, with the back-translated texts of --augment added to the training text."""
     ways = ("en", "fr"), ("fr", "en")
     forth, back = (
         Translator.load(run, [f"translation from {source} to {target}"])
@@ -155,7 +155,7 @@ def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
 
 
 def show(writer: Writer, task: LanguageModelling, cells: dict, rows: list[dict], run: RunFolder, arguments: Any) -> str:
-    """Show the table with the run's own model last, pictures of all trainings, and the first text of each model."""
+    """Show the table, in which the run's model is last, pictures of all trainings, and the first text of each model."""
     name = "Transformer, with augmentation" if task.plain else "Transformer"
     rows = [*rows[1:], {"cell": name, **rows[0]}]
     runs = {cell: RunFolder.open(run.cell_path(cell)) for cell in cells} | {name: run}

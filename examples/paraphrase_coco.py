@@ -1,8 +1,8 @@
-"""Train a Transformer that paraphrases sentences, from captions of the same picture.
+"""Train a Transformer that paraphrases sentences; the training pairs are captions of the same picture.
 
 python examples/paraphrase_coco.py                                embedded captions, a few minutes
 python examples/paraphrase_coco.py --data coco --out runs/coco    COCO captions
-python examples/paraphrase_coco.py --table memory                 memory of a step with and without mixed precision
+python examples/paraphrase_coco.py --table memory                 memory of a training step with and without fp16
 python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the grass"
 """
 
@@ -30,7 +30,7 @@ from handloom.train.tables.step_memory import step_memory
 from handloom.train.tasks.metrics import bleu, bleu_of_several, wrapped_table
 from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
 
-#: The report's inputs, including their spelling mistakes, and some others.
+#: The report's inputs, including their spelling mistakes, and some other inputs.
 PROBES = (
     *PARAPHRASES,
     "A man riding a bike on a city street",
@@ -107,9 +107,9 @@ def main() -> None:
 def compare(
     translator: Translator, data: Captions, searches: dict[str, Strategy], outputs: dict[str, list[str]], run: RunFolder
 ) -> tuple[str, list[dict], list[dict[str, Any]]]:
-    """Score the outputs of several searches for the first captions of the test pictures.
+    """Score several search methods on the first caption of each test picture.
 
-    Return the scores as a table and as rows, and the outputs for the probes.
+    Return the scores as a table and as rows, and the outputs for the probe sentences.
     """
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
     rows = [
@@ -132,7 +132,7 @@ def compare(
 
 
 def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> list[dict[str, Any]]:
-    """Measure the bytes of a step on the first batch, in both precisions, and with recomputed activations."""
+    """Measure the memory of a step on the first batch in fp32, in fp16, and in fp32 with recomputed activations."""
     size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
     batch = next(translation_batches(pairs, translator.tokenizer, **size, seed=0).epoch(0))
     loss = translation_loss(preset.label_smoothing, translator.tokenizer.pad_id)

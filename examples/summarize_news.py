@@ -38,7 +38,7 @@ from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_ta
 from handloom.train.tasks.translation import Translation, Translator
 
 TASK = "headlines of articles"
-MAX_ARTICLES = 500  # articles in which alignments are counted
+MAX_ARTICLES = 500  # number of articles in which alignments are counted
 COLUMNS = {
     "cell": "headlines",
     "parameters": "parameters:,",
@@ -118,26 +118,28 @@ def main() -> None:
 
 
 def in_words(articles: list[Article]) -> list[Article]:
-    """Return the articles in lower case and without punctuation, as in the report; scores compare with these."""
+    """Return the articles in lower case and without punctuation, as in the report; they are the references for
+    scores."""
     return [Article(one.category, preprocess(one.headline), preprocess(one.description)) for one in articles]
 
 
 def losses(run: RunFolder) -> dict[str, float]:
-    """Return training and validation loss at the best validation of a run."""
+    """Return a run's training and validation loss at the validation with the best result."""
     rows = epoch_rows(run.metrics(), report=False)
     best = min(rows, key=lambda row: row["valid_loss"])
     return {name: best[name] for name in ("train_loss", "valid_loss") if name in best}
 
 
 def headline_scores(headlines: list[str], data: News) -> dict[str, float]:
-    """Return BLEU and ROUGE against the articles' own headlines."""
+    """Return BLEU and ROUGE of the outputs, with the articles' headlines as references."""
     references = [article.headline for article in data.test]
     scores = {f"rouge{kind}": rouge(headlines, references, kind).value for kind in ("1", "2", "L")}
     return {"bleu": bleu(headlines, references).value, **scores}
 
 
 def baselines(data: News) -> list[dict[str, float | str]]:
-    """Return rows for the first words of the description (number chosen in validation) and the nearest headline."""
+    """Return rows for two baselines: the description's first words (number chosen in validation), the nearest
+    headline."""
     held_out = [article.headline for article in data.valid]
     most = max(range(4, 31), key=lambda words: rouge(first_words(data.valid, words), held_out).value)
     found = nearest([article.description for article in data.test], [article.description for article in data.train])

@@ -1,7 +1,7 @@
 """Train a translator with every step written out: batches, model, loss, backward(), Adam.
 
-python examples/train_by_hand.py               embedded sentences, German into English, in under two minutes
-python examples/train_by_hand.py --steps 50    takes seconds, for stepping through in a debugger
+python examples/train_by_hand.py               trains on embedded sentences in under two minutes
+python examples/train_by_hand.py --steps 50    takes only seconds, for example in a debugger
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ parser = Parser(description=__doc__)
 parser.add_argument("--steps", type=positive, default=1000, help="number of parameter updates (default: 1000)")
 steps = parser.parse_args().steps
 
-# Sentence pairs, one vocabulary for both languages, and the pairs as ids, short ones first.
+# Load sentence pairs, train one vocabulary for both languages, and convert the pairs to ids, short pairs first.
 corpus = build_corpus(train_size=20_000, valid_size=4, test_size=4)
 tokenizer = BPETokenizer.train([text for pair in corpus.train for text in pair], vocab_size=1000)
 pad, bos, eos = tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id
@@ -25,7 +25,7 @@ pairs.sort(key=lambda pair: len(pair[0]))
 
 
 def padded(sequences):
-    """Return ids (batch, longest); shorter sequences are padded."""
+    """Return an array of ids (batch, longest length), in which shorter sequences are padded."""
     longest = max(map(len, sequences))
     return np.array([ids + [pad] * (longest - len(ids)) for ids in sequences])
 
@@ -51,10 +51,10 @@ means, squares = ([np.zeros_like(w.data) for w in weights] for _ in range(2))
 b1, b2, losses = 0.9, 0.98, []
 for step in range(1, steps + 1):
     first = random.integers(len(pairs) - 64)
-    german, english = zip(*pairs[first : first + 64], strict=True)  # neighbours are of like length: little padding
-    target = [[bos, *ids[:-1]] for ids in english]  # what the decoder reads before it predicts each token of `english`
+    german, english = zip(*pairs[first : first + 64], strict=True)  # similar lengths, so little padding
+    target = [[bos, *ids[:-1]] for ids in english]  # the decoder's input: `english`, shifted by one token
     loss = ops.cross_entropy(model(padded(german), padded(target)), padded(english), ignore_index=pad)
-    loss.backward()  # d(loss)/d(w) into w.grad, for every weight
+    loss.backward()  # adds d(loss)/d(w) to w.grad for every weight w
     lr = 3e-3 * min(step / 100, 1 - step / steps)  # rises for 100 steps, then falls to 0
     for w, m, v in zip(weights, means, squares, strict=True):
         m += (1 - b1) * (w.grad - m)

@@ -1,10 +1,10 @@
 """Train a Transformer that translates German into English; show scores, translations and attention.
 
 python examples/translate_de_en.py "Wo ist der Bahnhof?"             uses the model that comes with handloom
-python examples/translate_de_en.py                                  trains on the embedded corpus, a few minutes
+python examples/translate_de_en.py                                  trains on the embedded corpus in a few minutes
 python examples/translate_de_en.py --data multi30k --out runs/m30k  real image descriptions
 python examples/translate_de_en.py --resume runs/m30k                resume after Ctrl-C, a crash or a power cut
-mpirun -n 4 python examples/translate_de_en.py --data multi30k       four processes, a batch four times as large
+mpirun -n 4 python examples/translate_de_en.py --data multi30k       four processes, with a batch four times as large
 python examples/translate_de_en.py --checkpoint runs/m30k "Ein Hund läuft durch den Schnee."
 python examples/translate_de_en.py --checkpoint Helsinki-NLP/opus-mt-de-en "Wo ist der Bahnhof?"
 python examples/translate_de_en.py --init Helsinki-NLP/opus-mt-de-en --data multi30k --schedule constant --lr 3e-5
@@ -68,7 +68,7 @@ def main() -> None:
         use_checkpoint(arguments, task("de", "en"), task("en", "de"))
         return
     source, target = ("en", "de") if arguments.reverse else ("de", "en")
-    # The same for every seed, so that scores can be compared.
+    # The test sentences are the same for every seed, so that scores can be compared.
     data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
     preset = preset_of(arguments, translation_preset(arguments.preset, data.name))
@@ -91,7 +91,7 @@ def task(source: str, target: str) -> str:
 
 
 def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
-    """Return the data with the pairs of --back-translate, without the pairs that --clean drops."""
+    """Return the data with the additional pairs of --back-translate and without the pairs that --clean removes."""
     pairs = data.train
     if arguments.back_translate:
         run_name, text = arguments.back_translate

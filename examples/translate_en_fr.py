@@ -1,7 +1,7 @@
 """Train a Transformer that translates English into French, with a choice of six position encodings.
 
 python examples/translate_en_fr.py                                    embedded corpus, six position encodings: minutes
-python examples/translate_en_fr.py --data multi30k --keep-long        real image descriptions, of every length
+python examples/translate_en_fr.py --data multi30k --keep-long        image descriptions of every length
 python examples/translate_en_fr.py --table none --positions rotary    one position encoding only
 python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the snow."
 """
@@ -114,8 +114,8 @@ def main() -> None:
 
 
 def aligned(translator: Translator, data: TranslationData, translations: list[str]) -> list[dict[str, Any]]:
-    """Measure how often the heads attend to the translated word, in the model's translations and in the references.
-    IBM model 1, fitted to the training pairs, determines the translated word.
+    """Measure how often the heads attend to the word that is translated, in the model's translations and the
+    references. IBM model 1, trained on the training pairs, determines this word.
     """
     partners = WordForWord([(target, source) for source, target in data.train]).table
     sources = [source for source, _ in data.test]
