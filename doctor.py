@@ -204,7 +204,7 @@ def gpu_findings(present: bool) -> Iterator[Finding]:
         with no_grad():
             found = ops.layer_norm(cupy.asarray(_ROWS), one, 0 * one).numpy()
         if abs(found - _ROWS).max() > 0.01:
-            raise RuntimeError(f"a kernel gave {found[0].tolist()} for {_ROWS[0].tolist()}: update the driver")
+            raise RuntimeError(f"a kernel gave {found[0].tolist()} instead of {_ROWS[0].tolist()}: update the driver")
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
         query = (one.reshape(1, 1, 1, 8),) * 3
         missing = unsupported_reason(attention_plain, "fused", query, method="fused", return_weights=False)

@@ -136,7 +136,7 @@ def read_bytes(path: str | Path, most: int = LARGEST_JSON) -> bytes:
         with open_file(path) as file:
             size = os.stat(path).st_size
             if size > most:
-                raise InputError(f"{path} has {size:,} bytes; more than {most:,} are not read. Restore a copy.")
+                raise InputError(f"{path} has {size:,} bytes; the limit is {most:,} bytes. Restore a copy.")
             return file.read(size)  # bytes that are appended in the meantime are not read
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
@@ -151,7 +151,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     value = parse_json(read_bytes(path), str(path))
     if not isinstance(value, dict):
         kind = "null" if value is None else type(value).__name__
-        raise InputError(f"{path} holds a JSON {kind} where an object is expected. Restore the file from a copy.")
+        raise InputError(f"{path} contains a JSON {kind} where an object is expected. Restore the file from a copy.")
     return value
 
 

@@ -46,5 +46,6 @@ def check_finite(tensors: Mapping[str, np.ndarray], where: str | Path) -> None:
     for name, array in tensors.items():
         if array.dtype.kind != "f" or not np.isfinite(array).all():
             raise InputError(
-                f"{where} can't be used: {name} holds values that are not finite numbers. Train or fetch it again."
+                f"{where} can't be used: {name} contains values that are not finite numbers. "
+                "Train or download the model again."
             )

@@ -161,7 +161,7 @@ class TestReading:
     def test_bounds(self, tmp_path) -> None:
         (tmp_path / "f").write_bytes(b"x" * 10)
         assert read_bytes(tmp_path / "f", most=10) == b"x" * 10
-        with pytest.raises(InputError, match="has 10 bytes; more than 9 are not read"):
+        with pytest.raises(InputError, match="has 10 bytes; the limit is 9 bytes"):
             read_bytes(tmp_path / "f", most=9)
         (tmp_path / "f").write_bytes(b"a\n" + b"x" * (LONGEST_LINE - 1) + b"\n" + b"x" * (LONGEST_LINE + 1))
         with pytest.raises(InputError, match="line 3 has more than 1,048,576 bytes"):
@@ -207,5 +207,5 @@ class TestJSON:
     @pytest.mark.parametrize(("content", "kind"), [(b"[1]", "list"), (b"null", "null")])
     def test_no_object(self, tmp_path, content, kind) -> None:
         (tmp_path / "f").write_bytes(content)
-        with pytest.raises(InputError, match=f"holds a JSON {kind} where an object .* Restore"):
+        with pytest.raises(InputError, match=f"contains a JSON {kind} where an object .* Restore"):
             read_json(tmp_path / "f")

@@ -116,7 +116,7 @@ def test_weights_that_are_not_finite(tmp_path, model, value) -> None:
     folder = save(model, None, tmp_path)
     name = next(name for name in load_file(folder / "model.safetensors") if name.endswith("weight"))
     rewrite(folder, lambda tensors: tensors[name].put(3, value))
-    refused(folder, rf"model.safetensors can't be used: .*{name}.* holds values that are not finite numbers")
+    refused(folder, rf"model.safetensors can't be used: .*{name}.* contains values that are not finite numbers")
 
 
 def test_tied_weights_that_are_stored_twice(folder) -> None:
@@ -138,7 +138,7 @@ def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
     index.write_text(json.dumps({"weight_map": {"transformer.nothing": "model.safetensors"}}))
     refused(folder, r"lacks transformer.nothing, which")
     index.write_text("[]")
-    refused(folder, r"holds a JSON list where an object is expected")
+    refused(folder, r"contains a JSON list where an object is expected")
     index.unlink()
     whole = (folder / "model.safetensors").read_bytes()
     for data in (whole[:-100], b"", b"\xff" * 64, (10**15).to_bytes(8, "little") + b"{}"):

@@ -133,10 +133,10 @@ def test_weights_that_are_not_finite(folder: Path, value: float) -> None:
     tensors, config = load_checkpoint(folder)
     tensors["source_embedding.weight"][3, 3] = value
     save_checkpoint(folder, tensors, config)
-    assert "source_embedding.weight holds values that are not finite numbers" in refusal(folder)
+    assert "source_embedding.weight contains values that are not finite numbers" in refusal(folder)
     tensors["source_embedding.weight"] = np.zeros(tensors["output.weight"].shape, np.int32)
     save_checkpoint(folder, tensors, config)
-    assert "source_embedding.weight holds values that are not finite numbers" in refusal(folder)
+    assert "source_embedding.weight contains values that are not finite numbers" in refusal(folder)
 
 
 def test_a_model_for_something_else(folder: Path) -> None:
