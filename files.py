@@ -104,7 +104,7 @@ def write_json(path: str | Path, value: Any, *, indent: int = 2) -> None:
 def open_file(path: str | Path) -> BinaryIO:
     """Open a regular file for reading.
 
-    A file of size 0 counts as empty: files in /proc have no size, and reading them may never end.
+    A file of size 0 is treated as empty, because files in /proc have size 0 and reading them may never end.
 
     Raises:
         InputError: the file is missing or can't be opened, or it is a folder, a device or a pipe.

@@ -55,16 +55,16 @@ def parse_arguments() -> Any:
     add = parser.group("this report", "train")
     add(
         "--also", action="append", default=[], type=model_path, metavar="MODEL", uses=("checkpoint",),
-        help="with --checkpoint: another model of the same classes, to classify by the mean of the models' "
-        "probabilities; repeat the option for more models",
+        help="with --checkpoint: another model with the same classes; the probabilities of all models are averaged; "
+        "repeat the option for more models",
     )  # fmt: skip
     add("--descriptions", action="store_true", help="classify by headline and description (default: by headline only)")
     add(
         "--table",
         choices=(*ABLATIONS, "attention", "cost", "none"),
         default="none",
-        help="additional table to make: with heads or layers, more models of other sizes are trained; with attention, "
-        "the heads' attention is analysed; with cost, the layers' cost is measured (default: none)",
+        help="additional table: heads and layers train models with other numbers of heads or layers, attention "
+        "analyses the attention of the heads, and cost measures the cost of the layers (default: none)",
         uses=("train", "resume"),
     )
     return parse_example(parser)

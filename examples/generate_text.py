@@ -80,7 +80,7 @@ def parse_arguments() -> Any:
         nargs=2,
         metavar=("FORTH", "BACK"),
         help="augment the training text by back-translation: FORTH is the folder of a translate_en_fr.py run, and BACK "
-        "is the folder of one trained with --reverse",
+        "is the folder of a run trained with --reverse",
     )
     add(
         "--augment-share",
@@ -91,8 +91,8 @@ def parse_arguments() -> Any:
     )
     add(
         "--remove-special", action="store_true",
-        help="remove characters outside the alphabet instead of transliterating them, and the titles, authors and "
-        "tables of contents of Gutenberg's books, as in the report",
+        help="remove characters outside the alphabet instead of transliterating them; also remove titles, authors and "
+        "tables of contents from Gutenberg's books, as in the report",
     )  # fmt: skip
     both = ("train", "checkpoint")
     add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)

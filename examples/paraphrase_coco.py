@@ -58,8 +58,8 @@ def parse_arguments() -> Any:
     add = parser.group("this report", "train", "resume")
     add(
         "--every-pair", action="store_true", uses=("train",),
-        help="train on every ordered pair of a picture's captions (20 pairs for five captions), instead of pairing "
-        "each caption with the next one only",
+        help="train on every ordered pair of a picture's captions (20 pairs for five captions), instead of only the "
+        "pairs of a caption and the next caption",
     )  # fmt: skip
     add(
         "--table",

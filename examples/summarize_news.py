@@ -67,8 +67,8 @@ def parse_arguments() -> Any:
         "--table",
         choices=(*ABLATIONS, "attention", "none"),
         default="none",
-        help="additional table to make: with heads or layers, more models of other sizes are trained; with attention, "
-        "the heads' attention to the copied words is measured (default: none)",
+        help="additional table: heads and layers train models with other numbers of heads or layers, and attention "
+        "measures the attention of the heads to the copied words (default: none)",
     )
     return parse_example(parser)
 
