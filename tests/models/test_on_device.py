@@ -12,6 +12,7 @@ from handloom.autograd import manual_seed, ops
 from handloom.autograd.backend import to_device
 from handloom.models import (
     ClassifierConfig,
+    Hypothesis,
     LanguageModel,
     LanguageModelConfig,
     RecurrentConfig,
@@ -24,9 +25,8 @@ from handloom.models import (
     greedy_search,
 )
 from handloom.models.generation import sample
-from handloom.nn import Module, MultiHeadAttention
 from handloom.train.optim.optimizers import SGD
-from tests.support.decoding import BOS, EOS, build, random_source
+from tests.support.decoding import BOS, EOS, build, random_source, without_attention_dropout
 
 pytestmark = pytest.mark.slow
 
@@ -49,13 +49,6 @@ OTHERS = {
     "recurrent language model": lambda: RecurrentLanguageModel(RecurrentConfig(40, "lstm", 16, 1)),
     "classifier": lambda: TransformerClassifier(ClassifierConfig(40, 5, **SIZES)),
 }
-
-
-def without_attention_dropout(model: Module) -> Module:
-    for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
-            module.dropout = 0.0  # the kernels draw masks of their own
-    return model
 
 
 def train(device: str, steps: int, optimizer: type = SGD, **options) -> tuple[list[float], list[np.ndarray]]:
@@ -92,6 +85,11 @@ def test_training_steps_are_those_of_the_cpu_and_never_wait(options, cuda, count
         np.testing.assert_allclose(a, b, atol=2e-5)
 
 
+def same_hypotheses(some: list[Hypothesis], others: list[Hypothesis]) -> None:
+    assert [one.ids for one in some] == [one.ids for one in others]
+    assert [one.score for one in some] == pytest.approx([one.score for one in others], rel=1e-6)
+
+
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 def test_searches_find_the_same_on_the_device(positions, cuda) -> None:
     model = build(5, layers=2, positions=positions)
@@ -105,10 +103,8 @@ def test_searches_find_the_same_on_the_device(positions, cuda) -> None:
             sample(model.start(source), rules, seed=3, temperature=1.5, top_k=5),
             *beam_search(model.start(source), rules, width=3, n_best=2),
         ]
-        found.append([(h.ids, h.score) for hypotheses in results for h in hypotheses])
-    for (ids, score), (device_ids, device_score) in zip(*found, strict=True):
-        assert ids == device_ids
-        assert score == pytest.approx(device_score, rel=1e-6)
+        found.append([one for hypotheses in results for one in hypotheses])
+    same_hypotheses(*found)
 
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if name != "classifier"])
@@ -120,10 +116,8 @@ def test_language_models_write_the_same_on_the_device(name, cuda) -> None:
     for device in ("cpu", "cuda"):
         model.to(device)
         results = [greedy_search(model.start(1), rules), sample(model.start(1), rules, seed=1, top_p=0.8)]
-        found.append([(h.ids, h.score) for hypotheses in results for h in hypotheses])
-    for (ids, score), (device_ids, device_score) in zip(*found, strict=True):
-        assert ids == device_ids
-        assert score == pytest.approx(device_score, rel=1e-6)
+        found.append([one for hypotheses in results for one in hypotheses])
+    same_hypotheses(*found)
 
 
 def test_a_model_comes_back_from_the_device_unchanged(cuda) -> None:

@@ -97,11 +97,21 @@ def compare_on_device(spec: OpSpec, sample: Sample) -> None:
     compare_forms(spec, sample, "cuda")
 
 
+def moved(sample: Sample, device: str) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a sample with their arrays on a device, those in tuples and lists too."""
+
+    def move(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return type(value)(map(move, value))
+        return to_device(value, device) if isinstance(value, np.ndarray) else value
+
+    return [move(a) for a in sample.args], {name: move(value) for name, value in sample.kwargs.items()}
+
+
 def computed(spec: OpSpec, sample: Sample, on: bool, device: str) -> list[tuple[str, int, np.ndarray]]:
     """Outputs, gradients and second derivatives as (what, order, array); by plain implementations if `on`."""
     rng = np.random.default_rng(7)
-    args = [to_device(a, device) if isinstance(a, np.ndarray) else a for a in sample.args]
-    kwargs = {k: to_device(v, device) if isinstance(v, np.ndarray) else v for k, v in sample.kwargs.items()}
+    args, kwargs = moved(sample, device)
     wanted = sample.differentiable or ()
     args = [Tensor(a, requires_grad=i in wanted) if i in wanted else a for i, a in enumerate(args)]
     with plain() if on else nullcontext():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from handloom.train.runs.saves import SavedStates
+from tests.support.small_run import log
 
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 try:
@@ -29,11 +29,6 @@ needs_mpi = pytest.mark.skipif(MPI is None or MPIRUN is None, reason="needs mpi4
 
 def run(line: list[str], folder: Path | None = None) -> subprocess.CompletedProcess:
     return subprocess.run(line, capture_output=True, text=True, timeout=200, env=ENVIRONMENT, cwd=folder)
-
-
-def log(folder: Path) -> list[dict]:
-    """The rows of a run's metrics.jsonl."""
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def assert_close_runs(one: Path, other: Path) -> None:

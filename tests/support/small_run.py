@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
@@ -21,7 +22,7 @@ from handloom.train.data.prefetch import PrefetchedBatches
 from handloom.train.distributed import find_process_group
 from handloom.train.optim.optimizers import Adam
 from handloom.train.optim.schedules import noam
-from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.folder import RunFolder, read_metrics
 from handloom.train.tasks.translation import translation_loss
 from handloom.train.trainer import Record, Trainer
 from handloom.train.updates import UpdateOptions
@@ -83,6 +84,24 @@ def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None,
             trainer.load()
         trainer.fit(stop_at)
     return trainer
+
+
+def log(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run's metrics.jsonl."""
+    return read_metrics(folder / "metrics.jsonl")
+
+
+def forbid_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make it an error that an update waits for the device."""
+    import cupyx
+
+    update = Trainer.update
+
+    def silent_update(self: Trainer, *arguments: Any) -> None:
+        with cupyx.allow_synchronize(False):
+            update(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "update", silent_update)
 
 
 def main() -> None:

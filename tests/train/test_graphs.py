@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.trainer import Trainer
 from tests.support.fake_cupy import another_gpu, kernels, operations
-from tests.support.small_run import small_run, small_trainer
+from tests.support.small_run import forbid_waiting, log, small_run, small_trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
@@ -28,8 +27,7 @@ SMALL = {"tokens": 30, "pairs": 12}
 
 
 def rows(folder: Path) -> list[dict]:
-    kept = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in row.items() if name != "tokens_per_second"} for row in kept]
+    return [{name: value for name, value in row.items() if name != "tokens_per_second"} for row in log(folder)]
 
 
 def assert_same_run(one: Path, other: Path) -> None:
@@ -58,19 +56,11 @@ def train(folder: Path, prepare: Any = None, **options: Any) -> Trainer:
 def test_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) -> None:
     """Dropout, two batches an update, clipping, a schedule, an average, overflows, batches of several shapes; and no
     update waits for the device."""
-    import cupyx
-
-    update = Trainer.update
-
-    def silent_update(self: Trainer, *arguments: Any) -> None:
-        with cupyx.allow_synchronize(False):
-            update(self, *arguments)
-
     def short_interval(trainer: Trainer) -> None:
         trainer.scaler.scale, trainer.scaler.interval = 2.0**24, 8  # it overflows at once, and again
         trainer.updates.write()
 
-    monkeypatch.setattr(Trainer, "update", silent_update)
+    forbid_waiting(monkeypatch)
     options = {
         "steps": 24, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
         "validate_every": 24, "name_overflows": True, "prefetch": 2, "ema": 0.9, "data": SMALL,

@@ -14,7 +14,8 @@ import pytest
 
 from handloom.train.runs.saves import SavedStates
 from tests.support.hosts import Hosts, why_not
-from tests.support.ranks import MPIRUN, log, needs_mpi, run
+from tests.support.ranks import MPIRUN, needs_mpi, run
+from tests.support.small_run import log
 
 SKIP = why_not()
 pytestmark = [pytest.mark.slow, needs_mpi, pytest.mark.skipif(bool(SKIP), reason=SKIP)]

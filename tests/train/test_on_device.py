@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.nn import MultiHeadAttention
 from handloom.train.optim.optimizers import SGD
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.trainer import Trainer
+from tests.support.decoding import without_attention_dropout
 from tests.support.fake_cupy import array as fake_array
-from tests.support.fake_cupy import cupyx
 from tests.support.fake_cupy.array import synchronize
-from tests.support.small_run import small_run, small_trainer
+from tests.support.small_run import forbid_waiting, log, small_run, small_trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 SMALL = {"pairs": 24, "tokens": 40}  # batches of a few pairs: each thread of a kernel costs the stand-in its time
-
-
-def rows(folder) -> list[dict]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, cuda) -> None:
@@ -34,7 +27,7 @@ def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, cuda) -> Non
     options = {"steps": 6, "dropout": 0.0, "data": SMALL, "optimizer": lambda model: SGD(model.parameters(), 0.5, 0.9)}
     for device in ("cpu", "cuda"):
         small_run(tmp_path / device, device=device, **options)
-    for own, want in zip(rows(tmp_path / "cuda"), rows(tmp_path / "cpu"), strict=True):
+    for own, want in zip(log(tmp_path / "cuda"), log(tmp_path / "cpu"), strict=True):
         assert own.keys() == want.keys()
         for name in own:
             if name != "tokens_per_second":
@@ -49,18 +42,14 @@ def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
 ) -> None:
     waits: list[str] = []
     monkeypatch.setattr(fake_array, "synchronize", lambda what: (waits.append(what), synchronize(what)))
-    update, log = Trainer.update, Trainer._log
-
-    def silent_update(self: Trainer, *args) -> float:
-        with cupyx.allow_synchronize(False):
-            return update(self, *args)
+    log_row = Trainer._log
 
     def counted_log(self: Trainer, *args) -> None:
         before = len(waits)
-        log(self, *args)
+        log_row(self, *args)
         assert len(waits) - before == (self.model.output.weight.device != "cpu")
 
-    monkeypatch.setattr(Trainer, "update", silent_update)
+    forbid_waiting(monkeypatch)
     monkeypatch.setattr(Trainer, "_log", counted_log)
     found = {}
     for device in ("cpu", "cuda"):
@@ -70,14 +59,12 @@ def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
                 log_every=5, validate_every=50, name_overflows=True, prefetch=2, ema=0.9, data=SMALL,
                 schedule=noam(16, 60),
             )  # fmt: skip
-            for module in trainer.model.modules():
-                if isinstance(module, MultiHeadAttention):
-                    module.dropout = 0.0  # on a device its kernels draw masks of their own
+            without_attention_dropout(trainer.model)
             trainer.scaler.scale, trainer.scaler.interval = 2.0**26, 8  # it soon overflows
             trainer.updates.write()
             with np.errstate(over="ignore", invalid="ignore"):
                 trainer.fit()
-        found[device] = [row for row in rows(tmp_path / device) if "loss" in row]
+        found[device] = [row for row in log(tmp_path / device) if "loss" in row]
         assert trainer.optimizer.steps == trainer.ema.updates == 50 - found[device][-1]["skipped"]
     assert len(found["cuda"]) == 10
     for own, want in zip(found["cuda"], found["cpu"], strict=True):
@@ -95,7 +82,7 @@ def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, cuda) -> 
     trainer = small_run(tmp_path / "run", device="cpu", resume=True, **options)
     assert trainer.optimizer.steps + int(trainer.scaler.skipped) == 8
     small_run(tmp_path / "whole", device="cpu", **options)
-    for own, want in zip(rows(tmp_path / "run"), rows(tmp_path / "whole"), strict=True):
+    for own, want in zip(log(tmp_path / "run"), log(tmp_path / "whole"), strict=True):
         for name in {"loss", "valid_loss"} & own.keys():
             assert own[name] == pytest.approx(want[name], rel=0.01)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import signal
@@ -26,7 +25,7 @@ from handloom.train.runs.stopping import StopSignals, TrainingStopped
 from handloom.train.trainer import Trainer
 from handloom.train.updates import MicroBatch
 from tests.support.examples import Example
-from tests.support.small_run import STEPS, small_run, small_trainer
+from tests.support.small_run import STEPS, log, small_run, small_trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
@@ -109,7 +108,7 @@ def test_a_finished_run_resumes_to_the_same_end(straight, tmp_path) -> None:
     small_run(tmp_path / "run")
     trainer = small_run(tmp_path / "run", resume=True)
     assert_equal_runs(straight, tmp_path / "run")
-    rows = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
+    rows = log(straight)
     assert rows[-1]["averaged"] == 2
     assert trainer.progress.best == min(row["valid_loss"] for row in rows if "valid_loss" in row)
 

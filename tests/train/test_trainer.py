@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -17,6 +15,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.trainer import Record, Trainer
 from handloom.train.updates import UpdateOptions
 from handloom.train.validation import Validation
+from tests.support.small_run import log
 
 
 class Line:
@@ -52,7 +51,7 @@ def fit(folder, *, steps: int = 40, rate: float = 0.05, seed: int = 0) -> tuple[
 
 def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
     model, trainer = fit(tmp_path / "run")
-    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    rows = log(tmp_path / "run")
     losses = [row["loss"] for row in rows if "loss" in row]
     valid = [row["valid_loss"] for row in rows if "valid_loss" in row]
     assert len(losses) == 8

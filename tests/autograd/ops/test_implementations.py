@@ -21,6 +21,7 @@ from tests.support.implementations import (
     compare_forms,
     compare_on_device,
     computed,
+    moved,
     names_with,
     quick_implementations,
     samples_of,
@@ -60,14 +61,11 @@ def test_kernels_equal_plain(name: str, fake_cupy: Any, counted_masks: Any) -> N
 
 def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
     """A condition that never holds would leave its form untested."""
-    from handloom.autograd.backend import to_device
-
     served: dict[str, set[str]] = {name: set() for name in quick_implementations()}
     for name in names_with(*ORDER):
         for sample in samples_of(name, np.float32, 25):
             for device in ("cpu", "cuda"):
-                args = [to_device(a, device) if isinstance(a, np.ndarray) else a for a in sample.args]
-                kwargs = {k: to_device(v, device) if isinstance(v, np.ndarray) else v for k, v in sample.kwargs.items()}
+                args, kwargs = moved(sample, device)
                 told = explain(CATALOGUE[name].function, *args, **kwargs).splitlines()
                 if len(told) == 2:  # there is nothing to compute
                     continue

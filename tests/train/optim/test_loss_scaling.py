@@ -15,7 +15,7 @@ from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.stopping import TrainingStopped
-from tests.support.small_run import small_run, small_trainer
+from tests.support.small_run import log, small_run, small_trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
@@ -70,7 +70,7 @@ def test_a_run_in_half_precision_learns_like_one_in_single(tmp_path, accumulate)
             tmp_path / precision, precision=precision, dropout=0.0, steps=32, accumulate=accumulate,
             optimizer=lambda model: Adam(model.parameters(), eps=1e-4), schedule=noam(16, 100),
         )  # fmt: skip
-        rows = [json.loads(line) for line in (tmp_path / precision / "metrics.jsonl").read_text().splitlines()]
+        rows = log(tmp_path / precision)
         losses.append([row["valid_loss"] for row in rows if "valid_loss" in row])
         assert {parameter.dtype for parameter in trainer.model.parameters()} == {np.dtype(np.float32)}
     np.testing.assert_allclose(losses[0], losses[1], rtol=3e-4)

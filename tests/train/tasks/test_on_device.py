@@ -21,7 +21,7 @@ from handloom.train.tasks.classification import Classification
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
 from handloom.train.tasks.task import train_model
 from handloom.train.tasks.translation import Translation
-from handloom.train.trainer import Trainer
+from tests.support.small_run import forbid_waiting
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
@@ -71,15 +71,7 @@ TASKS = [translator, classifier, language_model, recurrent]
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.__name__)
 def test_a_task_on_the_device(task: Callable[..., list[str]], precision, cuda, tmp_path: Path, monkeypatch) -> None:
-    import cupyx
-
-    update = Trainer.update
-
-    def silent_update(self: Trainer, *arguments: Any) -> float:
-        with cupyx.allow_synchronize(False):
-            return update(self, *arguments)
-
-    monkeypatch.setattr(Trainer, "update", silent_update)
+    forbid_waiting(monkeypatch)
     losses = {}
     for device in ("cpu", "cuda"):
         manual_seed(0)

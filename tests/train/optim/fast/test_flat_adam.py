@@ -10,10 +10,10 @@ import pytest
 from handloom.autograd import Generator, Parameter, Tensor, default_generator, manual_seed, ops
 from handloom.autograd.backend import to_device
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
-from handloom.nn import MultiHeadAttention
 from handloom.train.optim.fast.flat_adam import FlatAdam
 from handloom.train.optim.loss_scaling import LossScaler, float_constants
 from handloom.train.optim.optimizers import AdamW, clip_grad_norm
+from tests.support.decoding import without_attention_dropout
 from tests.support.fake_cupy import cublas, cupyx, kernels, operations
 
 pytestmark = pytest.mark.slow
@@ -25,11 +25,8 @@ def build(layers: int = 2, dropout: float = 0.1) -> Seq2SeqTransformer:
     """A translation model."""
     manual_seed(3)
     sizes = {"d_model": 16, "nhead": 2, "encoder_layers": layers, "decoder_layers": layers, "dim_feedforward": 24}
-    model = Seq2SeqTransformer(Seq2SeqConfig(24, 24, **sizes, dropout=dropout, max_length=12, tie_output=True))
-    for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
-            module.dropout = 0.0  # on a device its kernels draw masks of their own
-    return model
+    config = Seq2SeqConfig(24, 24, **sizes, dropout=dropout, max_length=12, tie_output=True)
+    return without_attention_dropout(Seq2SeqTransformer(config))
 
 
 def train(device: str, half: bool = True) -> tuple[np.ndarray, FlatAdam, list[int]]:
