@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
-from pathlib import Path
 
-from benchmarks.side_by_side import write_results
+from benchmarks.side_by_side import program, write_results
 from handloom.train.data.news import load_news
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.classification import figures
@@ -20,11 +18,10 @@ COLUMNS = {"cell": "model", "valid_accuracy": "validation:.1%", "accuracy": "tes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.classifiers", description=__doc__)
+    parser = program(__doc__)
     parser.add_argument("runs", nargs="+")
     parser.add_argument("--data", default="news")
     parser.add_argument("--descriptions", action="store_true")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
     options = parser.parse_args()
     data = load_news(options.data, descriptions=options.descriptions, categories=True)
     members = [Classifier.load(run) for run in options.runs]

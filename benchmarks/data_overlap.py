@@ -9,14 +9,13 @@ unavailable, it is skipped with a message. No model is trained; the program take
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import write_results
+from benchmarks.side_by_side import program, write_results
 from handloom.errors import InputError
 from handloom.train.data.captions import load_captions
 from handloom.train.data.news import load_news
@@ -132,8 +131,7 @@ def category_rows(run: Path | None) -> list[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the tables to this file")
+    parser = program(__doc__)
     parser.add_argument("--run", type=Path, help="folder of a classifier of headlines and descriptions")
     arguments = parser.parse_args()
     parts: dict[str, Parts] = {}

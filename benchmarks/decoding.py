@@ -8,15 +8,13 @@ occur earlier in the same text. The references contain some repetition too. Noth
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import write_results
+from benchmarks.side_by_side import program, write_results
 from handloom.models import Strategy
 from handloom.models.generation.rules import Rules
 from handloom.train.data.translation import load_translation_data
@@ -62,12 +60,11 @@ def row(cell: str, texts: Sequence[str], references: Sequence[str]) -> dict[str,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.decoding", description=__doc__)
+    parser = program(__doc__)
     parser.add_argument("--run", required=True, help="folder of a trained translator")
     parser.add_argument("--data", default="multi30k")
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="fr")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
     options = parser.parse_args()
     translator = Translator.load(options.run)
     data = load_translation_data(options.data, source=options.source, target=options.target)

@@ -8,13 +8,11 @@ is scored once. Unavailable data sets are skipped, with a message.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import write_results
+from benchmarks.side_by_side import program, write_results
 from handloom.errors import InputError
 from handloom.models.text_baselines import WordForWord, nearest
 from handloom.train.data.captions import caption_pairs, load_captions
@@ -109,9 +107,7 @@ SETS: dict[str, Callable[[], list[Row]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    arguments = parser.parse_args()
+    arguments = program(__doc__).parse_args()
     rows: list[Row] = []
     for name, make in SETS.items():
         begin = time.process_time()

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from handloom.autograd import Generator
 from handloom.autograd.backend import DeviceError, check_device, import_cupy
+from handloom.autograd.fast import parallel
 from handloom.autograd.kernels.attention import device_kernels
 from handloom.autograd.kernels.philox import keep_mask
 from tests.support.cuda_emulator import compiler_missing
@@ -50,6 +51,13 @@ def fake_cupy() -> Iterator[Any]:
         pytest.skip(str(compiler_missing()))
     with installed() as cupy:
         yield cupy
+
+
+@pytest.fixture
+def restored_threads() -> Iterator[None]:
+    """A test may set the number of threads."""
+    yield
+    parallel.set_num_threads(None)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from handloom.autograd import (
     ops,
 )
 from handloom.autograd.row_gradient import RowGradient
-from tests.support.work import in_another_thread
+from tests.support.work import in_threads
 
 RNG = np.random.default_rng(0)
 X, OUT = (RNG.normal(size=(8, 40, 32)).astype(np.float32) for _ in range(2))
@@ -192,7 +192,7 @@ def test_another_thread_draws_in_the_middle(depth) -> None:
     numbers: list[float] = []
 
     def disturb() -> None:
-        in_another_thread(lambda: numbers.append(float(default_generator.numpy.random())))
+        in_threads(lambda: numbers.append(float(default_generator.numpy.random())))
 
     def function(t):
         disturb()

@@ -141,6 +141,19 @@ def test_decoder_layer(norm_first: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_recurrent_layers_and_their_states(kind: str, layers: int) -> None:
+    manual_seed(1)
+    module, peer = getattr(nn, kind)(5, 7, layers), getattr(torch.nn, kind)(5, 7, layers, batch_first=True)
+    x = RNG.normal(size=(3, 4, 5))
+    compare(module, peer, [x], lambda x: module(x)[0], lambda x: peer(x)[0])
+    state, last = module(Tensor(x))[1], peer(torch.tensor(x))[1]
+    for part, wanted in enumerate(last if isinstance(last, tuple) else (last,)):
+        for layer in range(layers):
+            np.testing.assert_allclose(state[layer][part].data, wanted[layer].detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
 def test_stacks_carry_pytorch_names() -> None:
     ours = nn.TransformerEncoder([nn.TransformerEncoderLayer(D, HEADS, FF) for _ in range(2)], nn.LayerNorm(D))
     layer = torch.nn.TransformerEncoderLayer(D, HEADS, FF, batch_first=True)

@@ -36,8 +36,10 @@ def calls_in(function: Callable[[], Any], within: str = "") -> int:
     return count - (not within)  # the call that ends the counting
 
 
-def in_another_thread(function: Callable[[], Any]) -> None:
-    """Call it in a thread of its own, and wait for its end."""
-    thread = threading.Thread(target=function)
-    thread.start()
-    thread.join()
+def in_threads(*functions: Callable[[], Any]) -> None:
+    """Call each in a thread of its own, all at once, and wait for their ends."""
+    threads = [threading.Thread(target=function) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -282,9 +282,3 @@ def test_threads_do_not_change_a_layer(restored_threads: None) -> None:
     for arrays in found[1:]:
         for one, other in zip(found[0], arrays, strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    yield
-    parallel.set_num_threads(None)

@@ -28,10 +28,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(autouse=True)
-def three_threads() -> Iterator[None]:
+def three_threads(restored_threads: None) -> None:
     parallel.set_num_threads(3)
-    yield
-    parallel.set_num_threads(None)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 100])

@@ -12,7 +12,7 @@ import pytest
 
 from handloom.autograd import Function, Tensor, detect_anomaly, grad, is_grad_enabled, no_grad, ops, tensor
 from handloom.autograd.origin import Leaf
-from tests.support.work import in_another_thread
+from tests.support.work import in_threads
 
 
 def test_two_threads_differentiate_graphs_that_share_leaves() -> None:
@@ -88,7 +88,7 @@ class Interrupted(Function):
     def backward(self, g):
         if Interrupted.other is not None:
             work, Interrupted.other = Interrupted.other, None
-            in_another_thread(work)
+            in_threads(work)
         (x,) = self.saved
         return 2 * g * x
 
@@ -119,7 +119,7 @@ def test_another_pass_frees_what_this_one_needs() -> None:
 def test_the_mode_belongs_to_the_thread() -> None:
     seen: list[bool] = []
     with no_grad():
-        in_another_thread(lambda: seen.append(is_grad_enabled()))
+        in_threads(lambda: seen.append(is_grad_enabled()))
         assert not is_grad_enabled()
     assert seen == [True]
 

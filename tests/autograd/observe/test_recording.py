@@ -8,7 +8,7 @@ import pytest
 from handloom.autograd import AnomalyError, Tensor, detect_anomaly, function, ops, record
 from handloom.autograd.observe.observing import Observer, start_observing, stop_observing
 from handloom.nn import Linear, Sequential, running_modules
-from tests.support.work import in_another_thread
+from tests.support.work import in_threads
 
 
 def test_a_recording_holds_values_and_gradients() -> None:
@@ -84,7 +84,7 @@ def test_a_backward_pass_over_arrays_makes_no_calls() -> None:
 
 def test_a_recording_is_of_one_thread() -> None:
     with record() as recording:
-        in_another_thread(lambda: ops.exp(Tensor(1.0)))
+        in_threads(lambda: ops.exp(Tensor(1.0)))
     assert recording.calls == []
 
 

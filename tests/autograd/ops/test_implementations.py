@@ -26,7 +26,7 @@ from tests.support.implementations import (
     quick_implementations,
     samples_of,
 )
-from tests.support.work import in_another_thread
+from tests.support.work import in_threads
 
 
 @pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
@@ -118,7 +118,7 @@ def test_plain_is_a_matter_of_the_thread_and_ends_with_its_block() -> None:
     seen = []
     with plain():
         assert is_plain()
-        in_another_thread(lambda: seen.append(is_plain()))
+        in_threads(lambda: seen.append(is_plain()))
         with plain(False):
             assert not is_plain()
         assert is_plain()

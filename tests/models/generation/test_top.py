@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from unittest import mock
 
 import numpy as np
@@ -52,13 +51,7 @@ def test_log_sum_exp(dtype: type) -> None:
     assert total.dtype == max(dtype, np.float32, key=lambda t: np.dtype(t).itemsize)
 
 
-@pytest.fixture
-def restored() -> Iterator[None]:
-    yield
-    parallel.set_num_threads(None)
-
-
-def test_threads_change_no_result(restored: None) -> None:
+def test_threads_change_no_result(restored_threads: None) -> None:
     logits = np.random.default_rng(0).standard_normal((64, 30_100)).astype(np.float32)
     results = []
     for threads in (1, 3):

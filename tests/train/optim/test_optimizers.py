@@ -136,7 +136,7 @@ def test_a_step_between_forward_and_backward_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int) -> None:
+def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int, restored_threads: None) -> None:
     def clipped() -> tuple[float, list[np.ndarray]]:
         rng = np.random.default_rng(0)
         shapes = [(700, 500), (3,), (400, 300)]  # several blocks, less than one, and one that is not contiguous
@@ -146,13 +146,10 @@ def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int) 
         parameters[2].grad = parameters[2].grad.copy(order="F")
         return clip_grad_norm(parameters, 2.0, scale=0.5), [p.grad for p in parameters]
 
-    try:
-        parallel.set_num_threads(2)
-        norm, gradients = clipped()
-        parallel.set_num_threads(threads)
-        again, same = clipped()
-    finally:
-        parallel.set_num_threads(None)
+    parallel.set_num_threads(2)
+    norm, gradients = clipped()
+    parallel.set_num_threads(threads)
+    again, same = clipped()
     assert norm == again
     for one, other in zip(gradients, same, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -168,6 +168,8 @@ def test_a_changed_tokenizer(folder: Path) -> None:
     assert "is not the tokenizer that the model" in refusal(folder)
     BPETokenizer.train(["x y z x y z"], 262).save(folder / "tokenizer.json")
     assert "is not the tokenizer that the model" in refusal(folder)
+    BPETokenizer.train(["a b c"], 261).save(folder / "tokenizer.json")
+    assert "files come from two runs" in refusal(folder)
 
 
 def test_labels_and_context_of_another_kind(tmp_path: Path) -> None:

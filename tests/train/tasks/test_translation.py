@@ -11,9 +11,6 @@ from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from handloom.models.presets import PAPER, SMOKE, en_fr_preset, translation_preset
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches
-from handloom.train.runs.checkpoints import save_checkpoint
-from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.loading import trained_config
 from handloom.train.tasks.translation import Translator, translation_loss
 
 pytestmark = pytest.mark.slow
@@ -42,18 +39,6 @@ def test_order_and_batching_do_not_matter(translator: Translator) -> None:
     together = translator.translate(sentences, beam=2)
     assert together == [translator.translate([sentence], beam=2)[0] for sentence in sentences]
     assert together[::-1] == translator.translate(sentences[::-1], beam=2)
-
-
-def test_a_saved_translator_comes_back_the_same(translator: Translator, tmp_path) -> None:
-    with RunFolder.create(tmp_path / "run", {}) as run:
-        translator.tokenizer.save(run.tokenizer_path)
-        config = trained_config("", run.tokenizer_path, translator.model.config)
-        save_checkpoint(run.path, translator.model.state_dict(), config)
-    loaded = Translator.load(tmp_path / "run")
-    assert loaded.translate(TEXTS[:2]) == translator.translate(TEXTS[:2])
-    BPETokenizer.train(TEXTS, 270).save(tmp_path / "run/tokenizer.json")
-    with pytest.raises(InputError, match="files come from two runs"):
-        Translator.load(tmp_path / "run")
 
 
 def test_every_choice_of_a_strategy_reaches_the_search(translator: Translator) -> None:

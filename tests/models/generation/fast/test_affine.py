@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,11 +11,7 @@ from handloom.autograd.fast import parallel
 from handloom.models.generation.fast import affine
 from handloom.models.generation.fast.affine import PackedAffine, pack
 
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    yield
-    parallel.set_num_threads(None)
+pytestmark = pytest.mark.usefixtures("restored_threads")
 
 
 @given(

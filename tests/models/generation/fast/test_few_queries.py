@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,7 @@ from handloom.models.generation import cache, raw_layers
 from handloom.models.generation.fast import few_queries
 from tests.support.decoding import build, needs_numba, random_source
 
-pytestmark = needs_numba
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    yield
-    parallel.set_num_threads(None)
+pytestmark = [needs_numba, pytest.mark.usefixtures("restored_threads")]
 
 
 def arrays(

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,12 +18,9 @@ from handloom.models.generation.fast import affine, few_rows, team
 from handloom.models.generation.fast.affine import PackedAffine, pack
 from handloom.models.generation.fast.few_rows import MAX_ROWS, WIDTH, multiply, multiply_block
 from tests.support.decoding import needs_numba
+from tests.support.work import in_threads
 
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    yield
-    parallel.set_num_threads(None)
+pytestmark = pytest.mark.usefixtures("restored_threads")
 
 
 class Layer:
@@ -141,11 +138,7 @@ def test_several_threads_of_a_program_multiply_at_once() -> None:
             if not np.array_equal(layers[number].product(), expected[number]):
                 wrong.append(number)
 
-    users = [threading.Thread(target=use, args=(number,)) for number in range(len(layers))]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join()
+    in_threads(*(partial(use, number) for number in range(len(layers))))
     assert not wrong
 
 

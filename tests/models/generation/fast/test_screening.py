@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_sea
 from handloom.models.generation.fast import affine, screening
 from handloom.models.generation.fast.screening import MIN_TOKENS_PER_CANDIDATE, OFFSET, Screen, logit_bounds, quantise
 from tests.support.decoding import needs_numba
+from tests.support.work import in_threads
 
 
 def weights(vocabulary: int, features: int, seed: int, outliers: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -181,11 +182,7 @@ def test_threads_with_other_rules_share_a_screen() -> None:
         except BaseException as error:
             wrong.append(error)
 
-    users = [threading.Thread(target=use, args=(tuple(best[0, -number:]),)) for number in range(1, 7)]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join()
+    in_threads(*(partial(use, tuple(best[0, -number:])) for number in range(1, 7)))
     assert not wrong
 
 
