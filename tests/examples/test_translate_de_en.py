@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from ..support.examples import Done, Example
+from ..support.examples import Example
 
 pytestmark = pytest.mark.slow
 
 
-def run(*arguments: object, folder: Path, stdin: bytes = b"") -> Done:
-    return Example("translate_de_en.py", folder).run(*arguments, stdin=stdin)
+def run(*arguments: object, folder: Path, stdin: bytes = b"") -> str:
+    """Standard output of the example, which must succeed."""
+    return Example("translate_de_en.py", folder).succeeds(*arguments, stdin=stdin)
+
+
+def refused(*arguments: object, folder: Path) -> str:
+    return Example("translate_de_en.py", folder).fails(*arguments)
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +34,8 @@ def trained(tmp_path_factory) -> Path:
         for n, m in nouns.items() for a, b in colours.items() for v, w in verbs.items()
     ]  # fmt: skip
     (folder / "data.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    done = run("--data", "data.tsv", "--preset", "smoke", "--out", "run", "--seed", 3, folder=folder)
-    assert done.returncode == 0, done.err
-    (folder / "output.txt").write_text(done.out, encoding="utf-8")
+    out = run("--data", "data.tsv", "--preset", "smoke", "--out", "run", "--seed", 3, folder=folder)
+    (folder / "output.txt").write_text(out, encoding="utf-8")
     return folder
 
 
@@ -60,8 +64,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def test_the_same_seed_gives_the_same_files_byte_for_byte(trained: Path) -> None:
     for out, seed in [("again", 3), ("other", 4)]:
-        done = run("--data", "data.tsv", "--preset", "smoke", "--out", out, "--seed", seed, folder=trained)
-        assert done.returncode == 0, done.err
+        run("--data", "data.tsv", "--preset", "smoke", "--out", out, "--seed", seed, folder=trained)
     first, again = files_of(trained / "run"), files_of(trained / "again")
     assert first.keys() == again.keys()
     assert len(first) == 16
@@ -70,41 +73,36 @@ def test_the_same_seed_gives_the_same_files_byte_for_byte(trained: Path) -> None
 
 
 def test_translating_arguments_and_standard_input(trained: Path) -> None:
-    done = run("--checkpoint", "run", "Der rote Hund ist hier.", "Der alte Mann schläft.", folder=trained)
-    assert done.returncode == 0, done.err
-    assert len(done.out.splitlines()) == 2
+    first, second = run(
+        "--checkpoint", "run", "Der rote Hund ist hier.", "Der alte Mann schläft.", folder=trained
+    ).splitlines()
     lines = "Der rote Hund ist hier.\n\nDer alte Mann schläft.".encode()
     piped = run("--checkpoint", "run", folder=trained, stdin=lines)
-    first, second = done.out.splitlines()
-    assert piped.out.splitlines() == [first, "", second]
-    refused = run("--checkpoint", "run", "Ein Hund.", "Der Hund " * 100, folder=trained)
-    assert "The sentence 'Der Hund Der Hund" in refused.err, "not the number that it has in its own batch"
+    assert piped.splitlines() == [first, "", second]
+    said = refused("--checkpoint", "run", "Ein Hund.", "Der Hund " * 100, folder=trained)
+    assert "The sentence 'Der Hund Der Hund" in said, "not the number that it has in its own batch"
 
 
 def test_asking_in_the_terminal(trained: Path) -> None:
     lines = f"Der rote Hund.\n{'Der Hund ' * 100}\nDer alte Mann.\n".encode()
     options = ("--interactive", "--nbest", "2", "--max-length", "5", "--show-attention")
-    done = run("--checkpoint", "run", *options, folder=trained, stdin=lines)
-    assert done.returncode == 0, done.err
-    out = done.out.replace("> ", "").splitlines()
+    shown = run("--checkpoint", "run", *options, folder=trained, stdin=lines)
+    out = shown.replace("> ", "").splitlines()
     assert out[0] == "Type German sentences; Ctrl-D ends."
-    assert "takes at most" in done.out, "what can't be translated is told, and the next is asked for"
+    assert "takes at most" in shown, "what can't be translated is told, and the next is asked for"
     scores = [float(line.split()[0]) for line in out if line.lstrip().startswith("-")]
     assert len(scores) == 4
     assert scores[0] >= scores[1]
     assert scores[2] >= scores[3]
     drawn = run("--checkpoint", "run", "--sample", "--top-k", "5", "--seed", "3", "Der rote Hund.", folder=trained)
     again = run("--checkpoint", "run", "--sample", "--top-k", "5", "--seed", "3", "Der rote Hund.", folder=trained)
-    assert drawn.returncode == 0
-    assert drawn.out == again.out
+    assert drawn == again
 
 
 def test_replacing_a_run(trained: Path) -> None:
     shutil.copytree(trained / "run", trained / "replaced")
     options = ("--data", "data.tsv", "--preset", "smoke", "--steps", 5, "--out", "replaced", "--overwrite")
-    done = run(*options, folder=trained)
-    assert done.returncode == 0, done.err
-    assert "the old run is now replaced.old-1" in done.out
+    assert "the old run is now replaced.old-1" in run(*options, folder=trained)
     assert len(files_of(trained / "replaced")) == 16
     assert json.loads((trained / "replaced/config.json").read_text())["options"]["steps"] == 5
 
@@ -123,28 +121,25 @@ def test_too_long_test_sentences_do_not_end_a_trained_run(trained: Path) -> None
 
 
 def test_a_stopped_run_goes_on_and_ends_like_the_other(trained: Path) -> None:
-    done = run("--data", "data.tsv", "--preset", "smoke", "--out", "k", "--seed", 3, "--stop-at", 7, folder=trained)
-    assert done.returncode == 0, done.err
+    options = ("--data", "data.tsv", "--preset", "smoke", "--out", "k", "--seed", 3, "--stop-at", 7)
+    done = Example("translate_de_en.py", trained).run(*options)
+    assert done.code == 0, done.err
     assert "stopped after step 7 of 30, all saved. Continue with --resume k" in done.err
-    assert "--seed can't be changed" in run("--resume", "k", "--seed", 4, folder=trained).err
-    done = run("--resume", "k", folder=trained)
-    assert done.returncode == 0, done.err
+    assert "--seed can't be changed" in refused("--resume", "k", "--seed", 4, folder=trained)
+    out = run("--resume", "k", folder=trained)
     resumed, straight = files_of(trained / "k"), files_of(trained / "run")
     assert [name for name in straight | resumed if straight.get(name) != resumed.get(name)] == []
-    assert done.out.splitlines()[-1] == (trained / "output.txt").read_text(encoding="utf-8").splitlines()[-1]
+    assert out.splitlines()[-1] == (trained / "output.txt").read_text(encoding="utf-8").splitlines()[-1]
 
 
 def test_back_translation_distillation_and_other_ways_to_train(trained: Path) -> None:
     train = ["--data", "data.tsv", "--preset", "smoke", "--steps", "4"]
-    done = run(*train, "--reverse", "--out", "reverse", folder=trained)
-    assert done.returncode == 0, done.err
-    assert "en-de" in done.out
+    assert "en-de" in run(*train, "--reverse", "--out", "reverse", folder=trained)
     (trained / "english.txt").write_text("The red dog is here.\n\nThe old man sleeps.\n", encoding="utf-8")
     ways = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1", "--prefetch", "2"]
     further = ["--back-translate", "reverse", "english.txt", "--clean", "--teacher", "run", "--set", "dropout=0.1"]
-    done = run(*train, "--out", "all", *ways, *further, folder=trained)
-    assert done.returncode == 0, done.err
-    assert "2 additional training pairs by back-translation" in done.out
+    out = run(*train, "--out", "all", *ways, *further, folder=trained)
+    assert "2 additional training pairs by back-translation" in out
     assert (trained / "all/tokenizer.json").read_bytes() == (trained / "run/tokenizer.json").read_bytes()
     assert '"valid_accuracy": ' in (trained / "all/metrics.jsonl").read_text()
-    assert "add --lr" in run(*train, "--schedule", "cosine", folder=trained).err
+    assert "add --lr" in refused(*train, "--schedule", "cosine", folder=trained)

@@ -32,10 +32,6 @@ class Done:
     out: str
     err: str
 
-    @property
-    def returncode(self) -> int:
-        return self.code
-
 
 @functools.cache
 def _forks() -> subprocess.Popen[str]:
@@ -80,13 +76,6 @@ class Example:
 
     def _path(self) -> str:
         return str(EXAMPLES / self.script) if self.script.endswith(".py") else self.script
-
-    def starts(self, *arguments: object) -> str:
-        """Standard output of the script in a newly started Python, which has imported nothing else."""
-        command = [sys.executable, "-W", "error", self._path(), *map(str, arguments)]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
     def succeeds(self, *arguments: object, stdin: bytes = b"") -> str:
         """Standard output of a run that must succeed."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,11 +21,11 @@ from handloom.tokenizer.explore import (
     with_fewer_tokens,
 )
 from handloom.tokenizer.pictures import draw_exploration
+from tests.support.examples import Example
 
 pytestmark = pytest.mark.slow
 
 TEXTS = ["the cat sat on the mat", "the cat's café costs $5, und die Käse"] * 3
-EXAMPLE = Path(__file__).parents[2] / "examples" / "explore_tokenizer.py"
 
 
 @pytest.fixture(scope="module")
@@ -109,26 +106,19 @@ def test_the_picture_holds_any_text_but_of_a_long_one_only_the_first_lines(
         draw_exploration(*figures, "", tmp_path / "no folder" / "picture.png")
 
 
-def run_example(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, str(EXAMPLE), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", check=False)
-
-
 def test_the_example_takes_a_file_or_its_own_text_and_names_what_is_wrong(tmp_path: Path) -> None:
-    done = run_example("--vocab-size", "600", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "learned 600 tokens from 20,000 lines" in done.stdout
+    example = Example("explore_tokenizer.py", tmp_path)
+    out = example.succeeds("--vocab-size", "600")
+    assert "learned 600 tokens from 20,000 lines" in out
     for heading in ("Bytes per token", "by length in bytes", "The first 30 merges", "token by token"):
-        assert heading in done.stdout
+        assert heading in out
     written = sorted(path.name for path in (tmp_path / "runs" / "tokenizer").iterdir())
     assert written == ["tokenizer.json", "tokenizer.png"]
     assert BPETokenizer.load(tmp_path / "runs" / "tokenizer" / "tokenizer.json").vocab_size == 600
     (tmp_path / "text.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    done = run_example("text.txt", "--vocab-size", "280", "--show", "the mat", "--out", "here", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "the" in done.stdout.splitlines()[-3]
+    out = example.succeeds("text.txt", "--vocab-size", "280", "--show", "the mat", "--out", "here")
+    assert "the" in out.splitlines()[-3]
     for arguments, message in ((("none.txt",), "none.txt"), (("text.txt", "--vocab-size", "10"), "vocab_size=10")):
-        done = run_example(*arguments, cwd=tmp_path)
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert message in done.stderr
+        said = example.fails(*arguments)
+        assert said.count("\n") == 1
+        assert message in said
