@@ -1,1 +1,1 @@
-"""Training: data, optimisers, the loop, checkpoints, metrics and pictures."""
+"""Training: data sets, optimisers, the training loop, checkpoints, metrics and pictures."""

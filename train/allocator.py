@@ -1,4 +1,4 @@
-"""Tunes malloc for large arrays, so that memory is allocated from the operating system once, not at every step."""
+"""Tunes the C library's malloc, so that training steps reuse memory instead of requesting it from the system again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 def keep_freed_memory() -> bool:
     """Tell the C library to keep freed memory in this process instead of returning it to the system.
 
-    By default glibc maps new pages for every large array, and the kernel fills them with zeros; a training step frees
-    and allocates the same arrays again and again, and spends a quarter of its time on that. Afterwards the process
-    keeps its peak memory. Returns whether it worked. It works with glibc on Linux; elsewhere nothing is changed.
+    By default, glibc maps new pages for every large array, and the kernel fills them with zeros. A training step
+    allocates and frees many large arrays, and can spend a quarter of its time on these pages. After this call, the
+    process keeps its peak memory. Returns True if malloc was changed, which requires glibc on Linux.
     """
     if not sys.platform.startswith("linux"):
         return False

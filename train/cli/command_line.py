@@ -31,22 +31,23 @@ from ..runs.results import checksum
 from ..runs.stopping import TrainingStopped
 from .options import OptionParser, Use, plain
 
-# Options of this invocation; they are not saved with the run.
+# Options that are not saved with a run, because they concern only one invocation of the program.
 _OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
 
 
 def add_training_options(
     parser: OptionParser, *, data: str, presets: Sequence[str], preset: str, draws: bool = True
 ) -> None:
-    """Add the options of every example that trains.
+    """Add the options that all training examples share.
 
-    `data` describes --data, and `preset` is the default of --preset. `draws` says whether a model's use needs --seed.
+    `data` is the help text of --data, and `preset` is the default of --preset. With `draws`, --seed also has an effect
+    together with --checkpoint, because the output of a trained model can be sampled.
     """
     add = parser.group("training", "train")
     add("--data", default="embedded", help=data)
-    add("--preset", choices=presets, default=preset, help=f"sizes of the model and the run (default: {preset})")
+    add("--preset", choices=presets, default=preset, help=f"model sizes and training settings (default: {preset})")
     add("--out", type=path, metavar="RUN", help="folder of the new run (default: a new folder in runs/)")
-    add("--overwrite", action="store_true", help="if --out already contains a run, rename that run to RUN.old-1 first")
+    add("--overwrite", action="store_true", help="if --out already contains a run, first rename it to RUN.old-1")
     add(
         "--seed", type=whole, default=0, help="random seed (default: 0)",
         uses=("train", "checkpoint") if draws else ("train",),
@@ -63,17 +64,17 @@ def add_training_options(
         "--stop-at",
         type=positive,
         metavar="STEP",
-        help="save the run and stop after update STEP, as Ctrl-C would",
+        help="stop after update STEP and save the run, so that --resume can continue it",
         uses=go_on,
     )
 
 
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
-    """Parse the command line; with --resume the run's options are used, and `out` is its folder.
+    """Return the parsed options. With --resume, they are the saved options of the run, and `out` is the run's folder.
 
-    The result also has `given`, the names of the options on the command line; `options`, the options that a new run
-    saves; and `typed`, a command line with these options. Raises InputError if the run can't be resumed, and
-    OptionError for options that have no effect here.
+    The result has three more attributes: `given` contains the names of the options on the command line, `options`
+    contains the options that a new run saves, and `typed` is a command line with `options`. Raises InputError if the
+    run can't be resumed, and OptionError for an option that has no effect.
     """
     typed = parser.given(arguments)
     trains = any("checkpoint" not in parser.uses[name] for name in typed)
@@ -89,7 +90,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
         for name, value in typed.items():
             if use not in parser.uses[name] and (name in _OF_THE_PROCESS or value != values[name]):
                 spelled = parser.spelled(name)
-                parser.error(f"{spelled} can't be changed for a resumed run, which keeps its value: leave it out")
+                parser.error(f"{spelled} can't be changed when a run is resumed: leave it out")
         values["out"] = typed["resume"]
     else:
         parser.refuse_useless(typed, use)
@@ -133,13 +134,13 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
-    """Return the folder of the run: the folder of --resume, or a new one.
+    """Yield the folder of the run to resume (--resume), or a new run folder.
 
-    The config.json of a new folder contains the options and a description of `data`, which has a method `summary` and
-    an attribute `notes` like all data sets.
+    The config.json of a new folder contains the options and a description of `data`, a data set with a method `summary`
+    and an attribute `notes`.
 
-    Raises InputError if it can't be used. After a KeyboardInterrupt the message says how to resume the run, if
-    possible.
+    Raises InputError if the folder can't be used. If the run can be resumed after a KeyboardInterrupt, the message of
+    the exception says how.
     """
     with _run_folder(arguments, name, data) as run:
         try:
@@ -163,7 +164,7 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
         made.append(RunFolder.resume(arguments.resume) if arguments.resume else _new_run(arguments, name, full))
         return made[0].path, made[0].config
 
-    path, config = find_process_group().from_first(make)  # only this process locks the folder
+    path, config = find_process_group().from_first(make)  # only the first process makes and locks the folder
     for said in other_libraries(config, now) if arguments.resume and made else []:
         print(said)
     watch(arguments, path)
@@ -194,7 +195,7 @@ def watch(arguments: Any, run: Path) -> None:
         explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
 
         def wait() -> None:
-            with contextlib.suppress(KeyboardInterrupt):  # which ends the explorer too
+            with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the explorer too
                 explorer.wait()
 
         atexit.register(wait)
@@ -207,10 +208,10 @@ class Terminated(KeyboardInterrupt):
 def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:
     """Call `main`. An InputError ends the program with one line on standard error and exit code 2.
 
-    Unless `main` supports `several_processes`, it refuses to run under mpirun. Of several processes only the first
-    prints, and an error in one ends them all.
+    Under mpirun, only the first process prints, and an error in one process ends all processes. Without
+    `several_processes`, the program refuses to run under mpirun.
     """
-    os.environ["MPLBACKEND"] = "agg"  # pictures go to files: a backend for windows is not wanted, and may be misspelt
+    os.environ["MPLBACKEND"] = "agg"  # pictures are only written to files, so the user's backend is ignored
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     signal.signal(signal.SIGTERM, _terminate)
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
@@ -223,7 +224,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         try:
             main()
         finally:
-            sys.stdout.flush()  # so that a full disk is reported here, and not by Python at exit
+            sys.stdout.flush()  # to report a full disk here, before Python does at exit
     except (InputError, DeviceError, FloatingPointError) as error:
         _fail(error)
     except GraphError as error:
@@ -239,10 +240,10 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         code = 143 if isinstance(stop, Terminated) else 130
         if find_process_group().first:
             print(f"\nstopped{f'. {stop}' if str(stop) else ''}", file=sys.stderr)
-        find_process_group().abort(code)  # the others may be waiting for this one
+        find_process_group().abort(code)  # the other processes may be waiting for this process
         sys.exit(code)
     except BrokenPipeError:
-        # The reader of the output has ended, as `head` does. Python would report another error when it flushes at exit.
+        # The program that reads the output, such as `head`, has ended. Python would report another error at exit.
         sys.stdout = None
         sys.exit(141)
     except OSError as error:  # a path that is too long or not readable: a traceback would explain nothing
@@ -250,14 +251,14 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         try:
             sys.stdout.flush()
         except OSError:
-            sys.stdout = None  # Python would try again at exit
+            sys.stdout = None  # otherwise Python flushes it again at exit
         _fail(f"{where}{error.strerror or error}. {remedy(error)}")
     finally:
         sys.unraisablehook = hook
 
 
 def _check_streams() -> None:
-    """End the program if standard output or error is closed, because a file opened later would get its number."""
+    """End the program if standard output or error is closed: the next opened file would get its file descriptor."""
     if sys.stdin is None:
         empty = os.open(os.devnull, os.O_RDONLY)
         sys.stdin = open(empty, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends
@@ -266,11 +267,11 @@ def _check_streams() -> None:
         _fail(f"Standard {which} is closed, so messages would be lost: redirect it to a file or to /dev/null.")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
+            stream.reconfigure(errors="backslashreplace")  # the encoding may lack characters
 
 
 def _unraisable(unraisable: Any) -> None:
-    """Handle sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would otherwise only be printed."""
+    """End the program at a KeyboardInterrupt in a destructor or a callback, which Python would only print."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         os.write(2, b"\nstopped\n")
         os._exit(130)
@@ -302,23 +303,23 @@ def free_run_folder(name: str, parent: str = "runs") -> Path:
 
 
 def check_text(text: str, name: str) -> None:
-    """Raise InputError unless the text is valid UTF-8. The message names the text `name`."""
+    """Raise InputError if the text is not valid UTF-8. The error message calls the text `name`."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):  # bytes of other encodings
         raise InputError(f"{name} is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
 
 
 @contextmanager
 def results_folder(path: Path | None, name: str) -> Iterator[Path]:
-    """Yield a folder for the results of a command that trains nothing: `path`, or a new one in runs/.
+    """Yield the folder for a command's results: `path`, or a new folder in runs/ if `path` is None.
 
-    It is removed if it stays empty.
+    A new folder that is empty after an error is removed.
 
-    Raises InputError if it has files in it, or can't be made.
+    Raises InputError if the folder contains files, or can't be made.
     """
     path = path or free_run_folder(name)
     new = not path.is_dir()
     if not new and any(path.iterdir()):
-        raise InputError(f"The folder {path} is not empty, and nothing in it is overwritten: choose a new --out.")
+        raise InputError(f"The folder {path} is not empty: choose a new folder for --out.")
     make_folder(path)
     try:
         yield path
@@ -330,14 +331,14 @@ def results_folder(path: Path | None, name: str) -> Iterator[Path]:
 
 
 def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
-    """Yield the texts given as arguments, or else the lines of standard input. In a terminal, print a prompt.
+    """Yield the texts in `arguments`, or the lines of standard input if there are none.
 
-    A blank line of a file or a pipe gives "", so that the output has as many lines as the input. Raises InputError for
-    a blank argument, or if standard input is not UTF-8 text.
+    Print `prompt` if standard input is a terminal. For a blank line of a file or a pipe, yield "", so that the output
+    has as many lines as the input. Raises InputError for a blank argument, or if standard input is not UTF-8 text.
     """
     for number, sentence in enumerate(arguments, 1):
         if not sentence.strip():
-            raise InputError(f"Text {number} is empty. Give one with words in it.")
+            raise InputError(f"Text {number} is empty. Give a text that contains words.")
     if arguments:
         yield from arguments
         return
@@ -348,7 +349,7 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
         try:
             text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
             if "\0" in text:
-                raise InputError(f"Line {number} of standard input holds a NUL byte: convert it to UTF-8 text.")
+                raise InputError(f"Line {number} of standard input contains a NUL byte: convert it to UTF-8 text.")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "

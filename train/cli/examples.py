@@ -1,4 +1,4 @@
-"""Shared code of the examples: the command line, using a trained model, and training with tables."""
+"""Shared code of the examples: parse the command line, use a trained model, and train models for tables."""
 
 from __future__ import annotations
 
@@ -33,49 +33,50 @@ def example_parser(
     shipped: str = "",
     choose: Callable[[str, str], Preset] | None = None,
 ) -> OptionParser:
-    """Return a parser with the options common to all examples; more can be added.
+    """Return a parser with the options that all examples share. An example can add further options.
 
     Args:
         doc: the script's docstring, shown by --help.
         preset: the kind of preset whose values can be chosen.
-        data: describes --data.
+        data: the help text of --data.
         texts: the input of a trained model, such as "German sentences".
-        generates: whether the model generates texts from texts, by beam search; continuations, by sampling; or nothing.
-        shipped: the model of `models.shipped` that is used without --checkpoint; "" if there is none.
-        choose: function of --preset and the name of the data that returns the preset whose values --help shows.
+        generates: "texts" if the model translates or rewrites texts, by beam search; "continuations" if it continues
+            texts, by sampling; "nothing" if it is a classifier.
+        shipped: name in `models.shipped` of the model that is used without --checkpoint; "" if there is none.
+        choose: function that returns the preset for the values of --preset and --data; --help shows its values.
     """
     parser = OptionParser(description=doc)
     parser.texts, parser.shipped = texts, shipped
-    needs = "" if shipped else "with --checkpoint: "
+    needs, when = ("", " with --checkpoint") if shipped else ("with --checkpoint: ", "")
     add_training_options(parser, data=data, presets=PRESET_NAMES, preset="laptop", draws=generates != "nothing")
     add_preset_options(parser, preset, choose)
     if generates != "nothing":
         add_generation_options(parser, translates=generates == "texts")
     add = parser.group("using a trained model", "checkpoint")
     own = f" (default: {shipped}, which comes with handloom)" if shipped else ""
-    add("--checkpoint", type=model_path, metavar="MODEL", help="use a trained model: the folder of a run, a "
-        f"transformers folder or a name on the Hugging Face Hub{own}")  # fmt: skip
+    add("--checkpoint", type=model_path, metavar="MODEL", help="use this trained model: a run folder, a folder "
+        f"of a Hugging Face transformers model, or a name on the Hugging Face Hub{own}")  # fmt: skip
     add("--interactive", action="store_true", help=f"{needs}prompt for texts in the terminal")
     add(
         "--explore",
         action="store_true",
         uses=("train", "resume", "checkpoint"),
-        help="show the run in the browser, during training or with --checkpoint; this needs the extra `explorer`",
+        help="show the training run, or the model of --checkpoint, in the browser (requires the extra `explorer`)",
     )
     add(
         "texts",
         nargs="*",
         default=[],
         metavar="TEXT",
-        help=f"{needs}{texts} (default{' with --checkpoint' if shipped else ''}: the lines of standard input)",
+        help=f"{needs}input of the model: {texts} (default{when}: the lines of standard input)",
     )
     return parser
 
 
 def parse_example(parser: OptionParser) -> Any:
-    """Parse the command line; --resume works as in `parse_training_arguments`.
+    """Return the parsed options of `parse_training_arguments`, after further checks.
 
-    Raises OptionError for options that don't go together, InputError for a value that can't be used.
+    Raises OptionError for options that can't be combined, and InputError for a value that can't be used.
     """
     arguments = parse_training_arguments(parser)
     if hasattr(arguments, "beam"):
@@ -83,7 +84,7 @@ def parse_example(parser: OptionParser) -> Any:
     if arguments.interactive and arguments.texts:
         parser.error("--interactive prompts for texts: leave out the texts or --interactive")
     if arguments.init and arguments.teacher:
-        parser.error("--init and --teacher can't go together: leave out one of them")
+        parser.error("--init and --teacher can't be combined: leave out one of them")
     for number, text in enumerate(arguments.texts, 1):
         check_text(text, f"Text {number}")
     arguments.what = parser.texts
@@ -94,7 +95,7 @@ def parse_example(parser: OptionParser) -> Any:
 
 
 def use(arguments: Any, show: Callable[[str], None]) -> None:
-    """Call `show` for each text: from the arguments, typed, or from standard input."""
+    """Call `show` for each text of the command line, of the terminal (--interactive) or of standard input."""
     each_text(arguments, arguments.texts, arguments.what, show)
 
 
@@ -111,22 +112,22 @@ def train_and_report(
     cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
     init_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Train in a new or resumed run folder, then train each cell (model) of a requested table, and report.
+    """Train a model in a new or resumed run folder, train the other models of a requested table, and print a report.
 
-    Several processes train the run's model together. Each model of the table is trained by a single process, and only
-    the first process writes and reports.
+    Under mpirun, all processes train the run's model together, and a single process trains each other model of the
+    table. Only the first process writes files and prints.
 
     Args:
-        name: name of the folder under runs/ if there is no --out.
-        data: the loaded data, described in config.json.
+        name: name of the folder in runs/ that is used without --out.
+        data: the loaded data set, which config.json describes.
         task: the task to train, or a function that creates it from the run and the model of --init or --teacher.
-        trained, task_name: the class and the task that a model of --init or --teacher must have. They are needed if
-            `task` is a function.
-        test: (trained, task) -> the model's figures, a row of the table; and its outputs, for the report.
-        report: (trained, task, run, rows, outputs) -> the text that is printed at the end. There is a row for the model
-            and for each cell, with its parameters and, unless it was resumed, the seconds of training and testing.
-        cells: a function of the task; returns further models of the table by name, or what trains them.
-        init_options: options of `trained.load` for --init.
+        trained, task_name: required class and task of a model of --init or --teacher. They are needed if `task` is a
+            function.
+        test: (trained, task) -> the model's row of the table, and its outputs for the report.
+        report: (trained, task, run, rows, outputs) -> the text that is printed at the end. `rows` has a row for each
+            model, with the number of its parameters and, for a new run, the seconds of training and testing.
+        cells: function of the task that returns the other models of the table, or the tasks that train them, by name.
+        init_options: options of `trained.load` for the model of --init.
     """
     start = time.perf_counter()
     check_device(arguments.device)
@@ -148,7 +149,7 @@ def train_and_report(
         row, outputs = test(model, task) if group.first else ({}, None)
         seconds, others = time.perf_counter() - begun, cells(task)
         rows = [{"parameters": model.model.parameter_count(), **row}]
-        if others and not arguments.resume:  # a table of one model alone is the same whenever it is made
+        if others and not arguments.resume:  # a table of a single model has no times, so that it is reproducible
             rows[0]["seconds"] = seconds
 
         def make(own: RunFolder, cell: Task[Any, AnyTrained] | AnyTrained, resume: bool) -> Mapping[str, Any]:

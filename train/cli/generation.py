@@ -1,4 +1,4 @@
-"""The generation options of the examples' command lines, and trying a model in the terminal."""
+"""The command-line options for generation, and functions that apply a model to texts in the terminal."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 Penalty = Annotated[float, Bounds(0, 100)]
 _AT_MOST = Whole(0, 1_000_000_000)  # the bound of `Rules` and `Strategy`
 Repetition = Annotated[float, Bounds(0.01, 100)]
-#: How many sequences are computed at the same time.
+#: Number of sequences that are computed at the same time.
 _WIDTH = Whole(1, 1000)
 SHADES = " .:-=+*#%@"
-TOGETHER = 2000  # lines of a file that are translated at a time
+TOGETHER = 2000  # number of lines that are translated in one call
 
 
 def add_generation_options(parser: OptionParser, *, translates: bool = True) -> None:
-    """Add the options of every example that generates.
+    """Add the options for generation.
 
-    If the model turns one text into another, beam search is the default and --sample selects sampling. If it continues
-    texts, sampling is the default and --beam selects a search. The options also apply to the samples at the end of
-    training, except the number of texts and, for continuations, the search.
+    With `translates`, the default is beam search, and --sample selects sampling. Otherwise the model continues texts:
+    the default is sampling, and --beam selects beam search. The options also apply to the samples at the end of
+    training, except --nbest and, for a model that continues texts, the options of beam search.
     """
     add = parser.group("generating", "train", "checkpoint")
     beam, temperature = (5, 1.0) if translates else (1, 0.7)
     alone: tuple[Use, ...] = ("checkpoint",)
     search: tuple[Use, ...] = ("train", "checkpoint") if translates else alone
-    unless = "1 for greedy search" if translates else "1 for sampling"
+    unless = "1 selects greedy search" if translates else "1 selects sampling instead of beam search"
     add("--beam", type=_WIDTH, default=beam, help=f"beam width; {unless} (default: {beam})", uses=search)
     add(
         "--nbest",
@@ -59,67 +59,67 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     )
     add(
         "--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", uses=search,
-        help="exponent of the length normalisation of beam search: a higher value favours longer outputs, 0 turns it "
-        "off (default: 1)",
+        help="exponent of length normalisation in beam search; a higher value favours longer outputs, and 0 disables "
+        "normalisation (default: 1)",
     )  # fmt: skip
     if translates:
-        coverage = (
-            "in beam search: weight of the penalty on outputs that do not attend to the whole source (default: 0)"
-        )
+        coverage = "weight of the beam-search penalty for source tokens that receive little attention (default: 0)"
         add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=coverage)
         add(
             "--sample",
             action="store_true",
-            help="sample outputs instead of using beam search; see --temperature, --top-k and --top-p",
+            help="sample the output instead of using beam search; see --temperature, --top-k and --top-p",
         )
-        alike = "sample N outputs and choose the one that is most similar to the others (minimum Bayes risk)"
+        alike = "sample N outputs and keep the output that is most similar to the others (minimum Bayes risk)"
         add("--consensus", type=_WIDTH, default=0, metavar="N", help=alike)
         add("--min-length", type=_AT_MOST, default=0, metavar="N", help="minimum output length in tokens (default: 0)")
         add(
             "--max-length",
             type=positive,
             metavar="N",
-            help="maximum output length in tokens (default: depends on the input)",
+            help="maximum output length in tokens (default: depends on the input length)",
         )
-        look = "show the cross-attention of each output as text"
+        look = "print the cross-attention weights of each output as text"
         add("--show-attention", action="store_true", help=look, uses=alone)
         add("--attention-pictures", metavar="FOLDER", help="save the attention maps of all heads in FOLDER", uses=alone)
     add(
         "--temperature",
         type=OfKind(NotNegative),
         default=temperature,
-        help=f"sampling temperature: a lower value is less random, 0 is greedy search (default: {temperature:g})",
+        help=f"sampling temperature; lower values give less random outputs, and 0 selects greedy search "
+        f"(default: {temperature:g})",
     )
-    add("--top-k", type=_AT_MOST, default=0, metavar="K", help="sample from the K most likely tokens (default: 0, all)")
+    likely = "sample from the K most likely tokens; 0 means all tokens (default: 0)"
+    add("--top-k", type=_AT_MOST, default=0, metavar="K", help=likely)
     add(
         "--top-p",
         type=share,
         default=1.0,
         metavar="P",
-        help="nucleus sampling: sample from the most likely tokens of total probability P (default: 1)",
+        help="nucleus sampling: sample from the fewest tokens whose total probability is at least P (default: 1)",
     )
-    repetition = "penalty on tokens that have already been generated; 1 turns it off (default: 1)"
+    repetition = "penalty for tokens that have already been generated; 1 means no penalty (default: 1)"
     add("--repetition-penalty", type=OfKind(Repetition), default=1.0, metavar="R", help=repetition)
     add(
         "--no-repeat-ngram",
         type=_AT_MOST,
         default=0,
         metavar="N",
-        help="never generate the same N consecutive tokens twice (default: 0, off)",
+        help="never generate the same N consecutive tokens twice; 0 for no limit (default: 0)",
     )
 
 
 def check_generation_options(parser: OptionParser, arguments: argparse.Namespace) -> None:
-    """Raise OptionError if options of `add_generation_options` conflict, or one has no effect."""
+    """Raise OptionError if options of `add_generation_options` conflict, or an option has no effect."""
     given = arguments.given
     if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
     strategy, translates = strategy_of(arguments), hasattr(arguments, "sample")
-    if translates and 0 < arguments.consensus < 3:  # each of two texts is as similar to the other
-        parser.error(f"--consensus {arguments.consensus} is too few to compare texts: use 3 or more")
+    if translates and 0 < arguments.consensus < 3:  # two texts are equally similar to each other
+        parser.error(f"--consensus {arguments.consensus} gives too few outputs to compare: use 3 or more")
     if translates and arguments.consensus and (arguments.temperature == 0 or arguments.top_k == 1):
         alike = "--temperature 0" if arguments.temperature == 0 else "--top-k 1"
-        parser.error(f"--consensus needs different texts, but with {alike} all are equal: leave out one of the two")
+        parser.error(f"--consensus needs different outputs, but {alike} makes them equal: leave out one of the two")
     if translates and arguments.consensus and arguments.nbest > arguments.consensus:
         parser.error(f"--nbest {arguments.nbest} needs at least as many samples: use --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:
@@ -139,13 +139,13 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
 
 
 def check_lengths(strategy: Strategy, most: int) -> None:
-    """Raise InputError if the strategy requests more tokens than the model can generate."""
+    """Raise InputError if the strategy's minimum length exceeds `most`, the longest output of the model."""
     if strategy.rules.min_length > most:
         raise InputError(f"--min-length {strategy.rules.min_length}: this model generates at most {most} tokens.")
 
 
 def strategy_of(arguments: argparse.Namespace) -> Strategy:
-    """Return the Strategy that the options of `add_generation_options` describe."""
+    """Return a Strategy with the values of the options of `add_generation_options`."""
     translates = hasattr(arguments, "sample")
     return Strategy(
         beam=arguments.beam,
@@ -168,10 +168,10 @@ def strategy_of(arguments: argparse.Namespace) -> Strategy:
 
 
 def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: Callable[[str], None]) -> None:
-    """Call `show` for each of `texts`, for the lines of standard input, or with --interactive for each typed text.
+    """Call `show` for each text: `texts`, the lines of standard input, or with --interactive the lines typed.
 
-    `what` names the texts in the terminal. If an interactive text can't be used, it is refused and another one is
-    requested.
+    The prompt describes the texts as `what`, such as "sentences". For a typed text that can't be used, the error is
+    printed, and the next text is requested.
     """
     if not arguments.interactive:
         for text in sentences_from(texts, f"Type {what}, one a line; Ctrl-D ends."):
@@ -187,9 +187,9 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
 
 
 def show_translations(translator: Translator, arguments: argparse.Namespace, texts: list[str], what: str) -> None:
-    """Print the translator's output for each of `texts`. If there are none, `each_text` reads the texts.
+    """Print the translator's output for each of `texts`, or for each line of the terminal or of standard input.
 
-    The lines of a file or a pipe are translated in batches, which is several times as fast as one line at a time.
+    The lines of a file or a pipe are translated in batches, which is several times faster than line by line.
     """
     if arguments.interactive or (not texts and sys.stdin.isatty()):
         each_text(arguments, texts, what, lambda text: show_hypotheses(translator, [text], arguments))
@@ -207,11 +207,11 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
     given = [text for text in texts if text]
     found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores or least > -math.inf)
     judged, alpha = found, strategy.alpha if strategy.beam > 1 else 0.0
-    if least > -math.inf and (strategy.sampling or strategy.coverage):  # whose scores have another meaning
+    if least > -math.inf and (strategy.sampling or strategy.coverage):  # their scores have another meaning
         judged, alpha = translator.hypotheses(given, strategy=Strategy(beam=1), progress=progress), 0.0
     results = zip(found, judged, strict=True)
     for text in texts:
-        if not text:  # a blank line stays one, so that the lines of a file and of its translation correspond
+        if not text:  # a blank line gives a blank line, so that source and output lines correspond
             print("\n" * strategy.n_best, end="")
             continue
         hypotheses, likely = next(results)
@@ -229,7 +229,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
             print("  ".join(f"{word}:{found}" for word, found in alignment(weights, source, target)))
         if arguments.attention_pictures:
             pictures = draw_attention(translator, text, arguments.attention_pictures, best)
-            print(f"{pictures[0].parent} holds pictures of the attention of each layer and head")
+            print(f"{pictures[0].parent} contains pictures of the attention of each layer and head")
     sys.stdout.flush()
 
 
@@ -238,8 +238,8 @@ def ask(prompt: str) -> Iterator[str]:
 
     Raises InputError for a line that is not UTF-8 text.
     """
-    with contextlib.suppress(ImportError):  # there is none on Windows
-        import readline  # noqa: F401 - input() then has a history and can be edited
+    with contextlib.suppress(ImportError):  # Windows has no readline
+        import readline  # noqa: F401 - gives input() a history and line editing
     while True:
         try:
             text = input(prompt).strip()
@@ -253,8 +253,7 @@ def ask(prompt: str) -> Iterator[str]:
 
 
 def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
-    """Print the continuation of a prompt while the model generates it, or the best continuations of a search.
-    """
+    """Print sampled continuations of the prompt token by token, or the best continuations of a beam search."""
     strategy = strategy_of(arguments)
     if strategy.sampling:
         for draw in range(strategy.n_best):
@@ -269,8 +268,8 @@ def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespac
 
 
 def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> str:
-    """Draw attention weights (target, source) as shaded lines for a terminal.
-    Each line ends with the token of the largest weight.
+    """Return attention weights (target, source) as lines of text, where denser characters mean larger weights.
+    Each line ends with the source token that has the largest weight.
     """
     width = max(map(len, target))
     shades = np.minimum((weights * len(SHADES)).astype(int), len(SHADES) - 1)

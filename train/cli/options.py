@@ -14,17 +14,17 @@ from ...models.fields import Bounds, parse_value, short, without_none
 #: The uses of a command line: start a run, resume one (--resume), or use its model (--checkpoint).
 Use = Literal["train", "resume", "checkpoint"]
 
-_RESUME = "resume a stopped or killed run exactly where it stopped; its saved options apply"
+_RESUME = "continue the run in the folder RUN from its last save, with its saved options"
 
 
 class OptionParser(Parser):
     """A parser that distinguishes typed values from defaults.
 
     Attributes:
-        uses: for each option, by its name in the parsed arguments: the uses in which it has an effect. In others it is
-            refused. `group` fills it; it is empty for a program with a single use.
+        uses: dictionary from an option's name to the uses in which the option has an effect. In other uses the option
+            is refused. `group` adds the names; the dictionary is empty for a program with a single use.
         texts: the input of a trained model, such as "German sentences".
-        shipped: the model of `models.shipped` that is used for texts without --checkpoint; "" for none.
+        shipped: name in `models.shipped` of the model that is used for texts without --checkpoint; "" for none.
     """
 
     texts = ""
@@ -57,7 +57,7 @@ class OptionParser(Parser):
         return super().format_help()
 
     def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return by name the options of `group` that were typed on the command line, without defaults."""
+        """Return a dictionary of the options that are on the command line. Options with default values are left out."""
         defaults = {option: option.default for option in self._options.values()}
         for option in defaults:
             option.default = argparse.SUPPRESS
@@ -68,7 +68,7 @@ class OptionParser(Parser):
                 option.default = default
 
     def refuse_useless(self, given: Iterable[str], use: Use) -> None:
-        """Raise OptionError if an option is given that has no effect here."""
+        """Raise OptionError if one of the options `given` has no effect in the use `use`."""
         useless = [self.spelled(name) for name in given if use not in self.uses[name]]
         if not useless:
             return
@@ -78,14 +78,14 @@ class OptionParser(Parser):
         self.error(f"{listed(useless)} need{s} a trained model: add --checkpoint RUN")
 
     def stored(self, options: Any, origin: str) -> dict[str, Any]:
-        """Return the options of a run from config.json, parsed like a command line.
+        """Return the options that config.json records for a run, parsed like a command line.
 
-        Options without a use for training are left out. Raises InputError, which names `origin`, for an invalid value
-        or an unknown option.
+        Options that have no effect on training are left out. Raises InputError for an invalid value or an unknown
+        option; the message calls the file `origin`.
         """
         for name in options:
             if name not in self.uses:
-                raise InputError(f"{origin} has an option {name!r}, which this program doesn't know. Restore a copy.")
+                raise InputError(f"{origin} has an unknown option {name!r}. Restore a copy.")
         kept = {name: value for name, value in options.items() if "train" in self.uses[name]}
         try:
             given = self.given(self.typed(kept))
@@ -98,20 +98,20 @@ class OptionParser(Parser):
         return parsed
 
     def typed(self, options: Mapping[str, Any]) -> list[str]:
-        """Return the command-line arguments that give these options, as stored in config.json; defaults are omitted."""
+        """Return command-line arguments for `options`, which have the form of config.json. Defaults are omitted."""
         own = ((self._options[name], value) for name, value in options.items())
         return [
             word for option, value in own if not _same(plain(option.default), value) for word in _typed(option, value)
         ]
 
     def spelled(self, name: str) -> str:
-        """Return an option as it is typed, or the name of a positional argument in --help."""
+        """Return an option with its dashes, such as "--seed", or the name of a positional argument in --help."""
         option = self._options[name]
         return option.option_strings[0] if option.option_strings else f"{option.metavar}"
 
 
 class OfKind:
-    """A type for argparse: parses the values that an annotation of `models.fields` allows, except None."""
+    """A type for argparse that accepts the values of an annotation of `models.fields`, except None."""
 
     def __init__(self, kind: Any):
         self.kind = without_none(kind)
@@ -138,7 +138,7 @@ def plain(value: Any) -> Any:
 
 
 def _typed(option: argparse.Action, value: Any) -> list[str]:
-    """Return the command-line arguments that give the option this value; [] if no command line can."""
+    """Return the command-line arguments that set the option to `value`, or [] if no command line can set it."""
     (name,) = option.option_strings
     if value is True:
         return [name]

@@ -1,4 +1,4 @@
-"""Shared code of the examples on pairs of texts: using a trained model, pictures."""
+"""Shared code of the examples on pairs of texts: use a trained model, and draw its attention."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .generation import check_lengths, show_translations, strategy_of
 
 
 def use_checkpoint(arguments: Any, *tasks: str) -> None:
-    """Print the output of an earlier run's model for each text: the best one, or several with --nbest.
+    """Print the best output of the model of --checkpoint for each text, or several outputs with --nbest.
 
-    Raises InputError unless the run was trained for one of `tasks`.
+    Raises InputError if the model was not trained for one of `tasks`.
     """
     translator = Translator.load(arguments.checkpoint, tasks)
     check_lengths(strategy_of(arguments), translator.model.config.max_length)
@@ -21,11 +21,11 @@ def use_checkpoint(arguments: Any, *tasks: str) -> None:
 
 
 def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
-    """Draw the attention of the last layers.
+    """Draw pictures of the attention in the last encoder layer and the last decoder layer.
 
-    attention.png is the mean of the cross-attention over heads. Other pictures show each head of the encoder's
-    self-attention, the decoder's self-attention and the cross-attention. For a model that copies, copied.png shows
-    which source tokens were copied.
+    attention.png shows the cross-attention, averaged over heads. Other pictures show each head of the encoder's
+    self-attention, the decoder's self-attention and the cross-attention. For a copying model, copied.png shows which
+    source tokens were copied.
     """
     maps, source, written = translator.attention_maps(text)
     config = translator.model.config

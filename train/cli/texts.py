@@ -1,4 +1,4 @@
-"""handloom translate, generate, classify, summarize, paraphrase: apply a trained model to texts, line by line."""
+"""The commands translate, generate, classify, summarize and paraphrase, which apply a trained model to texts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .generation import (
 )
 from .options import OptionParser
 
-#: For each task: its description, and a description of its texts.
+#: The description of each task, and the description of its input texts.
 WORDS: dict[Task, tuple[str, str]] = {
     "translate": ("Translate sentences.", "sentences"),
-    "generate": ("Continue texts.", "prompts to continue"),
-    "classify": ("Classify texts.", "texts"),
+    "generate": ("Continue texts with a language model.", "prompts to continue"),
+    "classify": ("Classify texts, for example news by category.", "texts to classify"),
     "summarize": ("Write a headline for each article.", "articles, each in one line"),
     "paraphrase": ("Paraphrase sentences.", "sentences"),
 }
 _NOTE = """\
-Standard input is read line by line; each line of a file or a pipe gives one line of output, and a blank line gives a
-blank line. Only `handloom train` reads the environment variable HANDLOOM_DATA, the folder of data sets.
+Without TEXT, each line of standard input is one text. Each line of a file or a pipe gives one line of output, and a
+blank line gives a blank line.
 """
 
 
@@ -43,7 +43,7 @@ def main(task: Task) -> None:
         check_text(text, f"Text {number}")
     arguments.interactive = not texts and sys.stdin.isatty()
     if arguments.checkpoint is None:
-        parser.error(f"handloom comes with no model to {task}: add --model with a run's folder or a transformers model")
+        parser.error(f"handloom comes with no model to {task}: add --model with a run folder or a transformers model")
     model: Any = load(arguments.checkpoint, task)
     if task == "classify":
         each_text(arguments, texts, what, lambda text: print(model.best(text), flush=True))
@@ -55,13 +55,13 @@ def main(task: Task) -> None:
 
 
 def parse(task: Task) -> tuple[OptionParser, argparse.Namespace]:
-    """Return the command's parser and its parsed options, whose `checkpoint` is the model."""
+    """Return the command's parser and the parsed options. The attribute `checkpoint` contains the value of --model."""
     does, what = WORDS[task]
     own = DEFAULTS.get(task)
     parser = OptionParser(prog=f"handloom {task}", description=does, epilog=_NOTE)
     add = parser.group("model and texts", "checkpoint")
     note = f"(default: {own}, which comes with handloom)" if own else "(none comes with handloom yet)"
-    model = f"the folder of a run, a transformers folder, or a name on the Hugging Face Hub {note}"
+    model = f"trained model: a run folder, a folder of a Hugging Face transformers model, or a name on the Hub {note}"
     add("--model", dest="checkpoint", metavar="MODEL", default=own, help=model)
     add("texts", nargs="*", default=[], metavar="TEXT", help=f"{what} (default: the lines of standard input)")
     if task == "generate":

@@ -1,4 +1,4 @@
-"""Training options, generated from the fields of a preset: flags for some fields, --set for all."""
+"""Training options, generated from the fields of a preset: --set changes any field, and some fields have flags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .options import OfKind, OptionParser, Use
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 
-#: Fields that the model of --init determines instead of the preset.
+#: Fields whose values come from the model of --init instead of the preset.
 MODEL_FIELDS = {
     field.name
     for config in (Seq2SeqConfig, LanguageModelConfig, ClassifierConfig)
@@ -29,9 +29,9 @@ MODEL_FIELDS = {
 def add_preset_options(
     parser: OptionParser, preset: type[Preset], choose: Callable[[str, str], Preset] | None = None
 ) -> None:
-    """Add --set for the fields of this kind of preset, the flags of these fields, --teacher and --init.
+    """Add --set for the fields of the class `preset`, the flags of these fields, --teacher and --init.
 
-    --help shows the values of the preset that `choose` returns for the --preset and --data on the command line.
+    --help shows the values of the preset that `choose` returns for --preset and --data.
     """
     add = parser.group("training settings", "train")
     add(
@@ -39,8 +39,8 @@ def add_preset_options(
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="change a value of the preset, such as norm_first=true, activation=swiglu, positions=relative, "
-        "pattern=local:16 or label_smoothing=0.1; all names are listed below; repeat the option for more values",
+        help="change a value of the preset, for example activation=swiglu or pattern=local:16; the end of this help "
+        "lists all names; can be repeated",
     )
     kinds, defaults = field_kinds(preset), {field.name: field.default for field in dataclasses.fields(preset)}
     for name, (words, flag) in settings(preset).items():
@@ -57,21 +57,21 @@ def add_preset_options(
             how["metavar"] = flag.metavar
         shown = "the preset's value" if flag.preset else "" if default in (None, False) else default
         if flag.times:
-            words, shown = f"{words}, multiplied by the preset's value", default
+            words, shown = f"{words}, as a multiple of the preset's value", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
         add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
     add(
         "--teacher",
         type=model_path,
         metavar="RUN",
-        help="knowledge distillation: also learn from the predictions of this run's model",
+        help="knowledge distillation: also learn from the predicted probabilities of the model in the run folder RUN",
     )
     add(
         "--init",
         type=model_path,
         metavar="MODEL",
-        help="initialise from MODEL: the folder of a run, a transformers folder or a name on the Hugging Face Hub; "
-        "its sizes and tokenizer replace those of the preset",
+        help="start training from the weights, sizes and tokenizer of MODEL: a run folder, a folder of a Hugging Face "
+        "transformers model, or a name on the Hugging Face Hub",
     )
     size, data = _typed("preset", "laptop"), _typed("data", "embedded")
     shown = choose(size, data) if choose and size in PRESET_NAMES else None
@@ -80,12 +80,12 @@ def add_preset_options(
     for name, (words, _) in settings(preset).items():
         value = "" if shown is None else f" (default: {_plain(getattr(shown, name))})"
         rows.append(f"  {name:<24}{words}; {described(kinds[name])}{value}")
-    rows += ["", "HANDLOOM_DATA: folder of data sets. Sets that it does not contain are downloaded on first use."]
+    rows += ["", "HANDLOOM_DATA: folder of data sets. Data sets not in this folder are downloaded on first use."]
     parser.epilog = "\n".join(rows)
 
 
 def _typed(option: str, default: str) -> str:
-    """Return the text of an option's value, before it is parsed."""
+    """Return the text after the option on the command line, or `default`; argparse has not parsed it yet."""
     words = " ".join(sys.argv[1:])
     found = re.search(rf"(?:^| )--{option}[= ](\S+)", words)
     return found[1] if found else default
@@ -110,9 +110,9 @@ def run_options(arguments: Any) -> dict[str, Any]:
 
 
 def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
-    """Return the preset with the changes made by --set, by --positions where the option exists, and by the flags.
+    """Return the preset with the changes of --set, of --positions if the program has that option, and of the flags.
 
-    Raises InputError as `changed` does, and for a change that has no effect with the other options.
+    Raises InputError for an invalid change, and for a change that has no effect with the other options.
     """
     own = {"positions": arguments.positions} if getattr(arguments, "positions", None) else {}
     made = changed(preset, [*arguments.set, *(f"{name}={value}" for name, value in own.items())])
@@ -138,36 +138,36 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
 
 
 def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
-    """For each option that may have no effect, yield its name, whether it has none here, and the reason."""
+    """Yield (name, whether the option has no effect, reason) for options that depend on other options."""
     for name in sorted(MODEL_FIELDS | {"tied"}):
         yield name, bool(arguments.init), "the model of --init determines it. Leave it out"
-    yield "vocab_size", bool(arguments.teacher), "no tokens are learned; those of the --teacher are used. Leave it out"
+    yield "vocab_size", bool(arguments.teacher), "the vocabulary of the --teacher is used. Leave it out"
     characters = getattr(arguments, "tokenizer", "") == "character"
-    yield "vocab_size", characters, "no tokens are learned, because the text determines the characters. Leave it out"
+    yield "vocab_size", characters, "the characters of the text are the vocabulary. Leave it out"
     noam, cure = made.schedule == "noam", "Leave it out, or choose another --schedule"
     yield "lr", noam, f"the schedule noam does not use it. {cure}"
     yield "lr_factor", not noam, f"only the schedule noam uses it. {cure}"
     for name in ("betas", "eps"):
-        yield name, made.optimizer == "sgd", "sgd does not use it, only Adam does. Leave it out"
-    yield "average", made.ema is not None, "--ema averages the weights already. Leave out one of them"
-    yield "name_overflows", made.precision == "fp32", "gradients overflow in fp16. Add --precision fp16"
+        yield name, made.optimizer == "sgd", "only adam and adamw use it. Leave it out"
+    yield "average", made.ema is not None, "--ema already averages the weights. Leave out one of the two"
+    yield "name_overflows", made.precision == "fp32", "gradients overflow only in fp16. Add --precision fp16"
     if isinstance(made, ClassifierPreset):
-        yield "epochs", made.steps is not None, "the number of steps is given. Leave out one of them"
+        yield "epochs", made.steps is not None, "the number of steps replaces it. Leave out one of the two"
         own_words = bool(arguments.teacher or arguments.init)
-        yield "min_frequency", own_words, "the vocabulary is that of --teacher or --init. Leave it out"
+        yield "min_frequency", own_words, "the vocabulary of --teacher or --init is used. Leave it out"
     if isinstance(made, LanguageModelPreset):
         yield "pad_to", True, "all windows of a text have the same length. Leave it out"
-        yield "recurrent_steps", arguments.steps is not None, "--steps sets it for all models. Leave out one of them"
+        yield "recurrent_steps", arguments.steps is not None, "--steps sets it for all models. Leave out one of the two"
         recurrent = getattr(arguments, "table", "baselines") == "baselines"
         for name in ("recurrent_size", "recurrent_embedding", "recurrent_steps", "recurrent_lr"):
             yield name, not recurrent, "only --table baselines trains recurrent models. Leave it out"
 
 
 def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
-    """Return a preset with some values changed.
-    Each change is NAME=VALUE; the value "none" means None where that is allowed.
+    """Return a copy of `preset` with the changes `values`, each in the form NAME=VALUE.
+    The value "none" means None, if the field allows None.
 
-    Raises InputError for an unknown name, a name given twice, or a value that its field does not allow.
+    Raises InputError for an unknown name, a name given twice, or a value that the field does not allow.
     """
     kinds = field_kinds(type(preset))
     made: dict[str, Any] = {}
@@ -180,10 +180,10 @@ def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
         try:
             made[name] = parse_value(kinds[name], text.strip())
         except ValueError as error:
-            raise InputError(f"--set {given}: {error}. The preset has {getattr(preset, name)}.") from None
+            raise InputError(f"--set {given}: {error}. The preset's value is {getattr(preset, name)}.") from None
     return dataclasses.replace(preset, **made)
 
 
 def _default(flag: Flag, default: Any) -> Any:
-    """Return the default of an option that was not given."""
+    """Return the default of the option of a field: None if the preset's value applies."""
     return None if flag.preset else default

@@ -1,1 +1,1 @@
-"""Data sets: finding, reading, splitting and batching texts."""
+"""Data sets: find, download, read and split texts, and group them into batches."""

@@ -1,7 +1,7 @@
-"""Makes more German-English training pairs: with other names and numbers, joined sentences, or another case.
+"""Makes more German-English training pairs: changes names, numbers and the case, and joins sentences.
 
-From such pairs a small model learns to copy unknown words: a name, an amount, a time. Each change is made on
-both sides, so the pairs stay parallel. A seed determines all choices.
+The changed pairs teach a small model to copy unknown words, such as names, amounts and times. Each change is made in
+both languages, so the pairs remain translations of each other. A seed determines all random choices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Erfurt Essen Frankfurt Freiburg Graz Göttingen Halle Hamburg Heidelberg Innsbru
 Linz Luzern Lübeck Magdeburg Mainz Mannheim Münster Potsdam Regensburg Rostock Salzburg Stuttgart Tübingen Ulm Weimar
 Wuppertal Würzburg Amsterdam Barcelona Budapest Dublin Istanbul London Madrid Oslo Paris Stockholm
 """
-#: Names in the sentences, in German and in English, and the names that may replace them.
+#: Maps each (German, English) name in the sentences to the names that can replace it.
 NAMES = {
     old: others
     for olds, others in [
@@ -71,11 +71,11 @@ CONJUNCTIONS = [("und", "and"), ("aber", "but"), ("denn", "because")]
 
 
 def augmented(pairs: list[Pair], seed: int = 0) -> list[Pair]:
-    """Return the pairs, followed by changed copies of some of them, in a new order.
+    """Return the pairs, followed by changed copies of some pairs.
 
-    Only pairs of at most 100 letters are changed. Half of the pairs with a known name are copied with other names.
-    Pairs with a number are copied five times with other numbers. One pair in eight is joined with another one. Finally,
-    one in six of all these is copied in upper case, in lower case, or without its capital or its full stop.
+    Only pairs of at most 100 characters are changed. Half of the pairs with a name in `NAMES` are copied with other
+    names. Pairs with a number are copied five times with other numbers. For every eight pairs, two random pairs are
+    joined. Finally, one sixth of all these pairs is copied with another case or without final punctuation.
     """
     random = Random(seed)
     short = [pair for pair in pairs if max(map(len, pair)) <= 100]
@@ -88,7 +88,7 @@ def augmented(pairs: list[Pair], seed: int = 0) -> list[Pair]:
 
 
 def exchange_names(pair: Pair, random: Random) -> Pair:
-    """Return the pair with another name for each of its `NAMES`; every fourth new name is invented."""
+    """Return the pair with each name in `NAMES` replaced; every fourth new name is invented."""
     german, english = pair
     for (old, in_english), others in NAMES.items():
         if old not in german:
@@ -103,7 +103,9 @@ def exchange_names(pair: Pair, random: Random) -> Pair:
 
 
 def exchange_number(pair: Pair, random: Random) -> Pair:
-    """Return the pair with another number if both sides have one number, the same; otherwise return it unchanged."""
+    """Return the pair with another number if each side contains only one number, and both numbers are equal.
+    Return other pairs unchanged.
+    """
     german, english = pair
     digits = [DIGITS.findall(side) for side in pair]
     if [len(found) for found in digits] == [1, 1] and digits[0][0] in _in_german(digits[1][0]):
@@ -125,7 +127,7 @@ def _replaced(text: str, old: str, new: str) -> str:
 
 
 def _in_german(number: str) -> tuple[str, ...]:
-    """Return the ways in which German writes an English number: 2:30 also as 2.30, 1,000 as 1.000, 1.5 as 1,5."""
+    """Return the German spellings of an English number: 2:30 or 2.30 for 2:30, 1.000 for 1,000, 1,5 for 1.5."""
     return number, number.replace(":", "."), number.translate(str.maketrans(",.", ".,")), number.replace(",", "")
 
 
@@ -136,7 +138,7 @@ def _time(random: Random) -> Pair:
 
 
 def _number(random: Random, year: bool = False) -> Pair:
-    """Return a number in German and in English notation: a year, an amount, or a large or a small number."""
+    """Return a random number in German and in English notation: a year, an amount, or another number."""
     if year or random.random() < 0.1:
         return (str(random.randint(1500, 2040)),) * 2
     kind = random.random()
@@ -151,7 +153,8 @@ def _number(random: Random, year: bool = False) -> Pair:
 
 
 def join(first: Pair, second: Pair, random: Random) -> Pair:
-    """Return two pairs as one: of two sentences, or of two clauses if the second begins with one of `OPENINGS`."""
+    """Return one pair with the text of two: two clauses if `second` begins with one of `OPENINGS`, else two sentences.
+    """
     german, english = (re.split(r"\W", side)[0] for side in second)
     if (german, english) in OPENINGS and first[0][-1] == first[1][-1] == ".":
         conjunctions = random.choice(CONJUNCTIONS)
@@ -162,7 +165,7 @@ def join(first: Pair, second: Pair, random: Random) -> Pair:
 
 
 def change_case(pair: Pair, random: Random) -> Pair:
-    """Return the pair in upper or lower case, with a small first letter, or without the punctuation at its end."""
+    """Return the pair in upper case, in lower case, with a lower-case first letter, or without final punctuation."""
     change = random.choice([str.upper, str.upper, str.lower, str.lower, _small, _bare])
     return change(pair[0]), change(pair[1])
 

@@ -1,4 +1,4 @@
-"""BPE-dropout: every epoch splits each text into other tokens, so that a model learns the parts of words.
+"""BPE-dropout: splits each text into different tokens in every epoch, so that a model learns the parts of words.
 
 Source: Provilkov, Emelianenko and Voita 2020, arXiv 1910.13267.
 """
@@ -19,11 +19,11 @@ from .files import Pair
 
 
 class BPEDropoutBatches(TokenBatches):
-    """`TokenBatches` of texts that are encoded again for every batch.
+    """`TokenBatches` whose texts are encoded again in every epoch, with BPE-dropout.
 
-    Each merge is left out with probability `dropout`. The tokens without dropout determine which pairs form a batch, so
-    a batch can exceed its budget slightly. The draws depend only on the seed, the epoch and the batch. A pair that
-    becomes longer than `max_length` is not changed.
+    Each merge is left out with probability `dropout`. Pairs are grouped into batches by their lengths without dropout,
+    so a batch can slightly exceed `tokens_per_batch`. The random choices depend only on the seed, the epoch and the
+    batch. A pair that dropout makes longer than `max_length` is encoded without dropout.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Captions of the same picture as paraphrases: the embedded grammar, COCO, or your own file."""
+"""Captions of the same picture, used as paraphrases: from the embedded grammar, COCO, or your own file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _COCO = "coco_captions/captions_val2017.tsv.gz"
 
 @dataclass(frozen=True)
 class Captions:
-    """Groups of captions, one per picture. No picture or caption is in two parts; `notes` tell what was left out."""
+    """Groups of captions, one group for each picture. The training, validation and test sets do not overlap.
+    `notes` are sentences about captions that were left out.
+    """
 
     train: list[list[str]]
     valid: list[list[str]]
@@ -30,7 +32,7 @@ class Captions:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """Return one line with the set's name and the sizes of its parts."""
+        """Return one line with the name of the data set and the sizes of its training, validation and test sets."""
         return (
             f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test "
             f"pictures with {sum(map(len, self.train)):,} captions to train on"
@@ -38,12 +40,13 @@ class Captions:
 
 
 def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
-    """Load one of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
+    """Load one of the data sets `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
 
-    A hash of the picture's first caption decides its part: 90 % train, 5 % validate, 5 % test. Held-out pictures are
-    left out if one of their captions also occurs in training. `seed` is the seed of the embedded grammar.
+    A hash of its first caption assigns each picture to training (90 %), validation (5 %) or test (5 %). Validation and
+    test pictures are left out if one of their captions also occurs in training. `seed` is the seed of the embedded
+    grammar.
 
-    Raises InputError if the set can't be obtained or the file can't be used.
+    Raises InputError if the data set can't be found or the file can't be used.
     """
     if name_or_path == "embedded":
         groups = list(itertools.islice(scenes(seed), EMBEDDED_SCENES))
@@ -52,9 +55,9 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
         path = find_local(_COCO)
         if path is None:
             raise InputError(
-                "coco is read from a folder of yours: take annotations_trainval2014.zip or 2017 from "
-                f"https://cocodataset.org/#download, write its captions as rows image_id<TAB>caption to DATA/{_COCO} "
-                f"(or any path for --data), and set HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
+                "coco can't be downloaded automatically. Download annotations_trainval2017.zip from "
+                f"https://cocodataset.org/#download, write its captions as rows image_id<TAB>caption to DATA/{_COCO}, "
+                f"and set HANDLOOM_DATA to DATA; or pass another file of such rows to --data. {EMBEDDED_WORKS}"
             )
         return _split(*read_captions(path), "coco", "MS COCO captions (Lin et al. 2014, arXiv 1405.0312), val2017.")
     if not Path(name_or_path).is_file():
@@ -64,9 +67,9 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
 
 
 def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
-    """Read the captions of each picture that has two or more different ones, and count the other pictures.
+    """Return the captions of each picture with two or more different captions, and the number of other pictures.
 
-    Raises InputError with the line that can't be used.
+    Raises InputError, which names the line, for a line that can't be used.
     """
     captions: dict[str, list[str]] = {}
     for number, line in enumerate(iter_lines(path), 1):
@@ -80,9 +83,9 @@ def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
 
 
 def caption_pairs(groups: list[list[str]], every: bool = False) -> list[Pair]:
-    """Pair each caption with the next one of its picture. The last one is paired with the first.
+    """Return pairs of each caption and the next caption of the same picture; the first caption follows the last.
 
-    With `every`, return all ordered pairs of a picture's captions: 20 for five captions.
+    With `every`, return all ordered pairs of a picture's captions: 20 pairs for five captions.
     """
     if every:
         return [pair for group in groups for pair in itertools.permutations(group, 2)]
@@ -96,13 +99,13 @@ def _split(groups: list[list[str]], lonely: int, name: str, description: str) ->
         parts["valid" if part_number == 0 else "test" if part_number == 1 else "train"].append(group)
     seen = {caption for group in parts["train"] for caption in group}
     held_out = {part: [group for group in parts[part] if seen.isdisjoint(group)] for part in ("valid", "test")}
-    if name == "embedded":  # with so few words many captions occur twice: the scene is new, not each caption
+    if name == "embedded":  # the grammar repeats captions, so only repeated captions are left out
         held_out = {part: [[c for c in group if c not in seen] for group in parts[part]] for part in held_out}
         held_out = {part: [group for group in held_out[part] if len(group) > 1] for part in held_out}
     if not parts["train"] or not all(held_out.values()):
         raise InputError(
-            f"{name}: {len(groups)} pictures with two captions are too few for training and testing. Give several "
-            f"dozen more, with the rows of a picture next to each other."
+            f"{name}: {len(groups)} pictures with two captions are too few for training and testing. Add captions "
+            f"of several dozen pictures."
         )
     notes = []
     if lonely:

@@ -1,4 +1,4 @@
-"""Removes unsuitable sentence pairs and counts the reasons; converts texts to Title Case."""
+"""Removes unsuitable sentence pairs and counts the reasons. Also undoes Moses tokenisation and makes Title Case."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _FIRST_LETTER = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]")
 
 @dataclass
 class Cleaned:
-    """The pairs that were kept, in order, and the number dropped for each reason."""
+    """The pairs that were kept, in order, and the number of dropped pairs for each reason."""
 
     pairs: list[Pair]
     dropped: dict[str, int] = field(default_factory=dict)
 
     def note(self) -> str:
-        """Return a sentence on the pairs that were dropped; empty if none were."""
+        """Return a sentence about the dropped pairs, or "" if there are none."""
         if not self.dropped:
             return ""
         total = sum(self.dropped.values())
@@ -32,13 +32,13 @@ class Cleaned:
 def clean_pairs(
     pairs: Iterable[Pair], *, max_words: int = 200, max_ratio: float = 3.0, min_letters: float = 0.5
 ) -> Cleaned:
-    """Drop pairs that are useless or harmful for training; if several reasons apply, the first is counted.
+    """Return the pairs without those that are useless or harmful for training. One reason is counted per dropped pair.
 
     Args:
-        max_words: a side with more words is too long.
-        max_ratio: sides whose lengths in characters differ by more than this factor, and by more than 20 characters,
-            are not translations of each other. (The 20 characters admit "Ja." and "Yes, I do.".)
-        min_letters: the minimum share of letters and blanks in a side; with less it is a table or mark-up.
+        max_words: maximum number of words in a source or target.
+        max_ratio: maximum ratio of the lengths of source and target, in characters. A difference of up to 20 characters
+            is always allowed, for pairs such as "Ja." and "Yes, I do.".
+        min_letters: minimum fraction of letters and blanks in a source or target. Tables and mark-up have fewer.
     """
     cleaned, seen = Cleaned([]), set()
     for pair in pairs:
@@ -55,7 +55,7 @@ def _reason(pair: Pair, max_words: int, max_ratio: float, min_letters: float) ->
     source, target = (side.strip() for side in pair)
     if not source or not target:
         return "with an empty side"
-    if source.casefold() == target.casefold() and len(source.split()) > 2:  # names may be equal
+    if source.casefold() == target.casefold() and len(source.split()) > 2:  # the same name can be a translation
         return "not translated"
     if "\N{REPLACEMENT CHARACTER}" in source + target or any(
         unicodedata.category(c) == "Cc" and c != "\t" for c in source + target
@@ -72,12 +72,12 @@ def _reason(pair: Pair, max_words: int, max_ratio: float, min_letters: float) ->
 
 
 def _letters(text: str) -> float:
-    """Return the share of letters, marks and blanks in a text."""
+    """Return the fraction of letters, combining marks and blanks in a text."""
     return sum(unicodedata.category(c)[0] in "LMZ" for c in text) / len(text)
 
 
 def detokenized(text: str) -> str:
-    """Return a text without the blanks and escapes of the Moses tokeniser.
+    """Return a text without the blanks and escapes that the Moses tokeniser has added.
 
     >>> detokenized('He said : &quot; Don &apos;t ( ever ) ! &quot;')
     'He said: "Don\\'t (ever)!"'

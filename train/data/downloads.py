@@ -1,4 +1,4 @@
-"""Files of named data sets: from the folder HANDLOOM_DATA, from the cache, or downloaded, with checksums."""
+"""Finds files of named data sets in the folder HANDLOOM_DATA or in the cache, or downloads and verifies them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ EMBEDDED_WORKS = "--data embedded works without any download."
 
 
 def data_folder() -> Path | None:
-    """Return the folder of data sets named by the environment variable HANDLOOM_DATA, or None if it isn't set.
+    """Return the folder in the environment variable HANDLOOM_DATA, or None if the variable isn't set.
 
     Raises:
-        InputError: the variable names something that is not a folder.
+        InputError: the value of the variable is not a folder.
     """
     named = os.environ.get("HANDLOOM_DATA")
     if not named:
@@ -37,7 +37,7 @@ def find_local(relative: str) -> Path | None:
 
 
 def unverified(name: str, content: bytes) -> str:
-    """Return a sentence with the SHA-256 of a set that can't be verified because its publisher updates its files."""
+    """Return a sentence with the SHA-256 of a file that no checksum can verify, because its publisher updates it."""
     return (
         f"{name}: its publisher updates the files, so no checksum can verify them; the file that was read has SHA-256 "
         f"{hashlib.sha256(content).hexdigest()}."
@@ -45,16 +45,17 @@ def unverified(name: str, content: bytes) -> str:
 
 
 def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_names: Sequence[str] = ()) -> Path:
-    """Return the path of a data set's file: `$HANDLOOM_DATA/folder/name`, the cached file, or a download.
+    """Return the path of a data set's file: `$HANDLOOM_DATA/folder/name`, or the file in the cache.
 
-    A download shows its progress and is tried three times. It enters the cache only when it is complete and verified.
+    A file that is in neither place is downloaded to the cache, with up to three attempts. Only complete and verified
+    files are added to the cache.
 
     Args:
-        base_url: where the official files are, up to the last slash.
-        folder: the set's folder in HANDLOOM_DATA and in the cache.
+        base_url: URL of the folder with the official files, ending with a slash.
+        folder: name of the data set's folder in HANDLOOM_DATA and in the cache.
         name: name of the file.
-        sha256: its checksum in hexadecimal; None for a file that its publishers renew from time to time.
-        all_names: all files that the set needs, for the message.
+        sha256: checksum of the file in hexadecimal; None for a file that its publisher updates.
+        all_names: names of all files of the data set, which the error message lists.
 
     Raises:
         InputError: the local file has another checksum, or the download failed; the message names an alternative.
@@ -79,12 +80,12 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
         raise InputError(
             f"{base_url}{name} could not be downloaded: {_reason(error)}. Try again, or fetch "
             f"{', '.join(all_names) or name} from {base_url} by other means, put them into a folder DATA/{folder} "
-            f"(DATA can be any folder), and set the environment variable HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
+            f"(with any folder DATA), and set the environment variable HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
         ) from error
 
 
 def _reason(error: Exception) -> str:
-    """Return the cause of a network error; requests and urllib3 wrap it in several layers of repr."""
+    """Return the message of the innermost exception that requests and urllib3 have wrapped."""
     if isinstance(error, ValueError):
         return "the downloaded file has a wrong checksum, so it is not the official file"
     while True:

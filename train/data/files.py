@@ -1,9 +1,9 @@
 """Readers for users' own text files: plain lines, parallel files, tab-separated tables and JSON Lines.
 
-A line ends at a line feed and nowhere else; a carriage return before it belongs to the line end. U+2028, U+0085,
-vertical tab and form feed occur inside real sentences; `str.splitlines` would split a parallel corpus there.
+Lines end with "\\n" or "\\r\\n" only. `str.splitlines` would also split lines at U+2028, U+0085, vertical tabs and form
+feeds, which occur inside sentences of real parallel corpora.
 
-Every problem in such a file raises an `InputError`, which names the file, the line, the cause and the cure.
+Every problem in a file raises an `InputError`. Its message names the file, the line, the cause and a remedy.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Pair = tuple[str, str]
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
 
-LONGEST_LINE = 1 << 20  # bytes; no sentence and no article has as many
+LONGEST_LINE = 1 << 20  # bytes; longer than any sentence or article
 
-# Column titles of tables; a language that is not listed is recognised by its code only.
+# Column titles of tables. A language that is not listed here is recognised by its code only.
 _COLUMN_NAMES = {
     "de": {"de", "deu", "ger", "german", "deutsch"},
     "en": {"en", "eng", "english", "englisch"},
@@ -39,7 +39,7 @@ _COLUMN_NAMES = {
 class ParallelText:
     """Sentence pairs (source, target) in file order.
 
-    `dropped` holds the line numbers, from 1, of pairs that were left out because one side or both were blank.
+    `dropped` contains the line numbers, from 1, of pairs that were left out because a source or target was blank.
     """
 
     pairs: list[Pair]
@@ -47,7 +47,7 @@ class ParallelText:
     origin: str
 
     def note(self) -> str:
-        """Return a sentence on the pairs that were left out; empty if none were."""
+        """Return a sentence about the pairs that were left out, or "" if there are none."""
         if not self.dropped:
             return ""
         first = ", ".join(str(number) for number in self.dropped[:5])
@@ -59,12 +59,12 @@ class ParallelText:
 def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, gzipped or not, without their line ends.
 
-    gzip is recognised by its first two bytes. A byte order mark at the start is skipped, and so is the empty piece
-    after the last line feed.
+    A gzip file is recognised by its first two bytes. A byte order mark at the start is skipped. A line feed at the end
+    of the file does not add an empty line.
 
     Raises:
         InputError: the file can't be opened, is not a regular file, is a damaged gzip file, has a line of more than
-            `longest` bytes, or holds bytes that are not UTF-8 text.
+            `longest` bytes, or contains bytes that are not UTF-8 text.
     """
     with _open_binary(Path(path)) as stream:
         try:
@@ -75,14 +75,14 @@ def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
 
 
 def read_on(stream: BinaryIO) -> None:
-    """Read a stream to its end (at most 1 GB). A compressed file ends with a checksum, which detects damage."""
+    """Read a stream to its end (at most 1 GB), so that gzip verifies the checksum at the end of a compressed file."""
     for _ in range(1000):
         if not stream.read(1 << 20):
             return
 
 
 def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """Yield the lines of an open binary stream, as `iter_lines` does. Messages call the stream `name`."""
+    """Yield the lines of an open binary stream, as `iter_lines` does. Error messages call the stream `name`."""
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
         if len(raw) > longest:
@@ -96,7 +96,7 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
             raise InputError(_not_utf8(name, number, offset, raw, error)) from None
         if "\0" in text:
             raise InputError(
-                f"{name}, line {number:,} holds a NUL byte, which no text has. If the file is UTF-16, convert it: "
+                f"{name}, line {number:,} contains a NUL byte, which no text has. If the file is UTF-16, convert it: "
                 f"iconv -f UTF-16LE -t UTF-8 {name} > NEW_FILE"
             )
         yield text
@@ -104,8 +104,8 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a JSON value is a text that UTF-8 can encode.
-    With escapes it may contain NUL or an unpaired surrogate.
+    """Return whether a JSON value is a string that UTF-8 can encode and that contains no NUL.
+    Escapes in JSON can produce NUL and unpaired surrogates.
     """
     try:
         return isinstance(value, str) and b"\0" not in value.encode()
@@ -117,16 +117,16 @@ def read_lines(path: str | Path) -> list[str]:
     """Return the lines of a text file as a list, blank lines included.
 
     Raises:
-        InputError: as `iter_lines`, or the file holds no line at all.
+        InputError: the file is empty, or `iter_lines` can't read it.
     """
     lines = list(iter_lines(path))
     if not lines:
-        raise InputError(f"{path} is empty: it holds no line of text. Give a file with one sentence a line.")
+        raise InputError(f"{path} is empty. Give a file with one sentence per line.")
     return lines
 
 
 def find_parallel(prefix: str | Path, language: str) -> Path | None:
-    """Return the file `PREFIX.language` or, failing that, `PREFIX.language.gz`, or None if neither exists."""
+    """Return the path of the file `PREFIX.language` or `PREFIX.language.gz`, or None if neither file exists."""
     for name in (f"{prefix}.{language}", f"{prefix}.{language}.gz"):
         if Path(name).is_file():
             return Path(name)
@@ -134,10 +134,11 @@ def find_parallel(prefix: str | Path, language: str) -> Path | None:
 
 
 def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") -> ParallelText:
-    """Read `PREFIX.de` and `PREFIX.en` (or `.de.gz`, `.en.gz`), where line i of one translates line i of the other.
+    """Read the sentence pairs of `PREFIX.de` and `PREFIX.en` (or `.de.gz`, `.en.gz`), which correspond line by line.
 
     Raises:
-        InputError: a file is missing or unreadable, their numbers of lines differ, or no pair has text on both sides.
+        InputError: a file is missing or unreadable, the files have different numbers of lines, or every pair has a
+            blank source or target.
     """
     paths = []
     for language in (source, target):
@@ -145,20 +146,19 @@ def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") ->
         if path is None:
             raise InputError(
                 f"The file {prefix}.{language} (or {prefix}.{language}.gz) does not exist. Parallel text is read from "
-                f"two files, {prefix}.{source} and {prefix}.{target}, with one sentence a line."
+                f"two files, {prefix}.{source} and {prefix}.{target}, with one sentence per line."
             )
         paths.append(path)
     return read_parallel_files(*paths)
 
 
 def read_parallel_files(source_path: str | Path, target_path: str | Path) -> ParallelText:
-    """Read two given files, as `read_parallel` does."""
+    """Read the sentence pairs of two files, which correspond line by line. See `read_parallel`."""
     sources, targets = read_lines(source_path), read_lines(target_path)
     if len(sources) != len(targets):
         raise InputError(
-            f"{source_path} has {len(sources):,} lines and {target_path} has {len(targets):,}. Line i of one must be "
-            "the translation of line i of the other: look for a lost or doubled line, or a blank line that one of "
-            "them lacks."
+            f"{source_path} has {len(sources):,} lines and {target_path} has {len(targets):,}. Lines with equal "
+            "numbers must be translations of each other: look for a line that is missing or duplicated in one file."
         )
     return with_text_on_both_sides(list(zip(sources, targets, strict=True)), f"{source_path} and {target_path}")
 
@@ -171,12 +171,13 @@ def read_tsv(
     Args:
         path: the table, plain or gzipped.
         source, target: codes of the two languages.
-        columns: the content of each column, such as `("en", "de", "licence")`. None: a first row that names both
-            languages (`de<TAB>en`, `English<TAB>German<TAB>Source`) gives the columns; without it the table has two,
-            source then target.
+        columns: names of the columns, such as `("en", "de", "licence")`. If None, the names are taken from a first row
+            that names both languages (`de<TAB>en` or `English<TAB>German<TAB>Source`). Without such a row, the table
+            must have two columns, source and target.
 
     Raises:
-        InputError: the file can't be read; a row has a wrong number of columns; no row has text on both sides.
+        InputError: the file can't be read, a row has a wrong number of columns, or every row has a blank source or
+            target.
     """
     return parse_tsv(read_lines(path), str(path), source, target, columns=columns)
 
@@ -184,7 +185,7 @@ def read_tsv(
 def parse_tsv(
     rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
 ) -> ParallelText:
-    """Parse rows that have been read already, as `read_tsv` does. Error messages use `name` as the name of the file."""
+    """Return the sentence pairs in the rows of a table, as `read_tsv` does. Error messages call the file `name`."""
     header = _header(rows[0], source, target) if columns is None else None
     columns = columns or header or (source, target)
     first = 2 if header else 1
@@ -193,10 +194,10 @@ def parse_tsv(
 
 
 def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> ParallelText:
-    """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}`, or the same under "translation", in each line.
+    """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}` or `{"translation": {"de": ..., "en": ...}}`.
 
     Raises:
-        InputError: the file can't be read; a line is not such an object; no line has text on both sides.
+        InputError: the file can't be read, a line is not such an object, or every line has a blank source or target.
     """
     pairs = []
     for number, line in enumerate(read_lines(path), 1):
@@ -218,10 +219,10 @@ def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> Para
 
 
 def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1) -> ParallelText:
-    """Leave out pairs with a blank side and note their line numbers; the first pair is in line `first_line`.
+    """Return a ParallelText without pairs that have a blank source or target. The first pair is in line `first_line`.
 
     Raises:
-        InputError: no pair is left.
+        InputError: every pair has a blank source or target.
     """
     kept, dropped = [], []
     for number, pair in enumerate(pairs, start=first_line):
@@ -231,14 +232,14 @@ def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1)
             dropped.append(number)
     if not kept:
         raise InputError(
-            f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give sentence pairs in which neither "
-            "side is blank."
+            f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give pairs of sentences that "
+            "are not blank."
         )
     return ParallelText(kept, dropped, origin)
 
 
 def _header(first_row: str, source: str, target: str) -> tuple[str, ...] | None:
-    """Return the columns as language codes if the row names both languages, else None."""
+    """Return the column names with languages as codes if the row names both languages; otherwise return None."""
     cells = [cell.strip().casefold() for cell in first_row.split("\t")]
     columns = list(cells)
     for language in (source, target):
@@ -258,14 +259,14 @@ def _row(path: str, number: int, row: str, columns: tuple[str, ...], source: str
         return "", ""  # a blank row is counted and left out like a blank line
     raise InputError(
         f"{path}, line {number:,}: {len(cells)} column{'s' if len(cells) > 1 else ''} where {len(columns)} are "
-        f"expected ({'<TAB>'.join(columns)}). Columns are separated by one tab. If the table has more columns or "
-        f"another order, name them in its first row, for example {target}<TAB>{source}<TAB>origin."
+        f"expected ({'<TAB>'.join(columns)}). Columns are separated by one tab. If the table has other columns, "
+        f"name all columns in its first row, for example {target}<TAB>{source}<TAB>origin."
     )
 
 
 @contextmanager
 def _open_binary(path: Path) -> Iterator[BinaryIO]:
-    """Open for reading, decompressing gzip; errors in opening and reading become `InputError`."""
+    """Open a plain or gzip file for reading, and raise InputError for errors in opening or reading it."""
     try:
         with open_file(path) as file:
             packed = file.read(2) == _GZIP_MAGIC
@@ -275,13 +276,13 @@ def _open_binary(path: Path) -> Iterator[BinaryIO]:
                     yield unpacked  # type: ignore[misc]
             elif path.suffix == ".gz":
                 raise InputError(
-                    f"{path} is named .gz but is not a gzip file. A download that failed often leaves a web page under "
-                    "the file's name: fetch it again, or drop the .gz from its name if it is plain text."
+                    f"{path} is named .gz but is not a gzip file. A failed download often leaves a web page under "
+                    "the name of the file: download it again, or remove .gz from the name if the file is plain text."
                 )
             else:
                 yield file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is a damaged or truncated gzip file ({error}). Fetch or pack it again.") from None
+        raise InputError(f"{path} is a damaged or truncated gzip file ({error}). Fetch or compress it again.") from None
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 

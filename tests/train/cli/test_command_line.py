@@ -175,7 +175,7 @@ def test_results_never_come_into_a_folder_with_other_files(tmp_path) -> None:
     (tmp_path / "run/tokenizer.json").write_text("precious")
     (tmp_path / "empty").mkdir()
     with (
-        pytest.raises(InputError, match="is not empty, and nothing in it is overwritten"),
+        pytest.raises(InputError, match="is not empty: choose a new folder for --out"),
         results_folder(tmp_path / "run", "x"),
     ):
         pass

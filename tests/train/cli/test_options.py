@@ -113,7 +113,7 @@ def test_another_value_is_refused_even_if_it_is_the_default(run: Path, typed: st
 
 def test_texts_and_looking_are_not_for_a_resumed_run(run: Path) -> None:
     for typed in (["a text"], ["--interactive"]):
-        with pytest.raises(OptionError, match="can't be changed for a resumed run"):
+        with pytest.raises(OptionError, match="can't be changed when a run is resumed"):
             parse("--resume", str(run), *typed)
     with pytest.raises(OptionError, match="--resume is for training, not with --checkpoint"):
         parse("--resume", str(run), "--checkpoint", str(run))

@@ -82,9 +82,9 @@ class TestLines:
             ("t", "abü".encode()[:-1], "line 1, byte 3 of the line"),
             ("t", "Hallo\n".encode("utf-16"), "looks like UTF-16 (it starts with"),
             ("t", "\ufeffHallo\n".encode("utf-16-be"), "Convert it: iconv -f UTF-16 -t"),
-            ("t", "Hallo\n".encode("utf-16-le"), "line 1 holds a NUL byte, which no text has. If the file is UTF-16"),
+            ("t", "Hallo\n".encode("utf-16-le"), "line 1 contains a NUL byte, which no text has. If"),
             ("t", "a\nb\n".encode("utf-16-be"), "iconv -f UTF-16LE"),
-            ("t", b"good\nb\0d\n", "line 2 holds a NUL byte"),
+            ("t", b"good\nb\0d\n", "line 2 contains a NUL byte"),
             ("t", b"x" * (1 << 20) + b"yz", "line 1 has more than 1,048,576 bytes"),
         ],
     )
