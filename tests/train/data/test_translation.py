@@ -277,7 +277,8 @@ class TestTatoeba:
             path.write_bytes(content.replace("Sätze".encode(), b"S\xff\xa4tze", 1))
         if damage == "no archive":
             path.write_bytes(b"<html>")
-        said = "contains a NUL byte" if damage == "a NUL byte" else "damaged or not the expected archive, which holds deu"
+        other = "damaged or not the expected archive, which holds deu"
+        said = "contains a NUL byte" if damage == "a NUL byte" else other
         assert said in refusal("tatoeba")
 
     @pytest.mark.skipif(not REAL_DATA, reason="HANDLOOM_DATA is not set: no real data here")
