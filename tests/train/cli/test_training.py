@@ -130,7 +130,7 @@ def test_help_is_made_of_the_fields() -> None:
     add_preset_options(parser, ClassifierPreset)
     told = " ".join(parser.format_help().split())
     assert "--patience N early stopping: stop after N validations without improvement (default: the preset" in told
-    accumulate = "--accumulate K number of batches whose gradients are accumulated per update, multiplied by"
+    accumulate = "--accumulate K number of batches whose gradients are accumulated per update, as a multiple of"
     assert f"{accumulate} the preset's value (default: 1)" in told
     assert "min_frequency minimum number of occurrences of a word in the vocabulary; a whole number from 1 to" in told
     assert all(name in told for name in field_kinds(ClassifierPreset))
