@@ -1,8 +1,8 @@
-"""NumPy or CuPy: an array's namespace and device, transfers between devices, and the BLAS under NumPy.
+"""NumPy or CuPy: an array's namespace and device, transfers between devices, and the BLAS library that NumPy uses.
 
-An op calls `xp = array_module(x)` on its first line and needs no other knowledge of devices. For a Tensor it returns
-handloom's own ops, which have NumPy's names. A backward rule written with functions that all three have therefore works
-for arrays (the fast path) and for Tensors (if the gradient is to be differentiated again).
+An op calls `xp = array_module(x)` on its first line and needs no other knowledge of devices. For a Tensor,
+`array_module` returns handloom's ops, which have NumPy's names. A backward rule that uses only functions common to
+NumPy, CuPy and handloom therefore works for arrays, and also for Tensors if the gradient is differentiated again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RANK = {"numpy": 0, "cupy": 1, "handloom": 2}
 
 
 class DeviceError(RuntimeError):
-    """An error raised when a requested device can't be used. The message says why and what to do."""
+    """An error raised when a requested device can't be used. The message gives the reason and a remedy."""
 
 
 class DeviceWarning(UserWarning):
@@ -43,9 +43,9 @@ def register_namespace(kind: type, namespace: ModuleType) -> None:
 
 
 def array_module(*operands: Any) -> Any:
-    """Return the namespace whose functions accept `operands`: numpy, cupy, or handloom's ops if one is a Tensor.
+    """Return the namespace whose functions accept `operands`: numpy, cupy, or handloom's ops if an operand is a Tensor.
 
-    Python scalars fit any namespace; without other operands the namespace is numpy.
+    Every namespace accepts Python scalars. If all operands are Python scalars, the namespace is numpy.
     """
     found: ModuleType = np
     for operand in operands:
@@ -56,7 +56,7 @@ def array_module(*operands: Any) -> Any:
 
 
 def _find_namespace(kind: type) -> ModuleType:
-    """Look a type up for the first time: a subclass of a known type, a CuPy array, or something NumPy handles."""
+    """Return the namespace of a type that is not yet in `_NAMESPACES`, and enter the type there."""
     namespace: ModuleType = np
     for base in kind.__mro__:
         if base in _NAMESPACES:
@@ -83,13 +83,15 @@ def is_array(value: Any) -> bool:
 def native(array: Array) -> Array:
     """Return `array` in this machine's byte order, converted to NumPy's own array class.
 
-    (Subclasses define * or sum differently.)
+    Subclasses of NumPy's array can redefine operations such as `*` or `sum`.
 
-    Raises TypeError for a masked array, whose mask no operation would see.
+    Raises TypeError for a masked array, because operations would ignore the mask.
     """
     if isinstance(array, np.ndarray) and type(array) is not np.ndarray:
         if isinstance(array, np.ma.MaskedArray):
-            raise TypeError("a masked array would lose its mask: fill it first (.filled(0)), and give where() the mask")
+            raise TypeError(
+                "a masked array would lose its mask: first fill it with .filled(0), and pass the mask to where()"
+            )
         array = np.asarray(array)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
@@ -105,9 +107,7 @@ def address_of(array: Array) -> int:
 
 
 def to_device(array: Array, device: str) -> Array:
-    """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"). If it is there already, return the array itself.
-
-    Raises DeviceError as `check_device` does.
+    """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"). Return `array` itself if it is already on `device`.
     """
     check_device(device)
     if device == "cpu":
@@ -118,9 +118,7 @@ def to_device(array: Array, device: str) -> Array:
 
 
 def use_device(device: str) -> None:
-    """Make `device` the current one of this thread: kernels run there, wherever their arrays are.
-
-    It does nothing for "cpu". Raises DeviceError as `check_device` does.
+    """Make `device` this thread's current device: its kernels run there, even if their arrays are on another GPU.
     """
     check_device(device)
     if device != "cpu":
@@ -128,7 +126,7 @@ def use_device(device: str) -> None:
 
 
 def check_device(device: str) -> None:
-    """Raise DeviceError, which names the remedy, unless "cpu", "cuda" or "cuda:N" can be used here.
+    """Raise DeviceError, with a remedy, if `device` ("cpu", "cuda" or "cuda:N") can't be used on this machine.
 
     The first check of a GPU runs a kernel on it.
     """
@@ -140,12 +138,12 @@ def check_device(device: str) -> None:
     cupy = import_cupy()
     count = cupy.cuda.runtime.getDeviceCount()
     if int(number or 0) >= count:
-        raise DeviceError(f"there is no device {device!r}: this machine has {count}, counted from cuda:0")
+        raise DeviceError(f"there is no device {device!r}: this machine has {count}, numbered from cuda:0")
     _try_kernel(cupy, int(number or 0))
 
 
 def import_cupy() -> Any:
-    """Import the module cupy. Raises DeviceError, which names the remedy, if CuPy or a usable GPU is missing."""
+    """Return the module cupy. Raises DeviceError, with a remedy, if CuPy or a usable GPU is missing."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
@@ -158,8 +156,8 @@ def import_cupy() -> Any:
         driver, built = runtime.driverGetVersion() // 1000, runtime.runtimeGetVersion() // 1000
         if 0 < driver < built:
             raise DeviceError(
-                f"device 'cuda': CuPy is built for CUDA {built}, the driver serves CUDA {driver}: install a newer "
-                f"driver, or pip uninstall cupy-cuda{built}x and pip install 'cupy-cuda12x[ctk]'"
+                f"device 'cuda': CuPy is built for CUDA {built}, but the driver supports only CUDA {driver}: install a "
+                f"newer driver, or pip uninstall cupy-cuda{built}x and pip install 'cupy-cuda12x[ctk]'"
             )
         raise DeviceError(
             "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'"
@@ -188,7 +186,7 @@ extern "C" __global__ void trial(__half* x) { x[0] = __float2half_rn(1.0f); }
 
 @cache
 def _try_kernel(cupy: Any, device: int) -> None:
-    """Load cuBLAS; compile and launch a kernel without waiting. Raises DeviceError with cause and remedy."""
+    """Load cuBLAS, then compile and launch a kernel. Raises DeviceError, with cause and remedy, if a step fails."""
     try:
         with cupy.cuda.Device(device):
             cupy.cuda.device.get_cublas_handle()
@@ -198,7 +196,7 @@ def _try_kernel(cupy: Any, device: int) -> None:
         capability, cuda = compute_capability(cupy, device), cupy.cuda.runtime.runtimeGetVersion() // 1000
         if cuda >= 13 and capability < 75:
             cure = (
-                f"CUDA {cuda} serves compute capability 7.5 and later, this one has {capability / 10}: "
+                f"CUDA {cuda} needs compute capability 7.5 or later, and this GPU has {capability / 10}: "
                 f"pip uninstall cupy-cuda{cuda}x and pip install 'cupy-cuda12x[ctk]'"
             )
         else:
@@ -210,14 +208,14 @@ def _try_kernel(cupy: Any, device: int) -> None:
 
 
 class GraphError(RuntimeError):
-    """An error raised when something can't be captured as a CUDA graph. The message says what prevents it."""
+    """An error raised when a computation can't be captured as a CUDA graph. The message gives the reason."""
 
 
 @replaceable
 def cuda_graphs() -> Any:
     """Return a `Graphs` object, which launches a computation of fixed shapes as one CUDA graph (`kernels/graphs.py`).
     """
-    raise GraphError("HANDLOOM_PLAIN=1 leaves CUDA graphs out")
+    raise GraphError("CUDA graphs are disabled by HANDLOOM_PLAIN=1")
 
 
 class _Capture(threading.local):
@@ -229,7 +227,8 @@ _capture = _Capture()
 
 @contextlib.contextmanager
 def capturing(held: list[Array]) -> Iterator[None]:
-    """Capture a graph in this thread within the block. `constant` appends arrays that the graph must keep to `held`."""
+    """Capture the block as a graph in this thread. `constant` appends arrays that the graph must keep to `held`.
+    """
     _capture.held = held
     try:
         yield
@@ -238,15 +237,13 @@ def capturing(held: list[Array]) -> Iterator[None]:
 
 
 def is_capturing() -> bool:
-    """Return whether this thread captures a graph, or runs the computation before a capture.
-    Both must launch the same kernels.
+    """Return True while this thread captures a graph or runs the trial before the capture, with the same kernels.
     """
     return _capture.held is not None
 
 
 def constant(xp: Any, array: Any) -> Array:
-    """Return `array` on the device of `xp`, for values that are constant or depend only on shapes.
-    A graph keeps them.
+    """Return `array`, whose values must be constant or depend only on shapes, on the device of `xp`.
     """
     if _capture.held is None or not isinstance(array, np.ndarray):
         return xp.asarray(array)
@@ -261,7 +258,8 @@ def constant(xp: Any, array: Any) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Blas:
-    """The linear algebra library under NumPy: its name, version, kernels and number of threads (0: unknown)."""
+    """NumPy's linear algebra library: its name and version, its kernels and its number of threads (0: unknown).
+    """
 
     name: str
     kernel: str
@@ -269,7 +267,8 @@ class Blas:
 
 
 def blas_of_numpy() -> Blas:
-    """Return the library under NumPy, from NumPy's build record and from OpenBLAS itself if NumPy uses it."""
+    """Describe NumPy's linear algebra library, from NumPy's build record and, if NumPy uses OpenBLAS, from OpenBLAS.
+    """
     config: Any = np.show_config(mode="dicts")
     built = config.get("Build Dependencies", {}).get("blas", {})
     name = f"{built.get('name', 'unknown')} {built.get('version', '')}".strip()
@@ -279,8 +278,7 @@ def blas_of_numpy() -> Blas:
 
 
 def openblas_function(name: str, result: Any = ctypes.c_int) -> Any:
-    """Return a function of the OpenBLAS that NumPy uses, such as "get_num_threads".
-    Return None if there is none.
+    """Return the function `name` ("get_num_threads") of the OpenBLAS that NumPy uses, or None if it does not exist.
     """
     try:
         library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]  # finds the symbols of what it is linked with

@@ -1,7 +1,7 @@
-"""Records of in-place changes: which memory was changed, and when. A graph that needs the old values raises an error.
+"""A record of in-place changes of arrays. A backward pass raises an error if an array that it needs was changed.
 
 Changes are tracked by memory, not by tensor, because views, `detach()`, `Tensor(x.data)` and a bare `x.data` given to
-an op all share the leaf's memory. Each change calls `note`. A check only compares two numbers, unless a call of the
+an op all share the leaf's memory. Each change calls `note`. A check compares only two numbers, unless a call of the
 graph is older than the latest change.
 """
 
@@ -18,10 +18,10 @@ _MOST = 1 << 16  # regions to remember; a model has some hundreds
 
 
 class Changes:
-    """The regions of memory that were changed, each with the number of its latest change.
+    """The regions of memory that were changed in place, and the number of each region's latest change.
 
     Attributes:
-        last: the number of the latest change, in the sequence of `call_numbers`.
+        last: the number of the latest change. Changes and calls are numbered in one sequence, `call_numbers`.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,8 @@ class Changes:
 
 
 def _region(array: Array) -> tuple[int, int]:
-    """Return the addresses of an array's first byte and of the byte after its last; both are equal if it is empty."""
+    """Return the addresses of an array's first byte and of the byte after its last; they are equal for an empty array.
+    """
     start = address_of(array)
     if array.flags.c_contiguous:
         return start, start + array.nbytes

@@ -1,8 +1,9 @@
-"""Activation checkpointing: recompute what the backward pass needs instead of keeping it.
+"""Activation checkpointing: recompute activations in the backward pass instead of keeping them.
 
-`checkpoint(layer, x)` returns the same as `layer(x)`, but keeps only x. In the backward pass the layer runs again, with
-the same random numbers, and the pass goes back through that second run. A stack of n layers then stores n inputs and
-the activations of one layer, and takes about a third more time. Source: Chen et al. 2016, arXiv 1604.06174.
+`checkpoint(layer, x)` returns the result of `layer(x)`, but keeps only x for the backward pass. The backward pass runs
+the layer again with the same random numbers and differentiates this second run. A stack of n checkpointed layers stores
+n inputs and the activations of one layer. Its training step takes about a third longer than without checkpointing.
+Source: Chen et al. 2016, arXiv 1604.06174.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from .tensor import Tensor
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call `function(*args, **kwargs)` and compute its activations again in the backward pass.
+    """Return `function(*args, **kwargs)`, and recompute its activations in the backward pass.
 
-    Values and gradients are bit-equal to those without checkpointing. One exception: if a parameter is also used
-    elsewhere, its gradients may be added in another order. Only first derivatives are supported.
+    Values and gradients are bit-equal to those without checkpointing, except the gradient of a parameter that is also
+    used outside `function`, because its terms may be added in another order. Only first derivatives are supported.
 
     Args:
-        function: a layer, or any function of Tensors that returns one Tensor or a tuple of them. It is called twice,
-            so it must do the same each time and change nothing; its draws from a `Generator`, in the thread that calls
-            it, are repeated. Leaves that it uses, such as parameters, get their gradients as usual, and their hooks
-            are called once.
-        args, kwargs: Tensors, which get gradients as usual, and anything else.
+        function: a layer, or any function of Tensors that returns one Tensor or a tuple of them. `checkpoint` calls it
+            twice, so the two calls must compute the same values and change nothing. The second call draws the same
+            random numbers from a `Generator` if the function draws them in the calling thread. Leaves that the function
+            uses, such as parameters, get their gradients as usual, and their hooks are called once.
+        args, kwargs: the arguments of `function`. Tensors among them get gradients as usual.
 
-    Raises RuntimeError if the function uses a result that was computed outside and is not among its arguments. The
-    backward pass raises RuntimeError if an array that it needs was changed or replaced, or if the second call differs
-    in its random draws, in the leaves that it uses or in a sample of its outputs.
+    Raises RuntimeError if the function uses a computed Tensor that requires a gradient and is not one of its arguments.
+    The backward pass raises RuntimeError if an array that it needs was changed or replaced, or if the second call
+    differs in its random draws, in the leaves that it uses or in a sample of its outputs.
     """
     if not grad_mode.enabled:
         return function(*args, **kwargs)
@@ -45,8 +46,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 class Checkpoint(Function):
-    """One checkpointed call.
-    Its inputs are the tensors among the arguments, then the leaves that the function holds.
+    """One checkpointed call. Its inputs are the tensors among the arguments, then the leaves that the function uses.
     """
 
     def __init__(self, function, args, kwargs):
@@ -56,7 +56,7 @@ class Checkpoint(Function):
         self.operand_count = len(self.operands)
         constants = [tensor for tensor in tensors if not tensor.requires_grad]
         indices = {id(tensor): index for index, tensor in enumerate((*self.operands, *constants))}
-        # For each tensor, its array and its index among the tensors are kept; each run makes its own tensors.
+        # The array and the index of each tensor are kept; each run makes new tensors from them.
         self.constants = [tensor.data for tensor in constants]
         self.args = [(indices.get(id(value)), None if id(value) in indices else value) for value in args]
         self.kwargs = {key: (indices.get(id(v)), None if id(v) in indices else v) for key, v in kwargs.items()}
@@ -83,8 +83,8 @@ class Checkpoint(Function):
                     leaves[id(origin)] = leaf
             elif origin.node.number < oldest:
                 raise RuntimeError(
-                    "checkpoint: the function uses a result that was computed outside it "
-                    f"({origin.node.name}, shape {origin.shape}); pass it as an argument, so that it gets its gradient"
+                    f"checkpoint: the function uses a Tensor that was computed outside it ({origin.node.name}, shape "
+                    f"{origin.shape}); pass this Tensor as an argument, so that it gets its gradient"
                 )
             elif id(origin.node) not in seen:
                 seen.add(id(origin.node))
@@ -107,8 +107,8 @@ class Checkpoint(Function):
         held = [leaf for leaf, array in self.leaves if leaf.data is array and leaf.requires_grad]
         if len(held) < len(self.leaves):
             raise RuntimeError(
-                "checkpoint: a leaf that the function uses was given another array, or another requires_grad, between "
-                "the forward and the backward pass, which needs the old one; make the change after backward()"
+                "checkpoint: the array or requires_grad of a leaf that the function uses was changed between the "
+                "forward and the backward pass; change it after backward()"
             )
         oldest = next(call_numbers)
         with enable_grad(), plain(self.plain), self.draws.repeated():
@@ -123,13 +123,14 @@ class Checkpoint(Function):
             found = inner_gradients([output for output, _ in used], [g for _, g in used], inner, held, oldest)
         if found is None:
             raise RuntimeError(
-                "checkpoint: the function does something else when it is called again in the backward pass. Does a "
-                "lambda take variables of a loop from outside? Then bind them: functools.partial(function, variable)"
+                "checkpoint: the second call of the function, in the backward pass, computes something else than the "
+                "first. If a lambda uses the variable of a loop, bind it: functools.partial(function, variable)"
             )
         return found
 
     def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor]]:
-        """Call the function on leaves made of the operands' arrays; return these leaves and the outputs."""
+        """Call the function with new leaves that have these arrays; return the leaves and the outputs.
+        """
         inner = [Tensor(array[...], requires_grad=True) for array in arrays]
         tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]
 
@@ -156,7 +157,7 @@ class Checkpoint(Function):
 
 
 def _glance(array: Any) -> tuple[Any, Any, Any]:
-    """Return the shape, the dtype and, on the host, some elements of an array: enough to detect a different array."""
+    """Return an array's shape, dtype and, for NumPy, some elements, which suffice to detect a different array."""
     sample = array.flat[:: array.size // 16 | 1] if isinstance(array, np.ndarray) and array.size else None
     return array.shape, array.dtype, sample
 

@@ -21,8 +21,7 @@ from .tensor import Tensor
 
 
 class _Gradient:
-    """A gradient that is being accumulated.
-    `owned` is true if nothing else refers to the buffer, so that it may be changed in place.
+    """A gradient being accumulated. If `owned`, nothing else refers to its array, which may then be changed in place.
     """
 
     __slots__ = ("owned", "value")
@@ -60,14 +59,14 @@ class _Gradient:
         rows.add_to(self.value)
 
     def finished(self, hooks: dict[int, Any]) -> Any:
-        """Return the gradient after its hooks. It shares no memory with other arrays."""
+        """Return the gradient after calling its hooks. The result shares no memory with other arrays."""
         if hooks:
             return _run_hooks(hooks, as_dense(self.value)).copy()
         return self.value if self.owned else self.value.copy()
 
 
 class _Pass:
-    """One backward pass, with the gradients collected so far and the calls that wait."""
+    """One backward pass: the gradients collected so far, and the calls still to be processed."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class _Pass:
         self.uses: dict[Leaf, int] = {}  # with `ready`: number of uses of a leaf by calls still to be visited
 
     def count_uses(self, outputs: Sequence[Tensor]) -> None:
-        """Count the uses of each leaf in the graph, to know when its last gradient has been added."""
+        """Count the uses of each leaf in the graph, so that the pass knows when a leaf's gradient is complete."""
         waiting = [output.origin.node for output in outputs if output.origin.node is not None]
         seen = set(map(id, waiting))
         while waiting:
@@ -97,7 +96,8 @@ class _Pass:
                     waiting.append(origin.node)
 
     def _used(self, inputs: Sequence[Origin | None]) -> None:
-        """After a call, deliver the gradients of leaves that no other call can add to."""
+        """After a call's backward rule, deliver the gradients of those input leaves that no other call uses.
+        """
         for origin in inputs:
             if isinstance(origin, Leaf):
                 self.uses[origin] -= 1
@@ -132,7 +132,7 @@ class _Pass:
         existing.add(value, owned)
 
     def run(self, retain_graph: bool, oldest: int = -1) -> None:
-        """Go back through the calls, down to number `oldest`; older calls can't lead to a target."""
+        """Process the calls from the newest to number `oldest`; no target depends on an older call."""
         while self.heap and -self.heap[0][0] >= oldest:
             # In a separate function, so that its buffers are freed before the next call allocates more.
             self._step(heapq.heappop(self.heap)[1], retain_graph, oldest)
@@ -159,7 +159,8 @@ class _Pass:
             node.release()
 
     def _collected(self, inputs: Sequence[Origin | None]) -> list[Any]:
-        """Return for each input the gradient accumulated so far if it may be changed in place, else None."""
+        """Return each input's gradient accumulated so far, or None if that gradient must not be changed in place.
+        """
         found: list[Any] = []
         for origin in inputs:
             if origin is None or isinstance(origin, Leaf):
@@ -172,7 +173,8 @@ class _Pass:
         return found
 
     def _arrived(self, node: Function, slot: int, value: Any) -> Any:
-        """Finish the gradient of one output, which is complete: call its hooks and store it if it was requested."""
+        """Call the hooks on an output's complete gradient, store the gradient if it was requested, and return it.
+        """
         if node.hooks is not None:
             value = _run_hooks(node.hooks.get(slot), value)
         index = self.targets.get((node, slot))
@@ -183,8 +185,7 @@ class _Pass:
 
 
 def _is_unshared(value: Any, incoming: list[Any], outgoing: list[Any]) -> bool:
-    """Return whether a backward rule has just created this array for one input only.
-    Such an array may be changed in place.
+    """Return whether `value` is a new array for one input only, which may be changed in place.
     """
     if isinstance(value, Tensor) or value.base is not None:
         return False
@@ -212,7 +213,7 @@ def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:
         if changed.shape != value.shape or changed.dtype != value.dtype:
             raise ValueError(
                 f"a gradient hook returned {changed.dtype}{list(changed.shape)} for a gradient of "
-                f"{value.dtype}{list(value.shape)}: return the same shape and dtype, or None to leave it as it is"
+                f"{value.dtype}{list(value.shape)}: return the same shape and dtype, or None for no change"
             )
         if isinstance(value, Tensor):
             value = changed if isinstance(changed, Tensor) else Tensor(changed)
@@ -224,7 +225,7 @@ def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:
 
 def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, caller: str) -> None:
     if len(outputs) != len(gradients):
-        raise ValueError(f"{caller}: {len(outputs)} outputs but {len(gradients)} gradients")
+        raise ValueError(f"{caller}: {len(outputs)} outputs but {len(gradients)} output gradients")
     for output, gradient in zip(outputs, gradients, strict=True):
         if not output.requires_grad:
             raise RuntimeError(
@@ -234,8 +235,8 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
         if gradient is None:
             if output.data.size != 1:
                 raise RuntimeError(
-                    f"{caller}: a result of shape {output.shape} needs an output gradient of that shape; only a single "
-                    "number has an obvious one. Pass gradient=..., or reduce with sum() or mean() first"
+                    f"{caller}: a result of shape {output.shape} needs an output gradient of that shape: pass "
+                    "gradient=..., or first reduce the result to a single number with sum() or mean()"
                 )
             gradient = array_module(output.data).ones_like(output.data)
         node, dtype = output.origin.node, output.dtype
@@ -245,9 +246,11 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
         if not is_array(value):
             value = array_module(output.data).asarray(value, dtype=dtype)
         if value.shape != output.shape:
-            raise ValueError(f"{caller}: output gradient of shape {value.shape} for a result of shape {output.shape}")
+            raise ValueError(
+                f"{caller}: the output gradient has shape {value.shape}, but the result has shape {output.shape}"
+            )
         if value.dtype.kind not in "fiub":
-            raise TypeError(f"{caller}: an output gradient of {value.dtype} for a result of {output.dtype}")
+            raise TypeError(f"{caller}: the output gradient must have real numbers, not {value.dtype}")
         if work.create_graph:
             value = gradient if isinstance(gradient, Tensor) else Tensor(value)
         if value.dtype != dtype:
@@ -262,10 +265,10 @@ def backward(
     retain_graph: bool = False,
     ready: Callable[[Tensor], Any] | None = None,
 ) -> None:
-    """Add d(output)/d(leaf), contracted with `gradient`, to `leaf.grad` of every leaf that `output` depends on.
+    """Add the gradient of sum(gradient * output) to `leaf.grad` of every leaf on which `output` depends.
 
-    `gradient` has the output's shape; it may be left out for a single number. The pass frees the graph unless
-    `retain_graph`. `ready(leaf)` is called as soon as a leaf's gradient is complete, during the pass.
+    `gradient` has the output's shape, and is 1 by default if the output is a single number. The pass frees the graph
+    unless `retain_graph` is true. `ready(leaf)` is called during the pass, as soon as the leaf's gradient is complete.
     Raises RuntimeError if nothing requires a gradient, or if an earlier pass freed the graph.
     """
     work = _Pass(ready=ready)
@@ -279,7 +282,8 @@ def backward(
 
 
 def _deliver(leaf: Tensor, value: Any) -> None:
-    """Add `value`, which shares memory with nothing, to `leaf.grad`, whose array the caller may change."""
+    """Add `value`, which must share no memory with another array, to `leaf.grad`.
+    """
     if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
         raise _replaced("backward", leaf, value)
     with leaf_lock:
@@ -294,7 +298,7 @@ def _deliver(leaf: Tensor, value: Any) -> None:
 def _replaced(caller: str, leaf: Tensor, gradient: Any) -> RuntimeError:
     return RuntimeError(
         f"{caller}: a leaf's array was replaced between the forward and the backward pass: it is now "
-        f"{leaf.dtype}{list(leaf.shape)}, the gradient is {gradient.dtype}{list(gradient.shape)}"
+        f"{leaf.dtype}{list(leaf.shape)}, but the gradient is {gradient.dtype}{list(gradient.shape)}"
     )
 
 
@@ -306,12 +310,13 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
 ) -> Any:
-    """Return the gradient of `outputs` with respect to `inputs` as Tensors. No `.grad` is changed.
+    """Return the gradients of `outputs` with respect to `inputs` as Tensors, without changing any `.grad`.
 
-    `grad_outputs`: one array or Tensor for each output, of its shape; None for outputs that are single numbers.
+    `grad_outputs` has one array or Tensor of the output's shape for each output, or None for a single number.
     `create_graph=True` records the backward pass itself, so that the result can be differentiated again (and implies
-    `retain_graph`). An input that the outputs don't depend on gets zeros.
-    Returns a Tensor if `inputs` is one Tensor, else a list. Raises RuntimeError as `backward` does.
+    `retain_graph`). The gradient of an input on which no output depends is 0. Returns a Tensor if `inputs` is one
+    Tensor, else a list of Tensors. Raises RuntimeError if an output or input does not require a gradient, or if an
+    earlier pass freed the graph.
     """
     many_outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     many_inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -347,7 +352,7 @@ def grad(
 
 
 class Alias(Function):
-    """The identity as an op: its result is a new tensor with the same values, at which a backward pass can stop."""
+    """The identity as an op. A backward pass can stop at its result, a new tensor with the same values."""
 
     def forward(self, x):
         return x[...]
@@ -357,9 +362,9 @@ class Alias(Function):
 
 
 def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
-    """Compute the recorded backward rule of a fused op: the gradient of its `composed` function."""
-    # Through aliases, newer than every input: the pass stops at them. One input may be computed from another, or be
-    # the same tensor, and each gets only its own part.
+    """Compute the input gradients of a fused op, and record this computation, by differentiating `node.composed`."""
+    # The pass stops at aliases, which are newer than every input. An input may be computed from another input, or be
+    # the same tensor, and each gets only the gradient through its own argument.
     tensors = [Alias()(tensor) for tensor in node.saved]
     wanted = [tensor for tensor, needed in zip(tensors, node.needs, strict=True) if needed]
     made = node.composed(*tensors)
@@ -372,12 +377,10 @@ def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
 def inner_gradients(
     outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
 ) -> tuple[Any, ...] | None:
-    """Return the gradients for a backward rule that records calls of its own.
-    The pass goes back to call number `oldest`.
-
-    Returns arrays, or None where there is no gradient: first for the leaves that the rule made (`own`), then for the
-    other leaves that its calls use (`held`). The outer pass calls their hooks, with the complete gradients. Returns
-    None if the calls use further leaves, or results of older calls.
+    """Return the gradients of `outputs`, which a backward rule has computed in calls from number `oldest` on. The
+    result has an array, or None for no gradient, for each leaf that the rule made (`own`), then for each other leaf
+    that its calls use (`held`). The outer pass calls the hooks of `held` with the complete gradients. Returns None
+    instead of a tuple if the calls use further leaves, or results of older calls.
     """
     work = _Pass()
     _start(outputs, gradients, work, "backward")
@@ -395,7 +398,7 @@ def inner_gradients(
 
 
 def _own(value: Any) -> Tensor:
-    """Return a separate Tensor object for a gradient, since two inputs may share one under create_graph."""
+    """Return a new Tensor for a gradient, because two inputs can share one Tensor under create_graph."""
     result = Tensor(value if is_array(value) else value.data)
     if isinstance(value, Tensor) and value.requires_grad:
         result.requires_grad, result._origin = True, value.origin
@@ -407,5 +410,5 @@ def _number(origin: Origin) -> int:
 
 
 def _key(origin: Origin) -> Any:
-    """Return what identifies a tensor in a pass: its origin for a leaf, its call and output number for a result."""
+    """Return the key of a tensor in a pass: the origin of a leaf, or the call and output number of a result."""
     return origin if origin.node is None else (origin.node, origin.slot)

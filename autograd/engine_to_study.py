@@ -1,9 +1,10 @@
-"""The engine on one page, to read before the real one: reverse-mode differentiation of NumPy arrays.
+"""Reverse-mode differentiation of NumPy arrays on one page, as an introduction to handloom's engine.
 
-A Value stores the values from which it was computed, and the rule that computes their gradients from its own.
-`backward` goes through the values from the newest to the oldest, so that each gradient is complete before its rule is
-called. `tensor.py`, `function.py` and `engine.py` do the same, and add dtypes, devices, memory freed early, checks,
-in-place changes and second derivatives. Tests compare this page with them, on random graphs and on a Transformer layer.
+A Value stores its inputs, which are Values, and the rule that computes their gradients from its gradient. `backward`
+goes through the values from the newest to the oldest, so that each gradient is complete before its rule is called.
+`tensor.py`, `function.py` and `engine.py` do the same, and add dtypes, devices, memory that is freed early, checks,
+in-place changes and second derivatives. Tests compare this module with handloom's engine on random graphs and on a
+Transformer layer.
 
     x, w = Value([[1.0, 2.0]]), Value([[3.0], [4.0]])
     ((x @ w) * 2).sum().backward()
@@ -22,9 +23,10 @@ _numbers = itertools.count()  # a value is made after its inputs: its number is 
 
 
 class Value:
-    """A float64 array `data`, its gradient `grad` (None before a backward pass), and how it was computed.
+    """A float64 array `data`, its gradient `grad` (None before a backward pass), and the calls that computed it.
 
-    `rule(g)` takes the gradient g of this value and returns the gradients of `inputs`: g times each derivative.
+    `rule(g)` takes the gradient g of this value and returns the gradient of each input: g times the derivative by the
+    input.
     """
 
     def __init__(self, data: Any, inputs: tuple[Value, ...] = (), rule: Any = lambda g: ()):
@@ -65,7 +67,8 @@ class Value:
         return Value(x @ y, (self, other), lambda g: (g @ y.swapaxes(-1, -2), x.swapaxes(-1, -2) @ g))
 
     def __getitem__(self, index: Any) -> Value:
-        """The elements that NumPy's index selects. With an array of ids these are rows of a table: an embedding."""
+        """Return the elements that a NumPy index selects. An array of ids selects rows, as in an embedding.
+        """
 
         def rule(g: np.ndarray) -> tuple[np.ndarray]:
             dx = np.zeros_like(self.data)
@@ -95,7 +98,8 @@ def value_of(x: Any) -> Value:
 
 
 def unbroadcast(gradient: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Sum over the axes along which `shape` was repeated: a number that was used n times collects n gradients."""
+    """Sum the gradient over the axes along which `shape` was broadcast: a number used n times gets n gradients.
+    """
     gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
     return gradient.sum(axis=tuple(i for i, size in enumerate(shape) if size == 1), keepdims=True)
 
@@ -105,10 +109,10 @@ def relu(x: Value) -> Value:
 
 
 def softmax(x: Value) -> Value:
-    """p_i = exp(x_i) / sum_j exp(x_j) along the last axis: dx = p (g - sum_j g_j p_j).
+    """Return p_i = exp(x_i) / sum_j exp(x_j) along the last axis; the gradient is dx = p (g - sum_j g_j p_j).
 
-    By the quotient rule dp_j/dx_i = p_j (1 - p_i) if j = i, and -p_j p_i otherwise. Multiplied by g_j and summed over
-    j, this gives dx_i = p_i g_i - p_i sum_j g_j p_j.
+    By the quotient rule, dp_j/dx_i = p_j (1 - p_i) if j = i, and -p_j p_i otherwise. The sum over j of g_j dp_j/dx_i is
+    dx_i = p_i g_i - p_i sum_j g_j p_j.
     """
     e = np.exp(x.data - x.data.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
@@ -116,7 +120,7 @@ def softmax(x: Value) -> Value:
 
 
 def cross_entropy(logits: Value, labels: np.ndarray) -> Value:
-    """Mean of -log softmax(logits)[label] over rows (n, classes). Of y = x - log sum exp(x): dx = g - p sum(g)."""
+    """Return the mean of -log softmax(logits)[label] over the n rows of logits (n, classes)."""
     y = logits.data - logits.data.max(axis=-1, keepdims=True)
     y = y - np.log(np.exp(y).sum(axis=-1, keepdims=True))
     log_p = Value(y, (logits,), lambda g: (g - np.exp(y) * g.sum(axis=-1, keepdims=True),))
@@ -124,16 +128,16 @@ def cross_entropy(logits: Value, labels: np.ndarray) -> Value:
 
 
 def layer_norm(x: Value, weight: Value, bias: Value, eps: float = 1e-5) -> Value:
-    """(x - mean) / sqrt(variance + eps) weight + bias along the last axis; its gradient follows from its parts."""
+    """Return (x - mean) / sqrt(variance + eps) weight + bias, with mean and variance along the last axis."""
     centred = x - x.mean(axis=-1, keepdims=True)
     variance = (centred * centred).mean(axis=-1, keepdims=True)
     return centred * (variance + eps) ** -0.5 * weight + bias
 
 
 def attention(q: Value, k: Value, v: Value) -> Value:
-    """softmax(Q K^T / sqrt(d)) V for q, k, v (batch, heads, length, d).
+    """Return softmax(Q K^T / sqrt(d)) V for q, k, v (batch, heads, length, d).
 
-    With P the weights and G the result's gradient, the rules above give dV = P^T G, dP = G V^T,
+    If P are the attention weights and G is the gradient of the result, the rules above give dV = P^T G, dP = G V^T,
     dS = P (dP - rowsum(dP P)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
     """
     return softmax(q @ k.transpose(0, 1, 3, 2) * q.data.shape[-1] ** -0.5) @ v

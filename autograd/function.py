@@ -31,11 +31,12 @@ _PLAIN = (int, float, complex)  # operands that `forward` takes as they are
 class Function:
     """The record of one call of an operation. Subclasses define `forward(*arrays)` and `backward(*output_gradients)`.
 
-    `forward` may `save` inputs and outputs, which are Tensors in `backward` when the gradient is recorded, and `keep`
-    anything else (masks, indices, statistics). `backward` finds them in `saved` and `kept`, and returns one gradient
-    per input, or None for an input without one. A gradient is a new array, the incoming gradient or a view of it, but
-    never a saved array. A rule must not write into the incoming gradient, which may be shared. `needs[i]` says whether
-    input i requires a gradient. The base class rounds a float32 gradient of a float16 input.
+    `forward` can `save` inputs and outputs, and `keep` other values (masks, indices, statistics). `backward` uses these
+    values as `saved`, which are Tensors if the backward pass is recorded, and `kept`. `backward` returns one gradient
+    per input, or None for an input without a gradient. The gradient must be a new array, the incoming gradient or a
+    view of the incoming gradient, but never a saved array. `backward` must not write into the incoming gradient, which
+    other calls may share. `needs[i]` says whether input i requires a gradient. The base class rounds a float32 gradient
+    of a float16 input.
     """
 
     #: forward broadcasts its inputs against each other; gradients are summed to each input's shape.
@@ -76,7 +77,7 @@ class Function:
         self._saved = values
 
     def keep(self, *values: Any) -> None:
-        """Save values without a gradient of their own for the backward rule."""
+        """Save values that have no gradient, such as masks, for the backward rule."""
         self._kept = values
 
     @property
@@ -154,7 +155,7 @@ class Function:
         return tuple([self._wrap(array, slot, record) for slot, array in enumerate(output)])
 
     def _wrap(self, array: Any, slot: int, record: bool) -> Tensor:
-        """Make the tensor for one output."""
+        """Return the Tensor of output number `slot`."""
         identity = id(array)
         if not isinstance(array, _ndarray) and not is_array(array):
             array = np.asarray(array)  # NumPy's arithmetic on 0-d arrays answers with scalars
@@ -175,13 +176,15 @@ class Function:
         return result
 
     def _cuts_graph(self, array: Any) -> bool:
-        """Return False for a result that can have no gradient, such as an index or a comparison."""
+        """Return False for a result that can't have a gradient, such as an index or a comparison.
+        Raises TypeError for a complex one.
+        """
         if array.dtype.kind not in "iub":
             raise TypeError(f"{self.name}: a result of {array.dtype} can't carry a gradient; detach() the inputs")
         return False
 
     def _restore(self, value: Any) -> Any:
-        """Return a saved value as a Tensor with its origin, for a recorded backward pass."""
+        """Return a saved input or output as a Tensor of the graph, for a recorded backward pass."""
         if id(value) not in self._identities or not hasattr(value, "dtype"):
             return value
         position = self._identities.index(id(value))
@@ -201,9 +204,9 @@ class Function:
         composed: Callable[..., Any] | None = None,
         collected: Sequence[Array | None] | None = None,
     ) -> list[Any]:
-        """Compute the input gradients by `backward` or `composed`, and check them.
+        """Return the input gradients, computed by `backward` or `composed`, after checking their shapes and dtypes.
 
-        An output gradient is None if the output was not used. For `collected` see the attribute.
+        In `gradients`, the gradient of an unused output is None. The class documents `collected`.
         """
         if self._saved is None:
             raise self._freed()
@@ -240,12 +243,12 @@ class Function:
 
     def _freed(self) -> RuntimeError:
         return RuntimeError(
-            f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
-            "or compute the result again before the second one."
+            f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, or "
+            "compute the result again before the second pass."
         )
 
     def held(self) -> Iterator[tuple[str, Any]]:
-        """Yield every array that this call holds for its backward rule, with a name."""
+        """Yield a name and the array for every array that this call keeps for its backward rule."""
         identities = self._identities[: len(self.inputs)] if self.inputs else []
         for position, value in enumerate(self._saved or ()):
             if is_array(value):
@@ -263,21 +266,21 @@ class Function:
         if index is not None:
             name, array = held[index]
             raise RuntimeError(
-                f"{self.name}: its {name} of shape {array.shape} was changed in place after the forward pass, so its "
-                "gradient would be wrong. Change it after backward(), or change a copy."
+                f"{self.name}: {name} of shape {array.shape} was changed in place after the forward pass, so the "
+                "gradient would be wrong. Change this array after backward(), or change a copy."
             )
 
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
-        """Return the gradient for one input, with the input's shape and dtype.
-        Raises RuntimeError if the rule is wrong.
+        """Return one input's gradient, summed to its shape and rounded to its dtype. Raises RuntimeError if either
+        can't fit.
         """
         if as_tensors and not isinstance(gradient, Tensor):
             raise RuntimeError(f"{self.name}.backward computes on arrays only: its gradient can't be differentiated")
         if gradient.shape != origin.shape:
             if not self.broadcasts:
                 raise RuntimeError(
-                    f"{self.name}.backward returned a gradient of shape {gradient.shape} for an input {origin.shape}; "
-                    "an op whose forward broadcasts sets `broadcasts = True` to have it summed back"
+                    f"{self.name}.backward returned a gradient of shape {gradient.shape} for an input of shape "
+                    f"{origin.shape}; if forward broadcasts its inputs, set `broadcasts = True` to sum the gradient"
                 )
             try:
                 gradient = unbroadcast(gradient, origin.shape)
@@ -293,7 +296,7 @@ class Function:
         return gradient
 
     def release(self) -> None:
-        """Free what was saved. A second backward pass through this call raises an error."""
+        """Free the saved values. A second backward pass through this call then raises an error."""
         self._saved = None
         self._kept = ()
         self.inputs = ()  # a long chain is freed link by link, not in one deep recursion
@@ -305,21 +308,21 @@ class Function:
 
 
 def run(function: Function, *operands: Any) -> Any:
-    """Record the call of a backward rule if an operand is a Tensor, else only compute it."""
+    """Call `function` on `operands`. Record the call only if an operand is a Tensor, as in a recorded backward pass."""
     recorded = any(isinstance(operand, Tensor) for operand in operands)
     return function(*operands) if recorded else function.forward(*operands)
 
 
 def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
-    """Sum `gradient` (an array or a Tensor) over the axes along which `shape` was broadcast to its shape.
+    """Sum `gradient` (an array or a Tensor) over the axes along which an array of `shape` was broadcast.
 
-    The adjoint of broadcasting: a value used n times collects n gradients. float16 is summed in float32. Raises
-    ValueError if `shape` does not broadcast to the gradient's.
+    This is the adjoint of broadcasting: a value used n times gets the sum of n gradients. float16 is summed in float32.
+    Raises ValueError if `shape` does not broadcast to the gradient's shape.
     """
     extra = len(gradient.shape) - len(shape)
     spread = gradient.shape[max(extra, 0) :]
     if extra < 0 or any(size not in (1, full) for size, full in zip(shape, spread, strict=True)):
-        raise ValueError(f"a gradient of shape {gradient.shape} is not one of {shape} broadcast")
+        raise ValueError(f"shape {shape} does not broadcast to the gradient's shape {gradient.shape}")
     stretched = tuple(axis for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
     half = gradient.dtype == np.float16 and not isinstance(gradient, Tensor)
     wide: dict[str, Any] = {"dtype": np.float32} if half else {}
@@ -341,9 +344,10 @@ def _stacked(value: Any) -> Any:
 
 
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
-    """Return a view, with an identity of its own, of an array that two tensors share (x and Tensor(x.data)).
+    """Replace an array that two tensors share, such as x and Tensor(x.data), by a view, a separate Python object.
 
-    Saved values are traced to their origin by identity, and only one of the two may have a gradient.
+    Saved arrays are matched to their tensors by object identity, and perhaps only one of the two tensors has a
+    gradient.
     """
     first: dict[int, int] = {}
     for position, array in enumerate(arrays):
@@ -353,7 +357,8 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
 
 
 def _weaken(arrays: list[Any]) -> None:
-    """Make NumPy's scalars weakly typed like Python's: float32 * np.sqrt(2.0) and float32 / mask.sum() stay float32."""
+    """Replace a NumPy scalar by a Python scalar, so that float32 * np.sqrt(2.0) and float32 / mask.sum() are float32.
+    """
     if any(is_array(array) and array.dtype.kind in "fc" for array in arrays):
         arrays[:] = [array.item() if isinstance(array, np.generic) else array for array in arrays]
 

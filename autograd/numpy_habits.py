@@ -1,6 +1,6 @@
 """Makes NumPy's functions and methods work on tensors, or raises an error that names an alternative.
 
-NumPy's own functions accept a tensor without a gradient as an array, and raise an error if a gradient would be lost.
+NumPy's functions accept a tensor that does not require a gradient. They raise an error if a gradient would be lost.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class NumPyHabits:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self.requires_grad:
             raise TypeError(
-                "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be "
-                "lost; write ops.exp(x) for np.exp(x), ops.stack(list) for np.array(list), or x.numpy() if you "
-                "want the values only"
+                "a Tensor that requires a gradient is not converted to a NumPy array implicitly: the gradient would be "
+                "lost; write ops.exp(x) for np.exp(x), ops.stack(list) for np.array(list), or x.numpy() if you need "
+                "only the values"
             )
         array = np.array(self.data, dtype=dtype, copy=copy)
         if array is self.data:
@@ -57,7 +57,7 @@ class NumPyHabits:
             instead = _op_named(_ALIASES.get(function.__name__, function.__name__), self)
             raise TypeError(
                 f"{path} does not compute gradients, so the Tensor's gradient would be lost: write "
-                f"{instead or 'functions of handloom.autograd.ops'}, or give it x.numpy() if you want the values only"
+                f"{instead or 'functions of handloom.autograd.ops'}, or pass x.numpy() if you need only the values"
             )
         return result
 
@@ -90,17 +90,17 @@ class NumPyHabits:
         for array in arrays:
             if np.result_type(array).kind not in "biu":
                 raise TypeError(
-                    f"{symbol} is for booleans and integers, not {np.result_type(array)}: compare first, as in "
+                    f"{symbol} needs booleans or integers, not {np.result_type(array)}: compare first, as in "
                     "(x > 0) & (y > 0)"
                 )
         return self._constant(function(*arrays))
 
     def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Return as booleans whether any element along `axis` differs from 0."""
+        """Return True where any element along `axis` differs from 0, else False."""
         return self._constant(self.data.any(axis=axis, keepdims=keepdims))
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """Return as booleans whether all elements along `axis` differ from 0."""
+        """Return True where all elements along `axis` differ from 0, else False."""
         return self._constant(self.data.all(axis=axis, keepdims=keepdims))
 
     def __contains__(self, value: Any) -> bool:
@@ -109,7 +109,7 @@ class NumPyHabits:
     def __index__(self) -> int:
         array = self.data
         if array.ndim or array.dtype.kind not in "iu":
-            raise TypeError(f"only a 0-d Tensor of integers is a whole number, not {array.dtype}{list(array.shape)}")
+            raise TypeError(f"only a 0-d integer Tensor can be used as an index, not {array.dtype}{list(array.shape)}")
         return int(array)
 
     def _constant(self, array: Any) -> Tensor:
@@ -142,15 +142,15 @@ class NumPyHabits:
             return str(self)
         if self.data.ndim:
             raise TypeError(
-                f"format: {form!r} is for one number, not for a Tensor of shape {self.data.shape}: pick an element, "
-                f"or write np.array2string(x.numpy(), precision=...)"
+                f"format: {form!r} formats one number, not a Tensor of shape {self.data.shape}: select an element, or "
+                "write np.array2string(x.numpy(), precision=...)"
             )
         return format(self.data.item(), form)
 
     # -- more methods of NumPy's arrays -------------------------------------------------------------------------------
 
     def copy(self) -> Tensor:
-        """Return a copy of the values in new memory, with a gradient."""
+        """Return a copy of the tensor in new memory; the gradient passes through the copy."""
         return array_module(self).astype(self, self.data.dtype)
 
     def ravel(self) -> Tensor:
@@ -161,18 +161,18 @@ class NumPyHabits:
 
 
 class _Missing:
-    """An attribute that NumPy's arrays have and tensors lack. It raises AttributeError with an alternative.
+    """An attribute that NumPy's arrays have and tensors lack. Access to it raises AttributeError with an alternative.
 
-    (A `__getattr__` would also work, but it makes every other attribute slower.)
+    (A `__getattr__` would also work, but would make access to every other attribute slower.)
     """
 
     def __init__(self, name: str):
         self.name = name
 
     def __get__(self, tensor: Any, kind: type) -> Any:
-        instead = f"write x.numpy().{self.name}, if you want the values only"
+        instead = f"write x.numpy().{self.name} if you need only the values"
         if self.name in _IN_PLACE:
-            instead = "elements are set by x[...] = y"
+            instead = "assign elements by x[...] = y"
         elif tensor is not None and (op := _op_named(self.name, tensor)):
             instead = f"write {op}"
         raise AttributeError(f"{kind.__name__!r} object has no attribute {self.name!r}: {instead}")
@@ -184,12 +184,12 @@ for _name in dir(np.ndarray):
 
 
 def _op_named(name: str, tensor: NumPyHabits) -> str | None:
-    """Return the expression for the op of this name, if there is one."""
+    """Return an expression that calls handloom's op `name`, or None if there is no such op."""
     return f"ops.{name}(x)" if callable(getattr(array_module(tensor), name, None)) else None
 
 
 def _as_arrays(value: Any, wanted: list[bool]) -> Any:
-    """Replace each tensor in arguments by a read-only array, and append to `wanted` whether it requires a gradient."""
+    """Replace each tensor in arguments by a read-only array, and append the tensor's `requires_grad` to `wanted`."""
     if isinstance(value, NumPyHabits):
         wanted.append(value.requires_grad)
         array = value.data[...]

@@ -1,6 +1,5 @@
-"""Arithmetic and NumPy's methods on tensors: each method calls the op of the same name.
-
-Arrays have the same methods, so a backward rule written with them works for arrays and tensors.
+"""Arithmetic and NumPy's methods on tensors: each method calls the op of the same name. NumPy's and CuPy's arrays have
+these methods too, so a backward rule that uses them works for arrays and tensors.
 """
 
 from __future__ import annotations
@@ -23,11 +22,15 @@ class Operators:
     # -- moving and casting ----------------------------------------------------------------------------------------
 
     def to(self, device: str) -> Tensor:
-        """Return the tensor on `device` ("cpu", "cuda", "cuda:N"). Its gradient is moved back."""
+        """Return the tensor on `device` ("cpu", "cuda", "cuda:N").
+        The gradient is moved back to the original device.
+        """
         return _ops.to_device(self, device)
 
     def astype(self, dtype: Any) -> Tensor:
-        """Cast to another dtype. The gradient is cast back; casting to integers or booleans cuts the graph."""
+        """Cast to another dtype.
+        The gradient is cast back. The result of a cast to integers or booleans has no gradient.
+        """
         return _ops.astype(self, dtype)
 
     # -- arithmetic ------------------------------------------------------------------------------------------------
@@ -149,10 +152,10 @@ class Operators:
 
     @property
     def mT(self) -> Tensor:  # noqa: N802
-        """The last two axes exchanged, as in NumPy 2."""
+        """The tensor with its last two axes exchanged, as in NumPy 2."""
         return _ops.swapaxes(self, -1, -2)
 
 
 def bind(ops: ModuleType) -> None:
-    """Pass the ops to the methods: this module can't import them, since they import Tensor."""
+    """Give the methods access to the ops, which this module can't import because the ops import Tensor."""
     globals().update(_ops=ops)

@@ -1,4 +1,4 @@
-"""Specifications of inputs for every public op, from which the tests and `handloom.autograd.gradcheck` draw."""
+"""Specifications of every public op's inputs. The tests and `handloom.autograd.gradcheck` draw inputs from them."""
 
 from . import elementwise, indexing, neural, products, reductions, shapes
 from .draw import CATALOGUE, Draw, OpSpec, Sample

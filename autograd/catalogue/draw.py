@@ -1,7 +1,7 @@
 """Random inputs for ops, shared by the tests (drawn by hypothesis) and the command line (drawn from a seed).
 
 A specification is a function that draws shapes, axes and arrays from a `Draw` and returns a `Sample`. Arrays avoid
-kinks, poles and ties, because difference quotients are meaningless there; other tests cover these points.
+kinks, poles and ties, because difference quotients are meaningless there; other tests cover kinks, poles and ties.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ CLEARANCE = 0.1  # minimum distance from a kink or between values whose order ma
 
 @dataclass
 class Sample:
-    """Arguments of one call, with NumPy arrays.
+    """The arguments of one call of an op; its arrays are NumPy arrays.
 
-    `differentiable` lists the indices in `args` whose gradients are checked; by default all floating point arrays.
+    `differentiable` lists the indices in `args` of the arguments whose gradients are checked. By default these are all
+    floating point arrays.
     """
 
     args: tuple[Any, ...]
@@ -41,11 +42,11 @@ class Draw:
     """A source of random choices and arrays.
 
     Args:
-        integer: integer(low, high) returns a number from low to high, both included.
-        rng: fills the arrays.
+        integer: a function; integer(low, high) returns a random integer from low to high, including both bounds.
+        rng: the generator of the numbers in the arrays.
         dtype: dtype of the floating point arrays.
 
-    `seen` records the number of options and the chosen ones for each label.
+    For each label of a choice, `seen` records the number of options and the indices of the options chosen so far.
     """
 
     def __init__(self, integer: Callable[[int, int], int], rng: np.random.Generator, dtype: Any = np.float64):
@@ -56,7 +57,7 @@ class Draw:
 
     @classmethod
     def seeded(cls, rng: np.random.Generator, dtype: Any = np.float64) -> Draw:
-        """Return a Draw whose choices also come from `rng`."""
+        """Return a Draw that takes its choices, as well as its arrays, from `rng`."""
         return cls(lambda low, high: int(rng.integers(low, high + 1)), rng, dtype)
 
     # -- choices ---------------------------------------------------------------------------------------------------
@@ -75,20 +76,20 @@ class Draw:
     # -- shapes and axes -------------------------------------------------------------------------------------------
 
     def shape(self, least: int = 0, most: int = 3, *, empty: bool = True) -> tuple[int, ...]:
-        """Draw a shape of `least` to `most` axes with sizes 1 to 3. With `empty`, sometimes one axis has size 0."""
+        """Draw a shape of `least` to `most` axes with sizes 1 to 3. If `empty` is true, one axis can have size 0."""
         sides = [self.integer(1, 3) for _ in range(self.choice(f"{least} to {most} axes", range(least, most + 1)))]
         if empty and sides and self.choice("empty", (False, False, False, False, False, True)):
             sides[self.integer(0, len(sides) - 1)] = 0
         return tuple(sides)
 
     def narrowed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Draw a shape that broadcasts to `shape`: some leading axes are dropped, some others have size 1."""
+        """Draw a shape that broadcasts to `shape`: some leading axes are dropped, some others have size 1.
+        """
         dropped = self.choice("dropped axes", (0, 0, 1, len(shape)))
         return tuple(1 if self.choice("stretched axis", (False, False, True)) else side for side in shape[dropped:])
 
     def axis(self, shape: tuple[int, ...], *, none: bool = True, many: bool = True) -> Any:
-        """Draw an argument `axis` for an array of `shape`.
-        It is None, one axis counted from either end, or a tuple of axes.
+        """Draw an argument `axis` for an array of `shape`: None, an axis counted from either end, or a tuple.
         """
         ndim = len(shape)
         kinds = ["first", "last"] * bool(ndim) + ["none"] * none + ["many"] * many
@@ -124,7 +125,7 @@ class Draw:
         return arrays[0] if len(arrays) == 1 else arrays
 
     def indices(self, shape: tuple[int, ...], size: int, *, negative: bool = False) -> np.ndarray:
-        """Draw indices into `size` elements. With `negative`, some are counted from the end."""
+        """Draw indices into `size` elements. If `negative` is true, some indices are negative."""
         low = -size if negative else 0
         return np.asarray(self.rng.integers(low, size, shape) if size else np.zeros(shape, int), dtype=np.int64)
 
@@ -134,14 +135,14 @@ class Draw:
 
 @dataclass
 class OpSpec:
-    """The properties of one public op that the checks need.
+    """The properties of one public op that gradcheck and the tests need.
 
     Attributes:
-        draw: returns a Sample.
+        draw: a function from a Draw to a Sample.
         function: the op, called with the sample's arguments; the result is a Tensor or a tuple of them.
-        reference: the same function in slow NumPy.
-        analytic: whether the reference takes complex numbers and is analytic in the differentiable arguments; its
-            gradient is then checked by complex step.
+        reference: the same function, written in NumPy without regard to speed.
+        analytic: whether the reference accepts complex numbers and is analytic in the differentiable arguments. The
+            gradient of an analytic function is checked by complex step.
         second_order: whether the gradient can be differentiated again.
         views: whether the result may share memory with an input.
         ulps: tolerated difference from the reference, in units in the last place (ulp) of its largest element.
@@ -157,7 +158,7 @@ class OpSpec:
     ulps: float = 32.0
 
     def samples(self, rng: np.random.Generator, dtype: Any = np.float64, count: int = 10) -> Iterator[Sample]:
-        """Draw `count` samples, which are the same for the same state of `rng`."""
+        """Yield `count` random samples. The state of `rng` determines them."""
         for _ in range(count):
             yield self.draw(Draw.seeded(rng, dtype))
 
@@ -166,7 +167,8 @@ CATALOGUE: dict[str, OpSpec] = {}
 
 
 def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callable[[Draw], Sample]]:
-    """Decorator: enter a sampler for the op `name` into the catalogue, with other attributes of its OpSpec."""
+    """Return a decorator that enters a sampler for the op `name` into CATALOGUE. `facts` are other OpSpec attributes.
+    """
 
     def enter(draw: Callable[[Draw], Sample]) -> Callable[[Draw], Sample]:
         op = OPS[name]
@@ -177,7 +179,7 @@ def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callab
 
 
 def gathered(name: str) -> dict[str, Any]:
-    """Return OpSpec attributes for an op whose first argument is a list of tensors, which become separate arguments."""
+    """Return OpSpec attributes for an op that takes a list of tensors; the checks pass these as separate arguments."""
     op = OPS[name]
     return {
         "function": lambda *tensors, **kwargs: op.function(tensors, **kwargs),
@@ -186,10 +188,10 @@ def gathered(name: str) -> dict[str, Any]:
 
 
 def seeded(name: str) -> dict[str, Any]:
-    """Return OpSpec attributes for a random op, which is called with a generator made from the argument `seed`."""
+    """Return OpSpec attributes for a random op. The checks call it with `seed`, from which its generator is made."""
     return {"function": with_seed(OPS[name].function), "reference": with_seed(OPS[name].reference)}
 
 
 def with_seed(function: Any) -> Any:
-    """Call a random op with a new generator from `seed`, so that every call draws the same numbers."""
+    """Return `function` with an argument `seed` instead of `generator`, so that every call draws the same numbers."""
     return lambda *args, seed=0, **kwargs: function(*args, generator=Generator(seed), **kwargs)

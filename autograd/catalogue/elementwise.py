@@ -1,4 +1,5 @@
-"""Specifications of the elementwise ops: the interval from which each is drawn and the points that it avoids."""
+"""Specifications of the elementwise ops: the interval from which an op's inputs are drawn, and the points to avoid.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ for _name in ("divide", "hypot"):
 @spec("power")
 def _power(d: Draw) -> Sample:
     if d.flag("whole exponent"):
-        # Negative bases need a whole exponent. The gradient of an array of exponents is not defined for them.
+        # Negative bases need an integer exponent. The gradient with respect to the exponents is not defined for them.
         shape = d.shape()
         exponents: Any = d.choice("exponent", (0, 1, 2, 3, -1, -2, 0.0, 2.0, "array"))
         if exponents == "array":
@@ -101,7 +102,7 @@ def _arctan2(d: Draw) -> Sample:
 
 @spec("round", **STEP)
 def _round(d: Draw) -> Sample:
-    """Draw inputs away from the jumps, which are half-way between two results."""
+    """Draw inputs that are not near the jumps of rounding, half-way between two results."""
     decimals = d.integer(-1, 2)
     whole = d.rng.integers(-8, 8, d.shape())
     return Sample((np.asarray((whole + d.rng.uniform(-0.3, 0.3, whole.shape)) / 10**decimals, d.dtype), decimals))
@@ -110,7 +111,7 @@ def _round(d: Draw) -> Sample:
 @spec("floor_divide", analytic=False)
 @spec("remainder", analytic=False)
 def _remainder(d: Draw) -> Sample:
-    """Draw x = (quotient + fraction) y, which stays away from the jumps: there x / y is whole."""
+    """Draw y and x = (quotient + fraction) y, so that x / y is not near an integer, where the ops jump."""
     shape = d.shape()
     y = d.array(d.narrowed(shape), 0.5, 2) * (-1 if d.flag("negative divisor") else 1)
     quotient = d.rng.integers(-2, 3, shape) + d.rng.uniform(0.3, 0.7, shape)
@@ -157,8 +158,8 @@ def _masked_fill(d: Draw) -> Sample:
 
 @spec("astype", reference=lambda x, dtype: x)
 def _astype(d: Draw) -> Sample:
-    """Draw a cast to the same dtype.
-    Difference quotients can't check casts between precisions; another test covers these.
+    """Draw a cast to the same dtype. Difference quotients can't check casts between precisions, which have another
+    test.
     """
     return Sample((d.array(d.shape()), d.dtype))
 

@@ -75,8 +75,8 @@ def _cross_entropy(d: Draw) -> Sample:
 
 
 def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dict[str, Any]) -> np.ndarray:
-    """Draw targets of which some are ignored.
-    For a mean at least one counts, since it would be NaN otherwise; that case is tested separately.
+    """Replace some targets by `ignored`. Keep at least one target for a mean; other tests cover the mean over no
+    target, which is NaN.
     """
     target = np.where(d.mask(target.shape), ignored, target)
     if kwargs.get("reduction", "mean") == "mean":
@@ -85,7 +85,7 @@ def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dic
 
 
 def _bias_third(function: Any) -> Any:
-    """Call the fused loss with the target before the bias, which may be left out."""
+    """Return `function` with the target before the bias, so that the bias can be omitted."""
     return lambda x, weight, target, bias=None, **kwargs: function(x, weight, bias, target, **kwargs)
 
 
@@ -159,7 +159,7 @@ spec("dropout_add", **seeded("dropout_add"))(lambda d: _dropped(d, 2))
 
 
 def _bias_last(function: Any) -> Any:
-    """Call attention with the bias as fourth argument, so that its gradient is checked too."""
+    """Return attention with the bias as its fourth positional argument, so that the bias's gradient is checked too."""
     return with_seed(lambda query, key, value, bias=None, **kwargs: function(query, key, value, bias=bias, **kwargs))
 
 

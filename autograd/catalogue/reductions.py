@@ -40,7 +40,7 @@ def _prod(d: Draw) -> Sample:
 
 
 def _spread_out(d: Draw) -> Sample:
-    """Draw numbers for variances: at least two along each axis, all different."""
+    """Draw an array for a variance: each axis has at least two elements, and all elements differ."""
     shape = tuple(size + 1 for size in d.shape(1, 3, empty=False))
     axis = d.axis(shape)
     kwargs = {"axis": axis if axis != () else None, "keepdims": d.flag("keepdims")}

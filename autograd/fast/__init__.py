@@ -1,6 +1,6 @@
 """Faster implementations for a CPU: threads, compiled loops, MKL, and the quick implementations of ops.
 
-Importing it registers them all.
+Importing this package registers the quick implementations.
 """
 
 from .. import quick

@@ -21,8 +21,9 @@ from .parallel import parallel_for, pieces
 
 
 def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported.
-    The call must not request another method or the weights."""
+    """Return the reason why the call is not supported, or None if it is.
+    The call must request neither another method nor differentiable weights.
+    """
     if options["method"] not in ("auto", "standard"):
         return f"method {options['method']!r} was requested"
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
@@ -32,18 +33,18 @@ def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
 class StandardAttention(QuickImplementation):
     """Standard attention in one op. Weights have the layout (batch, key, head, query).
 
-    A sum over the keys then adds rows of heads x queries numbers, which is much faster than adding rows of one head's
-    few queries.
+    With this layout a sum over the keys adds rows of (heads x queries) numbers. That is much faster than adding one
+    head's short rows of queries.
 
     With scores S, A = softmax(S), D = A after dropout, O = D V and the incoming gradient G (products of equal shapes
-    are elementwise; the row sums are those of Dao et al. 2022, arXiv 2205.14135, appendix B.2):
+    are elementwise; for the row sums see Dao et al. 2022, arXiv 2205.14135, appendix B.2):
 
         dV = D^T G     dS = A (dA - rowsum(dA A)), rowsum(dA A) = rowsum(G O)
         dQ = dS K scale     dK = dS^T Q scale     dbias = dS
 
-    With dropout's mask M and factor f, D = f A M. The array kept is f A: with X = (G V^T) M, dA = f X and
-    dS = f A (X - rowsum(G O) / f). Each thread takes a few batch rows at a time from scores to output, so that they
-    stay in its cache.
+    With dropout's mask M and factor f, D = f A M. The op keeps f A for the backward pass: with X = (G V^T) M, dA = f X
+    and dS = f A (X - rowsum(G O) / f). Each thread computes the output of a few batch rows at a time, so that their
+    scores stay in the thread's cache.
     """
 
     composed = through_plain
@@ -128,8 +129,7 @@ class StandardAttention(QuickImplementation):
         return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
 
     def scores_gradient(self, d_scores, weights, keep_mask, dots, unscaled):
-        """Replace X before the mask by scale * dS, for some batch rows.
-        If `unscaled` is given, dS is written into it too.
+        """Replace `d_scores` = G V^T by scale * dS, for some batch rows. If `unscaled` is given, write dS into it too.
         """
         if keep_mask is not None:
             d_scores *= keep_mask

@@ -1,9 +1,9 @@
-"""Tests whether compiled loops (Numba, the extra `fast`) are available, and which arrays they support.
+"""Functions that tell whether compiled loops (Numba, the extra `fast`) are available and which arrays they support.
 
-Between its matrix products a training step is limited by memory, because each NumPy call reads and writes whole arrays.
-A compiled loop (`loops.py`) does the work of several calls in one pass. Numba compiles a loop when it is first called,
-which takes 0.3 to 1 second. It stores the machine code next to the source, or in the user's cache folder if that is not
-writable.
+Memory limits the speed of a training step between its matrix products, because each NumPy call reads and writes whole
+arrays. A compiled loop (`loops.py`) replaces several NumPy calls by one pass over memory. Numba compiles a loop when it
+is first called, which takes 0.3 to 1 second. Numba stores the machine code next to the source, or in the user's cache
+folder if the source's folder is not writable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _allowed = switched_on("HANDLOOM_COMPILED", True, "NumPy's calls only", "loops t
 
 @functools.cache
 def missing() -> str | None:
-    """Return why compiled loops are not available, or None if they are."""
+    """Return the reason why compiled loops are not available, or None if they are available."""
     if not _allowed:
         return "HANDLOOM_COMPILED=0 leaves it out"
     return None if find_spec("numba") else "Numba is not installed: pip install numba"
@@ -40,7 +40,9 @@ def library() -> str | None:
 
 
 def unsupported_reason(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. Compiled code needs large float32 NumPy arrays."""
+    """Return the reason why the call is not supported, or None if it is.
+    Compiled code needs large float32 NumPy arrays.
+    """
     if refused := missing():
         return refused
     if array_module(*arrays) is not np:

@@ -1,7 +1,7 @@
 """The large ops of a training step, with compiled loops instead of NumPy calls between matrix products.
 
-Products, threads and formulas are those of the base classes; the loops are in loops.py. These implementations support
-large float32 arrays if Numba is installed (the extra `fast`). docs/log.md has the gain of each.
+The base classes define the products, threads and formulas; loops.py contains the loops. These implementations support
+large float32 arrays if Numba is installed (the extra `fast`). docs/log.md lists their speedups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from .parallel import PIECE, parallel_for
 
 
 class CompiledNormalization(Normalization):
-    """Layer norm in one pass over the rows forward and two backward. NumPy's calls take about ten each."""
+    """Layer norm in one pass over the rows forward and two backward, instead of about ten passes each with NumPy calls.
+    """
 
     def normalize(self, rows, past, keep_mask, scale, weight, bias, total, x_hat, rstd, out):
         rows, past = np.ascontiguousarray(rows), None if past is None else np.ascontiguousarray(past)
@@ -71,8 +72,8 @@ class ResidualLayerNormCompiled(CompiledNormalization, ResidualLayerNormOnCPU):
 
 
 def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported: see `unsupported_reason`.
-    All classes need equal weights.
+    """Return the reason why the call is not supported, or None if it is: see `unsupported_reason`.
+    Class weights are not supported.
     """
     return unsupported_reason(arrays, options) or (
         None if options["class_weight"] is None else "there are class weights"
@@ -81,7 +82,9 @@ def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | N
 
 @implements(linear_cross_entropy_plain, "compiled", without_class_weights)
 class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
-    """Cross-entropy that keeps a row of logits in the cache from bias to gradient: memory is read and written once."""
+    """Cross-entropy that reads and writes each row of logits once, because the row stays in the cache until its
+    gradient.
+    """
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
         own, each, total_each, count = terms
@@ -93,15 +96,16 @@ class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
 
 
 def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported: see `unsupported_reason`.
-    It needs the activation "relu".
+    """Return the reason why the call is not supported, or None if it is: see `unsupported_reason`.
+    Only the activation "relu" is supported.
     """
     return unsupported_reason(arrays, options) or only_relu(arrays, options)
 
 
 @implements(linear_activation_plain, "compiled", relu_compiled)
 class LinearReLUCompiled(LinearReLUOnCPU):
-    """Bias, ReLU and dropout in one pass over the product, and their gradient in another. The bits are NumPy's."""
+    """Bias, ReLU and dropout in one pass over the product, and their gradient in another, with the same bits as NumPy.
+    """
 
     def finish(self, y, bias, start, stop):
         keep_mask = None if self.mask is None else self.mask[start:stop]
@@ -112,7 +116,7 @@ class LinearReLUCompiled(LinearReLUOnCPU):
 
 
 def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported: see `unsupported_reason` and `standard`."""
+    """Return the reason why the call is not supported, or None if it is: see `unsupported_reason` and `standard`."""
     return unsupported_reason(arrays, options) or standard(arrays, options)
 
 
@@ -141,5 +145,5 @@ class StandardAttentionCompiled(StandardAttention):
 
 
 def columns(x: Any) -> Any:
-    """Reshape (batch, keys, heads, queries) to (batch, keys, heads * queries); None for None."""
+    """Reshape (batch, keys, heads, queries) to (batch, keys, heads * queries). For None, return None."""
     return None if x is None else x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])

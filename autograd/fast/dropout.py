@@ -1,7 +1,7 @@
 """Dropout for NumPy arrays on several threads: replaces `Dropout` and `dropout_add_plain` of dropout.py.
 
-The results are the same. Arrays are processed in pieces that stay in the cache, so that mask, scale and residual take
-one pass over memory instead of three.
+The results equal those of `Dropout` and `dropout_add_plain`. Arrays are processed in pieces that stay in the cache, so
+that mask, scale and residual take one pass over memory instead of three.
 """
 
 from __future__ import annotations

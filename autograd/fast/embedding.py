@@ -1,7 +1,6 @@
-"""The gradient of an embedding, stored as rows, for NumPy arrays. Replaces that of `Embedding` in embedding.py.
-
-The gradients are sorted by id, so that those of equal ids can be summed without a scatter. If few rows of a table were
-used, the gradient holds only these rows (`RowGradient`).
+"""The gradient of an embedding, stored as rows, for NumPy arrays. It replaces the gradient of `Embedding` in
+embedding.py. The output gradients are sorted by id, so that rows of equal ids can be summed without a scatter. If few
+rows of a table were used, the gradient consists of only these rows (`RowGradient`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ..tensor import Tensor
 
 @implements(Embedding, "cpu", on_cpu)
 class EmbeddingOnCPU(Embedding):
-    """Embedding on the CPU: s table[ids]. A table that is a leaf gets a RowGradient."""
+    """Embedding on the CPU: s table[ids]. The gradient of a table that is a leaf is a RowGradient."""
 
     def backward(self, g):
         if isinstance(g, Tensor):

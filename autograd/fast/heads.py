@@ -1,7 +1,7 @@
-"""Merging heads without a copy, or by a copy on several threads. Replaces `MergeHeads` of heads.py.
+"""Ops that merge heads without a copy, or by a copy on several threads. They replace `MergeHeads` of heads.py.
 
 Attention's quick implementations allocate their output, and the gradients of query, key and value, with `empty_heads`.
-The parts are then views of one array, and merging them returns that array.
+The arrays to merge are then views of one array, which the merge returns.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from .parallel import parallel_for
 
 
 def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. The parts need the memory layout of `empty_heads`."""
+    """Return the reason why the call is not supported, or None if it is.
+    The parts must be views made by `empty_heads`.
+    """
     return "the parts are not views of one array, side by side" if whole_of(arrays) is None else None
 
 
 @implements(MergeHeads, "in place", side_by_side)
 class MergeHeadsInPlace(MergeHeads):
-    """Return the array of which the parts are views."""
+    """Merge heads by returning the array of which all parts are views."""
 
     def forward(self, *parts):
         batch, self.heads, length, width = parts[0].shape
@@ -49,7 +51,7 @@ class MergeHeadsOnCPU(MergeHeads):
 
 
 def whole_of(parts: Any) -> Array | None:
-    """Return the array (batch, length, parts, heads, width) whose views are `parts`, in this order, or None.
+    """Return the array (batch, length, parts, heads, width) that consists of the views `parts` in order, or None.
     """
     if parts[0].ndim != 4:
         return None

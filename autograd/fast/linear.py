@@ -1,7 +1,7 @@
 """The fully connected layer for NumPy arrays on several threads: replaces the plain implementations of linear.py.
 
 Each thread calls BLAS for its part, adds the bias and, in a feed-forward network, applies ReLU and dropout while the
-product is in its cache. dx and dW are computed in one run of the threads.
+product is in the thread's cache. One start of the threads computes both dx and dW.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from .parallel import parallel_for, parallel_jobs
 @implements(Linear, "cpu", on_cpu)
 class LinearOnCPU(Linear):
     """The linear layer on the CPU.
-    Threads share the rows of y and dx, and the output features of dW and db: no two write to the same element.
+    The rows of y and dx, and the output features of dW and db, are divided among the threads. No two threads write to
+    the same element.
     """
 
     def forward(self, x, weight, bias=None):
@@ -43,7 +44,9 @@ class LinearOnCPU(Linear):
         return out
 
     def finish(self, y, bias, start, stop):
-        """Add the bias to rows start to stop of the product y while they are in the cache; subclasses extend this."""
+        """Add the bias to rows `start` to `stop` of the product y while they are in the cache.
+        Subclasses add further steps.
+        """
         if bias is not None:
             y += bias
 
@@ -77,7 +80,9 @@ class LinearOnCPU(Linear):
 
 
 def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. It needs NumPy arrays and the activation "relu"."""
+    """Return the reason why the call is not supported, or None if it is.
+    The arrays must be NumPy arrays and the activation must be "relu".
+    """
     refused = None if options["activation"] == "relu" else "only ReLU's derivative follows from its result"
     return refused or on_cpu(arrays, options)
 
@@ -86,8 +91,8 @@ def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
 class LinearReLUOnCPU(QuickImplementation, LinearOnCPU):
     """The linear layer with ReLU and dropout on the CPU: relu(x W^T + b), then dropout, in place.
 
-    The gradient needs only the result y: where y is 0, the unit was negative or dropped and its derivative is 0;
-    elsewhere, NaN included, the derivative is dropout's scale.
+    The gradient needs only the result y. Where y is 0, the unit was negative or dropped, and the derivative is 0. Where
+    y is positive or NaN, the derivative is dropout's scale.
     """
 
     composed = through_plain

@@ -1,7 +1,7 @@
 """The output layer and its loss in blocks of rows, for NumPy arrays on several threads.
 
-Replaces `linear_cross_entropy_plain` of linear_cross_entropy.py. The logits are never held all at once, and none is
-computed twice.
+It replaces `linear_cross_entropy_plain` of linear_cross_entropy.py. Only one block of logits is in memory at a time,
+and no logit is computed twice.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         dz = (k / l) F,   F = E - (l / k) (a onehot(t) + (s/V) w).
 
     F overwrites z. The factor k / l, together with the mean's divisor, multiplies the smaller matrix of each product:
-    dx = (k/l) (F W), dW = F^T ((k/l) x). Padding is left out of all products. Since the loss is a single number,
-    `backward` only multiplies these gradients by g; those of float16 arrays are float32 until then.
+    dx = (k/l) (F W), dW = F^T ((k/l) x). Rows of padding are left out of all products. Since the loss is a single
+    number, `backward` only multiplies these gradients by g. The gradients of float16 arrays are stored in float32 until
+    `backward`.
     """
 
     composed, wide_start = through_plain, True
@@ -52,7 +53,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         return loss
 
     def compute(self, x, weight, bias):
-        """Compute the loss, dx, dW and db. The gradients are None unless the call is recorded."""
+        """Compute the loss, dx, dW and db. If the call is not recorded, the gradients are None."""
         self.wide = wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
         rows, real = rows_of(x), np.flatnonzero(self.target != self.ignore_index)
         rows = (rows if len(real) == len(rows) else rows[real]).astype(wide, copy=False)
@@ -105,7 +106,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         parallel_for(np, len(z), softmax, cost=CROSS_ENTROPY * z.shape[1])
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
-        """Run the steps after the product, for rows start to stop of a block."""
+        """Compute losses and F from the products, for rows `start` to `stop` of a block."""
         own, each, total_each, count = terms
         for piece in pieces(start, stop, z.shape[1] // 4):
             y, a = z[piece], own[piece]
@@ -129,8 +130,8 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             factor[piece] = (k / total / count)[:, None]
 
     def gradients(self, f, rows, factor, weight, dw, db, first):
-        """Compute dx of the rows, (k/l) (F W).
-        Add F^T (k/l) to db and F^T ((k/l) x) to dW; the `first` block sets them.
+        """Compute dx of the rows, (k/l) (F W). Add F^T (k/l) to db and F^T ((k/l) x) to dW; the `first` block assigns
+        them instead.
         """
         scaled = rows * factor
         size = max(-(-len(weight) // CLASS_PARTS), 1)
@@ -150,7 +151,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         return d_parts.sum(axis=0) * factor
 
     def spread(self, dx, real, x):
-        """Return dx of all rows from dx of the rows `real`, with zeros for padding."""
+        """Return dx of all rows from dx of the rows `real`. The gradient of other rows, which are padding, is 0."""
         if len(real) < len(self.target):
             every = np.zeros((len(self.target), x.shape[-1]), dx.dtype)
             every[real] = dx

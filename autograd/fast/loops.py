@@ -1,9 +1,9 @@
 """The steps between the matrix products of a training step, each as a loop that Numba compiles.
 
 Arrays are float32 and contiguous. A loop computes rows `start` to `stop`, so that several threads can share an array
-(`nogil`: Python's lock is released). A mask or a bias that is None costs nothing: Numba compiles a version for each
-combination of types. `fused` loops may add in another order and round x * y + z only once, so that the processor's
-vector instructions can be used; their last bits differ from NumPy's. `exact` loops give the same bits as NumPy.
+(`nogil`: Python's lock is released). A mask or a bias that is None takes no time, because Numba compiles a version for
+each combination of types. `fused` loops can add in another order and round x * y + z only once, which allows vector
+instructions. Their results differ from NumPy's in the last bits. `exact` loops give the same bits as NumPy.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOWEST = _F(-87.3)  # below it e^x is less than the smallest normal float32, an
 def exponential(x):
     """Compute e^x for x <= 0, by Taylor's polynomial of degree 7 (relative error 2e-7). NaN stays NaN.
 
-    It has no branches and calls, so the compiler vectorises the loops around it; it does not vectorise loops with
+    The function has no branches or calls, so the compiler can vectorise the loops that use it, unlike loops that call
     math.exp.
     """
     y = _LOWEST if x < _LOWEST else x
@@ -77,7 +77,7 @@ def exponential(x):
 
 @fused
 def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, out, start, stop):
-    """Compute `out`, the layer norm of residual + x * mask * scale, which goes into `total`. x_hat and rstd are kept.
+    """Write residual + x * mask * scale into `total`, its layer norm into `out`, and also `x_hat` and `rstd`.
 
     residual, mask and total may be None.
     """
@@ -109,7 +109,7 @@ def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, o
 
 @fused
 def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, dw, db, start, stop):
-    """Compute the gradients of `normalize`; the sums over the rows are added to dw and db.
+    """Compute the gradients of `normalize`; add the gradients of weight and bias to `dw` and `db`.
 
     With h = g weight, d_total = rstd (h - mean(h) - x_hat mean(h x_hat)) + past and dx = d_total * mask * scale. `past`
     and `mask` may be None; without a mask `dx` may be None too.
@@ -185,7 +185,7 @@ def sum_of_exponentials(row, top):
 @fused
 def log_sum_exp(flat, stride, columns, out, start, stop):
     """Compute log sum exp of rows. Each row has `columns` numbers and begins `stride` after the row before.
-    It is not finite where a number is infinite or NaN.
+    The result is not finite for a row that contains infinity or NaN.
     """
     lanes = np.empty(LANES, np.float32)
     for i in range(start, stop):
@@ -198,8 +198,8 @@ def log_sum_exp(flat, stride, columns, out, start, stop):
 def largest_numbers(flat, stride, columns, values, ids, start, stop):
     """Write the k largest numbers of rows (see log_sum_exp) and their columns into `values` and `ids` (rows, k).
 
-    The largest comes first; of equal numbers, the one in the smaller column. The first value is NaN if the row contains
-    NaN. k is at most `columns`.
+    The largest number comes first; equal numbers are in the order of their columns. The first value is NaN if the row
+    contains NaN. k is at most `columns`.
     """
     for i in range(start, stop):
         row, best, where = flat[i * stride : i * stride + columns], values[i], ids[i]
@@ -214,8 +214,8 @@ def largest_numbers(flat, stride, columns, values, ids, start, stop):
 
 @exact
 def _all_below(some, least):
-    """Return whether none of LANES numbers is larger, or a NaN.
-    The loop counts the larger ones, because a loop with an early exit isn't vectorised.
+    """Return whether each of LANES numbers is at most `least`. The loop counts them, because a loop with an early exit
+    isn't vectorised.
     """
     below = np.int32(0)
     for j in range(LANES):
@@ -225,7 +225,9 @@ def _all_below(some, least):
 
 @exact
 def _insert(number, column, best, where):
-    """Insert the number of a column into the sorted largest ones so far; a NaN stays in the first place."""
+    """Insert the number of a column into `best`, the largest numbers so far in order.
+    A NaN stays in the first place.
+    """
     if number != number:
         best[0] = number
     elif best[0] == best[0]:
@@ -240,7 +242,7 @@ def _insert(number, column, best, where):
 def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor, start, stop):
     """Compute the losses of logits z; F replaces z, and k / l / count goes into `factor`. See LinearCrossEntropyOnCPU.
 
-    `bias` may be None, and so may `factor` if only the loss is wanted. Class weights are not supported: `each` is s /
+    `bias` can be None. `factor` can be None if only the loss is needed. Class weights are not supported: `each` is s /
     V.
     """
     classes = z.shape[1]
@@ -277,7 +279,7 @@ def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor,
 @fused
 def attention_weights(scores, scale, factor, mask, dropped, start, stop):
     """Replace scores (batch, keys, columns) by softmax(scale * scores) over axis 1, times `factor`.
-    With a mask, write them times the mask into `dropped`.
+    With a mask, also write the weights times the mask into `dropped`.
 
     A column in which all scores are -inf gets zeros. `mask` and `dropped` may both be None.
     """
@@ -312,8 +314,8 @@ def attention_weights(scores, scale, factor, mask, dropped, start, stop):
 def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, stop):
     """Replace d_scores = G V^T (batch, keys, columns) by weights (d_scores * mask - dots) scale.
 
-    `dots` is (batch, columns). Unless `unscaled` is None, the result without the scale is written into it. The mask may
-    be None.
+    `dots` is (batch, columns). If `unscaled` is an array, also write the result without the factor `scale` into it. The
+    mask may be None.
     """
     _, keys, columns = d_scores.shape
     for i in range(start, stop):
@@ -358,9 +360,10 @@ def relu_backward(g, out, scale, d, start, stop):
 
 @exact
 def adam(w, g, m, v, b1, c1, b2, c2, eps, rate, keep):
-    """Update flat arrays once; see `Adam`.
+    """Apply one step of Adam to flat arrays; see the optimizer `Adam`.
 
-    c1 = 1 - b1 and c2 = 1 - b2. `eps` and `rate` contain the bias corrections, and `keep` is 1 minus the weight decay.
+    c1 = 1 - b1 and c2 = 1 - b2. `eps` and `rate` include the bias corrections, and `w` is multiplied by `keep` for the
+    weight decay.
     """
     for i in range(w.size):
         m[i] = m[i] * b1 + g[i] * c1
@@ -370,7 +373,7 @@ def adam(w, g, m, v, b1, c1, b2, c2, eps, rate, keep):
 
 @exact
 def adam_rows(w, ids, rows, m, v, b1, c1, b2, c2, eps, rate, keep):
-    """Update a table of which only the rows `ids`, sorted, have a gradient: `rows`. See `adam`."""
+    """Apply one step of Adam to a table in which only the rows `ids`, sorted, have a gradient, `rows`. See `adam`."""
     nearest = 0
     for i in range(w.shape[0]):
         used = nearest < ids.size and ids[nearest] == i

@@ -1,6 +1,7 @@
 """Cross-entropy in one op, for NumPy arrays: replaces `cross_entropy_plain` of loss.py.
 
-Arrays (rows, classes) are the largest of a step. Only three are stored: logits, probabilities and gradient.
+Arrays of shape (rows, classes) are the largest of a training step. Only three such arrays are stored: logits,
+probabilities and gradient.
 """
 
 from __future__ import annotations
@@ -67,5 +68,5 @@ class CrossEntropyOnCPU(QuickImplementation):
 
 
 def divisor_of_mean(count: Any) -> Any:
-    """Return `count`, or NaN for 0: the mean over no target is NaN. Its gradient is 0."""
+    """Return `count`, or NaN if `count` is 0, so that the mean over no target is NaN."""
     return np.where(count == 0, np.float32(np.nan), count)

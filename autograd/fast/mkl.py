@@ -1,13 +1,14 @@
 """Matrix products by Intel's MKL, if it is installed (the extra `mkl`) and NumPy uses OpenBLAS.
 
 A training step spends most of its time in the products of its linear layers, which MKL computes 5 to 20 % faster than
-OpenBLAS on an Intel Sapphire Rapids (docs/log.md). It is called on one thread, since the ops divide their work
-themselves. In its mode "strict conditional numerical reproducibility" the bits of a result depend neither on the
-alignment of the operands nor on how rows or columns were divided. NumPy computes small products, products with a single
-row or column, the many small products of attention, and all dtypes except float32 and float64. Generation calls MKL
-from compiled code (`models/generation/fast/few_rows.py`), also for products of 8-bit integers (`screening.py`).
+OpenBLAS on an Intel Sapphire Rapids (docs/log.md). MKL runs on one thread per call, since the ops divide their work
+themselves. In MKL's mode "strict conditional numerical reproducibility", the bits of a result depend neither on the
+alignment of the operands nor on the division of rows or columns among calls. NumPy still computes small products,
+products with a single row or column, the many small products of attention, and products of other dtypes than float32
+and float64. Generation calls MKL from compiled code (`models/generation/fast/few_rows.py`), also for products of 8-bit
+integers (`screening.py`).
 
-HANDLOOM_MKL=0 leaves MKL out.
+HANDLOOM_MKL=0 disables MKL.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _loading = threading.Lock()
 
 
 def _load() -> tuple[Any, str | None]:
-    """Load the library. Return it, or None and the reason."""
+    """Load MKL. Return the library and None, or None and the reason why MKL is not available."""
     with _loading:  # an op may ask first, on several threads at once, and MKL takes its settings once only
         return _loaded()
 
@@ -90,7 +91,7 @@ def _loaded() -> tuple[Any, str | None]:
 
 
 def missing() -> str | None:
-    """Return why MKL is not available, or None if it is."""
+    """Return the reason why MKL is not available, or None if it is available."""
     return _load()[1]
 
 
@@ -103,14 +104,14 @@ def library() -> str | None:
 
 @functools.cache
 def _gemm(dtype: Any) -> Any:
-    """Return MKL's product of matrices of this dtype, or None if there is none."""
+    """Return MKL's function for products of matrices of this dtype, or None if MKL has no such function."""
     library, _ = _load()
     return getattr(library, f"cblas_{_LETTERS[dtype]}gemm") if library and dtype in _LETTERS else None
 
 
 @functools.cache
 def address(name: str) -> int:
-    """Return the address of a function of MKL, for compiled code; 0 without MKL."""
+    """Return the address of the MKL function `name`, for compiled code, or 0 if MKL is not available."""
     library, _ = _load()
     return 0 if library is None else ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
@@ -118,7 +119,7 @@ def address(name: str) -> int:
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
     """Compute out = a @ b for matrices a (m, k) and b (k, n). `out` (m, n) shares no memory with them.
 
-    With `add` the product is added to `out`.
+    If `add` is true, the product is added to `out` instead.
     """
     gemm = _gemm(out.dtype)
     if (
@@ -136,7 +137,7 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Compute a @ b^T exactly for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0: (m, n) int32.
 
-    Available only if `multiplies_bytes` returns True.
+    Call this function only if `multiplies_bytes` returns True.
     """
     (m, k), n = a.shape, len(b)
     out, nothing = np.empty((m, n), np.int32), np.zeros(1, np.int32)
@@ -153,7 +154,7 @@ def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def multiplies_bytes() -> bool:
     """Return whether MKL has a product of 8-bit integers that is exact even for the largest values.
 
-    Processors without these instructions add pairs of products in 16 bits, which may overflow.
+    On processors without instructions for 8-bit products, MKL adds pairs of products in 16 bits, which can overflow.
     """
     if missing() or not hasattr(_load()[0], "cblas_gemm_s8u8s32"):
         return False
@@ -162,7 +163,9 @@ def multiplies_bytes() -> bool:
 
 
 def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: float) -> bool:
-    """Let MKL compute a @ b + old * out. Return False if it doesn't support these matrices."""
+    """Compute out = a @ b + old * out by MKL.
+    Return False, without computing, if MKL doesn't support these matrices.
+    """
     (m, k), n, size = a.shape, b.shape[1], out.itemsize
     if min(m, n, k) < 2 or not a.dtype == b.dtype == out.dtype:
         return False
@@ -175,9 +178,9 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
 
 
 def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
-    """Return how MKL reads this matrix: by rows, transposed, or not at all (0).
+    """Return MKL's code for the memory layout of `x`: by rows, by columns (transposed), or 0 for an unsupported layout.
 
-    The second result is the step from one row, or column, to the next; rows must not overlap.
+    The second result is the number of elements from one row, or column, to the next.
     """
     (rows, columns), (down, right) = x.shape, x.strides
     for trans, along, across, length in ((NO_TRANS, right, down, columns), (TRANS, down, right, rows)):

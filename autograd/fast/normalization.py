@@ -1,6 +1,6 @@
 """Layer norm for NumPy arrays on several threads: replaces the plain implementations of normalization.py.
 
-Rows are processed in pieces that stay in the cache from x to y, and dropout, residual sum and layer norm are one op.
+Dropout, residual sum and layer norm are one op, which processes the rows in pieces that fit into the cache.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .parallel import PIECE, parallel_for, pieces
 class Normalization(QuickImplementation):
     """Layer norm of residual + dropout(x), or of x alone, in two passes over the rows: `normalize` and `gradients`.
 
-    x_hat, r, and dropout's mask and scale are kept for the backward pass. Sums over features and over rows are computed
-    as products with vectors (mean(h) as g times w / features), for which BLAS is several times faster than NumPy's
-    reductions.
+    The backward pass uses x_hat, r, and dropout's mask and scale, which the op keeps. Sums over features and over rows
+    are computed as products with vectors; mean(h), for example, is g times w / features. BLAS computes these products
+    several times faster than NumPy's reductions compute the sums.
     """
 
     composed = through_plain
@@ -44,7 +44,7 @@ class Normalization(QuickImplementation):
         return out
 
     def normalize(self, rows, past, keep_mask, scale, weight, bias, total, x_hat, rstd, out):
-        """Write the rows of the result, of x_hat and of r, and the sums unless `total` is None."""
+        """Write the rows of the result, of x_hat, of r and, if `total` is an array, of residual + dropout(x)."""
         wide, width = rstd.dtype, rows.shape[1]
 
         def summed(piece):
@@ -71,7 +71,7 @@ class Normalization(QuickImplementation):
 
     def gradients(self, g, past=None):
         """Compute d_total, dx (the same array without dropout), dw and db.
-        `past` is the gradient of the sum, if it has one.
+        `past` is the gradient of the sum residual + dropout(x), or None.
         """
         x, weight = self.saved[0], self.saved[-2]
         x_hat, rstd, keep_mask, scale = self.kept
@@ -121,7 +121,7 @@ class LayerNormOnCPU(Normalization):
 
 @implements(residual_layer_norm_plain, "cpu", on_cpu)
 class ResidualLayerNormOnCPU(Normalization):
-    """LayerNorm of residual + dropout(x); with `both` also the sum. Each piece stays in the cache from x to y."""
+    """LayerNorm of residual + dropout(x). If `both` is true, the op also returns the sum residual + dropout(x)."""
 
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
@@ -130,7 +130,9 @@ class ResidualLayerNormOnCPU(Normalization):
         return (y, total) if self.both else y
 
     def backward(self, g, past=None):
-        """Compute the gradients. With `both`, `past` is the gradient of the second result, residual + dropout(x)."""
+        """Compute the gradients.
+        `past` is the gradient of the second result, residual + dropout(x), which exists if `both` is true.
+        """
         x = self.saved[0]
         d_total, dx, dw, db = self.gradients(np.zeros(x.shape, x.dtype) if g is None else g, past)
         return dx, d_total, dw, db

@@ -1,12 +1,12 @@
 """Several threads inside one operation.
 
 The large ops divide their rows into as many parts as there are threads and compute all parts at once; NumPy and BLAS
-release Python's lock. A part calls BLAS with one thread. That is faster than leaving the threads to BLAS, which can use
-them only in matrix products: everything between the products (softmax, dropout, normalisation) then runs
-on all of them too, on numbers that are still in the cache.
+release Python's lock. Each part calls BLAS with one thread. BLAS could use several threads only in matrix products.
+With threads in the op, the steps between the products (softmax, dropout, normalisation) also run on all threads, on
+numbers that are still in the cache.
 
-The number of threads is BLAS's own (`OPENBLAS_NUM_THREADS` and the like decide it) unless `set_num_threads` says
-otherwise. If the BLAS can't be limited to one thread, the ops run in one part, and the BLAS uses the threads.
+By default an op uses as many threads as BLAS (see `OPENBLAS_NUM_THREADS`); `set_num_threads` changes the number. If
+BLAS can't be limited to one thread, the ops run in one part, and BLAS uses the threads.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Body = Callable[[int, int], None]
 
 
 class _Job:
-    """The parts of an op, which the caller and the workers take one by one.
+    """The parts of an op. The calling thread and the worker threads take them one by one.
 
-    An interrupt can reach the caller between any two instructions. So the caller holds no count and no lock: everything
-    that has to be undone is an entry in a list or a set, and `end` can be called twice.
+    An interrupt can reach the calling thread between any two instructions. It therefore uses no counter and no lock:
+    all state to be undone is an entry in a list or a set, and `end` can be called twice.
     """
 
     def __init__(self, run: Callable[[int], None], parts: int):
@@ -58,7 +58,9 @@ class _Job:
             part()
 
     def help(self) -> None:
-        """Run a worker's part. No interrupt comes here: Python's signal handlers run in the main thread."""
+        """Compute parts in a worker thread.
+        Interrupts don't occur here, since Python handles signals in the main thread.
+        """
         me = threading.get_ident()
         self.helpers.add(me)  # before it takes a part: `end` waits for this worker, or has left it nothing
         try:
@@ -69,7 +71,7 @@ class _Job:
         self.bell.put(None)
 
     def end(self) -> None:
-        """Wait for the workers, even if Ctrl-C comes meanwhile: they write into arrays that the op owns."""
+        """Wait for the workers, even after Ctrl-C, because they write into arrays of the op."""
         self.left.clear()
         while self.helpers:
             try:
@@ -85,7 +87,7 @@ def _serve(inbox: SimpleQueue[_Job]) -> None:
 
 
 def _inboxes(count: int) -> list[SimpleQueue[_Job]]:
-    """Return the queues of this many workers. Each has its own, since a shared queue wakes only one waiting worker."""
+    """Return the queues of `count` workers, one queue each, since a shared queue would wake only one waiting worker."""
     while len(_workers) < count:
         inbox: SimpleQueue[_Job] = SimpleQueue()
         threading.Thread(target=_serve, args=(inbox,), name="handloom", daemon=True).start()
@@ -103,7 +105,7 @@ _blas_threads = 0  # its own number, while it is limited
 
 
 def set_num_threads(count: int | None) -> None:
-    """Set the number of threads of large ops; None means as many as BLAS uses.
+    """Set the number of threads of large ops. None means the number of threads that BLAS uses.
 
     Raises ValueError for a count below 1.
     """
@@ -126,10 +128,10 @@ def get_num_threads() -> int:
 @quick.replaces(quick.one_blas_thread)
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS use one thread within the block; the large ops use as many as before.
+    """Limit BLAS to one thread within the block. The large ops use as many threads as before.
 
-    Use it for work that alternates between ops and small products outside of ops. After a product on several threads,
-    the threads of BLAS stay busy for a tenth of a second and occupy the processors.
+    This context manager is for work that alternates between ops and small products outside of ops. After a product on
+    several threads, the threads of BLAS stay busy for a tenth of a second and occupy the processors.
     """
     user = object()
     try:
@@ -151,7 +153,7 @@ def _limit_blas(user: object) -> None:
 
 
 def _free_blas(user: object) -> None:
-    """Undo `_limit_blas`, or the part of it that was done before an interrupt."""
+    """Undo `_limit_blas`, even if an interrupt stopped it halfway."""
     global _blas_threads
     if _set_blas_threads is None:
         return
@@ -164,22 +166,24 @@ def _free_blas(user: object) -> None:
 
 @quick.replaces(quick.parallel_for)
 def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
-    """Call body(start, stop) for parts of range(count) that cover it, one per thread, and wait for all.
+    """Divide range(count) into one part per thread, call body(start, stop) for each part, and wait for all threads.
 
-    `xp` is the arrays' module; work on a device is not divided. `cost` is the rough time of one item in nanoseconds:
-    waking a thread takes some 40 microseconds, and a part is worth a thread from 100 microseconds on. The parts must
-    not depend on each other, and their number must not change the result: sums over range(count) are computed in pieces
-    of a fixed size and added afterwards.
+    `xp` is the arrays' module; work on a GPU is not divided. `cost` is the rough time of one item in nanoseconds. A
+    thread gets at least about 100 microseconds of work, because waking a thread takes some 40 microseconds. The parts
+    must not depend on each other, and their number must not change the result. Sums over range(count) must therefore be
+    computed in pieces of a fixed size and added afterwards.
 
     The parts don't depend on other Python threads, so an op gives the same bits when other ops run at the same time.
-    One exception: a large job of a single item uses the threads of BLAS. Its last bits can differ while another Python
-    thread limits BLAS to one thread.
+    The exception is a large job of a single item, which uses the threads of BLAS: its last bits can differ while
+    another Python thread limits BLAS to one thread.
     """
     parallel_jobs(xp, [(count, body, cost)])
 
 
 def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
-    """Run several independent jobs (count, body, cost) as `parallel_for` does; each thread does a part of each job."""
+    """Run several independent jobs (count, body, cost) on threads, as `parallel_for` runs one.
+    Each thread runs one part of each job.
+    """
     price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
     threads = get_num_threads() if xp is np else 1
     parts = max(min(threads, most, int(price / PART_NS)), 1)
@@ -208,7 +212,9 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
 
 
 def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
-    """Yield slices of start..stop whose rows, of `width` numbers, fit into the cache for several arrays."""
+    """Yield consecutive slices of start..stop.
+    In each slice, the rows (of `width` numbers) of several arrays fit into the cache.
+    """
     length = max(PIECE // max(width, 1), 1)
     for first in range(start, stop, length):
         yield slice(first, min(first + length, stop))

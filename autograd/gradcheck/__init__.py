@@ -1,4 +1,4 @@
-"""Gradient checks, for handloom's own ops and for yours."""
+"""Gradient checks for handloom's ops and for user-defined functions."""
 
 from .check import assert_gradients, gradcheck, gradgradcheck
 from .report import EntryCheck, GradcheckReport

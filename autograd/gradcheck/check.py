@@ -1,7 +1,7 @@
 """gradcheck: compares the backward pass with the derivative of the forward pass.
 
 The outputs of the function are multiplied by a random output gradient v and summed, so that the whole vector-Jacobian
-product is checked. (A plain sum of the outputs hides every mistake that cancels in the sum.)
+product is checked. (A plain sum of the outputs would hide mistakes that cancel in the sum.)
 """
 
 from __future__ import annotations
@@ -39,23 +39,24 @@ def gradcheck(
     """Compare the gradient of `fn(*inputs)` with differences of its values, in float64.
 
     Args:
-        fn: a function of Tensors, or a module: then its parameters are checked too, as float64 copies during the check.
-            It returns a Tensor, or a tuple, list or dict of them. Every evaluation repeats its draws from the default
-            generator.
-        inputs: one input or a sequence. Floating arrays, and Tensors that require a gradient, are checked; anything
-            else is passed on unchanged. No input is modified.
-        method: "central" uses differences of sixth order, works for any function and leaves out kinks; "complex" is
-            exact up to rounding, for analytic functions whose ops accept complex arrays.
-        seed: random seed of the output gradient and of the choice of compared entries in a large input.
+        fn: a function of Tensors, or a module. It returns a Tensor, or a tuple, list or dict of Tensors. If it is a
+            module, its parameters are checked too; they are float64 during the check. Random draws from the default
+            generator are the same in every evaluation.
+        inputs: one input or a sequence of inputs. Floating arrays, and Tensors that require a gradient, are checked.
+            Other inputs are passed to `fn` unchanged. No input is modified.
+        method: "central" uses differences of sixth order, works for any function and skips kinks. "complex" is exact up
+            to rounding, but requires an analytic function whose ops accept complex arrays.
+        seed: random seed of the output gradient and of the entries that are compared in a large input.
         max_entries: maximum number of entries compared per input, drawn at random.
         rtol: the relative difference that is allowed in addition to rounding.
-        name: name shown in the report; by default the function's name.
-        choose: function from the gradient of an input to the flat indices to compare, instead of random ones.
-        redraw: whether to move entries that are at a kink; otherwise they are left out.
+        name: the name in the report; by default the function's name.
+        choose: a function that maps an input's gradient to the flat indices of the entries to compare. By default they
+            are random.
+        redraw: whether to move entries that are at a kink, instead of skipping them.
 
-    Returns a report, which is true if all gradients are right. Printed, it names the wrong input, entry and values, and
-    gives a hint.
-    Raises ValueError if `fn` gives different results for the same inputs or there is nothing to check.
+    Returns a report, which is true if all gradients are right. The printed report names the wrong input, entry and
+    values, and gives a hint.
+    Raises ValueError if `fn` gives different results for equal inputs, or if there is no gradient to check.
     """
     if method not in ("central", "complex"):
         raise ValueError(f"gradcheck: method {method!r} is neither 'central' nor 'complex'")
@@ -73,13 +74,13 @@ def gradcheck(
 
 
 def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> None:
-    """Raise AssertionError with the report if `gradcheck` finds something wrong. The arguments are the same."""
+    """Raise AssertionError with the report if `gradcheck`, called with these arguments, finds a wrong gradient."""
     report = gradcheck(fn, inputs, **options)
     assert report, str(report)
 
 
 def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> GradcheckReport:
-    """Check second derivatives: `gradcheck` of the gradient that `grad(..., create_graph=True)` gives.
+    """Check second derivatives by applying `gradcheck` to the gradient that `grad(..., create_graph=True)` returns.
 
     The output gradient is one more checked input, since the gradient depends on it as well.
     """
@@ -107,7 +108,7 @@ def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> Gradch
 
 
 class _BackwardRaisedError(Exception):
-    """An error raised when the rule under test failed. The report gives the reason."""
+    """An error raised when the backward rule under test fails. The report gives the reason."""
 
 
 class _Check:
@@ -130,18 +131,18 @@ class _Check:
             )
 
     def prepare(self) -> None:
-        """Draw the output gradients; raise unless the function depends on its inputs alone."""
+        """Draw the output gradients. Raise ValueError if two calls with equal inputs give different results."""
         first, second = self.values(), self.values()
         if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True)):
             raise ValueError(
                 "gradcheck: the function gives different results for the same inputs. Random numbers must come from "
-                "the default generator, which is replayed, or from one that is seeded inside the function"
+                "the default generator, whose draws gradcheck repeats, or from one that is seeded inside the function"
             )
         self.v = [self.rng.normal(size=value.shape) for value in first]
         self.update()
 
     def update(self) -> None:
-        """Compute values and gradients at the current point."""
+        """Compute the function's values and gradients for the current inputs."""
         self.base = self.values()
         # A number below 1/100 has the rounding error of the values from which it was computed.
         errors = [
@@ -175,7 +176,7 @@ class _Check:
     def entries(
         self, index: int, method: str, max_entries: int, choose: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> EntryCheck:
-        """Compare the entries of one leaf."""
+        """Compare the analytic and the numeric gradient in entries of one leaf."""
         name, leaf = list(self.leaves.items())[index]
         size = leaf.data.size
         if choose is not None:
@@ -201,7 +202,7 @@ class _Check:
         return EntryCheck(name, leaf.shape, positions, analytic, numeric, allowed)
 
     def move(self, leaf: Tensor, positions: np.ndarray) -> None:
-        """Move entries away from a kink."""
+        """Move the entries at `positions` of a leaf away from a kink."""
         steps = self.rng.uniform(0.05, 0.3, positions.size) * self.rng.choice([-1, 1], positions.size)
         moved = np.array(to_device(leaf.data, "cpu"))
         flat = moved.reshape(-1)
@@ -210,7 +211,7 @@ class _Check:
         self.update()
 
     def numeric(self, leaf: Tensor, position: int, method: str) -> Estimate:
-        """Return the derivative of v . fn along one entry."""
+        """Return the numeric derivative of v . fn with respect to one entry of a leaf."""
         original = leaf.data
         entry = float(original.reshape(-1)[position])
 
@@ -248,7 +249,7 @@ def _as_leaf(value: Any) -> Any:
 
 
 def _floating(output: Any) -> list[Tensor]:
-    """Return the floating (or, during a complex step, complex) Tensors in what a function returned."""
+    """Return a list of the floating (or, during a complex step, complex) Tensors in a function's result."""
     if isinstance(output, Tensor):
         return [output] if output.dtype.kind in "fc" else []
     if isinstance(output, dict):
@@ -268,7 +269,7 @@ def _replayed() -> Iterator[None]:
 
 @contextmanager
 def _in_float64(fn: Any) -> Iterator[dict[str, Tensor]]:
-    """Hold the parameters of a module that require a gradient as float64 inside the block."""
+    """Convert a module's parameters that require a gradient to float64 within the block."""
     if not hasattr(fn, "named_parameters"):
         yield {}
         return

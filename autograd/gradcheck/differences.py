@@ -23,14 +23,14 @@ def central_difference(change: Change, size: float, rounding: float) -> Estimate
     """Compute the derivative at 0 of `change` by sixth-order central differences.
 
     Args:
-        change: a step -> the value there minus the value at 0.
+        change: a function that maps a step to the value at this step minus the value at 0.
         size: the magnitude of the number to which the steps are added.
         rounding: the absolute error of a value of `change`.
 
-    The differences over 1, 2 and 3 steps agree to high order where the function is smooth, and so do the second
-    differences. If they disagree, there is a kink or a jump within 3 steps, and smaller steps are tried. The result is
-    NaN if no step works. With q_k = (f(kh) - f(-kh)) / 2kh: f' = (15 q_1 - 6 q_2 + q_3) / 10 + O(h^6) (Fornberg 1988,
-    Math. Comp. 51).
+    Where the function is smooth, the first differences over 1, 2 and 3 steps agree to high order, and the second
+    differences agree too. If they disagree, there is a kink or a jump within 3 steps, and smaller steps are tried. The
+    result is NaN if the differences disagree for every step. With q_k = (f(kh) - f(-kh)) / 2kh: f' = (15 q_1 - 6 q_2 +
+    q_3) / 10 + O(h^6) (Fornberg 1988, Math. Comp. 51).
     """
     for relative in STEPS:
         h = relative * size
@@ -48,9 +48,8 @@ def central_difference(change: Change, size: float, rounding: float) -> Estimate
 
 
 def complex_step(value: Callable[[complex], complex]) -> Estimate:
-    """Compute Im f(x + ih) / h. Nothing is subtracted, so no digits cancel and h may be tiny.
-
-    Only for functions that are analytic and are computed without abs, comparisons or conjugation. Source: Squire and
+    """Return the derivative Im f(x + ih) / h. The formula has no subtraction, so no digits cancel and h can be tiny. It
+    is valid only for analytic functions that are computed without abs, comparisons or conjugation. Source: Squire and
     Trapp 1998, SIAM Review 40.
     """
     return Estimate(value(1e-20j).imag / 1e-20, 0.0)

@@ -1,4 +1,4 @@
-"""Planting a mistake in the engine temporarily, to test whether the checks notice it."""
+"""Temporary mistakes in the engine's source, to test whether the checks find them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from typing import Any
 
 
 def function_at(where: str) -> FunctionType:
-    """Return the function at "module:function" or "module:Class.method", or a row's rule at "module:op.gradient"."""
+    """Return the function at "module:function", "module:Class.method" or, for a rule in a table of ops,
+    "module:op.gradient".
+    """
     module, _, path = where.partition(":")
     found: Any = sys.modules[f"{__name__.split('.')[0]}.autograd.{module}"]
     for part in path.split("."):
@@ -25,7 +27,7 @@ def function_at(where: str) -> FunctionType:
 
 
 def source_of(function: Any) -> str:
-    """Return the source of a function. For a lambda, this is the whole statement that contains it."""
+    """Return the source of a function. For a lambda, return the whole statement that contains the lambda."""
     if function.__name__ != "<lambda>":
         return textwrap.dedent(inspect.getsource(function))
     lines, first = inspect.getsource(sys.modules[function.__module__]), function.__code__.co_firstlineno

@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass
 class EntryCheck:
-    """The result of checking one tensor's gradient: the compared entries, flat, and the one with the largest error."""
+    """The result of checking one tensor's gradient: the flat compared entries, and the entry with the largest error."""
 
     name: str
     shape: tuple[int, ...]
@@ -20,12 +20,14 @@ class EntryCheck:
 
     @property
     def kinks(self) -> int:
-        """The entries that were left out because the function has no derivative there."""
+        """The number of entries that were skipped because the function has no derivative there."""
         return int(np.isnan(self.numeric).sum())
 
     @property
     def excess(self) -> np.ndarray:
-        """The difference divided by the allowed difference; 0 at kinks, infinite where the gradient is not finite."""
+        """Each entry's difference divided by the allowed difference: 0 at kinks, infinite where the gradient is not
+        finite.
+        """
         with np.errstate(invalid="ignore", over="ignore"):
             excess = np.abs(self.analytic - self.numeric) / self.allowed
         excess[~np.isfinite(self.analytic)] = np.inf
@@ -58,7 +60,7 @@ class EntryCheck:
         return float(abs(analytic - numeric) / max(abs(analytic), abs(numeric), 1e-6))
 
     def hint(self) -> str:
-        """Return a guess at what is wrong, or an empty string."""
+        """Return a guess at the cause of the difference, or an empty string."""
         usable = ~np.isnan(self.numeric)
         a, n = self.analytic[usable], self.numeric[usable]
         if a.size == 0:
@@ -112,8 +114,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 @dataclass
 class GradcheckReport:
-    """The result of a check.
-    It is true if the gradients are right; printed, it shows which entry of which input is wrong.
+    """The result of a gradient check, which is true if the gradients are right. Its text shows the wrong input and
+    entry.
     """
 
     name: str

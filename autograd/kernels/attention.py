@@ -1,7 +1,7 @@
-"""Launches the attention kernels: selects the variant, the block sizes and the arguments.
+"""Launches of the attention kernels: the choice of the kernel variant, the block sizes and the arguments.
 
-The arrays may be views: batch, head and row strides are arguments, so the heads of a fused projection are not copied.
-The last axis must be contiguous. Any head_dim up to 128 is padded to the next multiple of 32 inside the kernel.
+The arrays can be views, such as the heads of a fused projection: batch, head and row strides are arguments. The last
+axis must be contiguous. The kernels pad any head_dim up to 128 to the next multiple of 32.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AttentionOptions:
     @property
     def extras(self) -> bool:
         """Whether the call uses a mask, bias, slopes, dropout or a scale that is not positive.
-        If it uses none of them, a smaller variant of the kernels runs.
+        If not, a smaller variant of the kernels runs.
         """
         return any(x is not None for x in (self.mask, self.bias, self.slopes)) or self.dropout > 0 or self.scale <= 0
 
@@ -55,8 +55,9 @@ class AttentionKernels:
     """The attention kernels as functions of arrays.
 
     Args:
-        load: returns the compiled module of a file with constants, like `kernels.loading.load_module`.
-        shared_limit: bytes of shared memory that one block can have.
+        load: a function that compiles a file with constants and returns the module, such as
+            `kernels.loading.load_module`.
+        shared_limit: bytes of shared memory available to one block.
         capability: the GPU's compute capability, times ten.
     """
 
@@ -74,7 +75,9 @@ class AttentionKernels:
         )
 
     def mask_tiles(self, query: Any, value: Any, options: AttentionOptions) -> Any:
-        """Return for each 32 x 32 tile of the mask whether any element is true, or None without a mask."""
+        """Return an array that tells for each 32 x 32 tile of the mask whether any element is true, or None without a
+        mask.
+        """
         if options.mask is None:
             return None
         batch, heads, rows, columns = options.mask.shape
@@ -131,8 +134,8 @@ class AttentionKernels:
 
         The gradient of the bias is added to `d_bias` (float32, four axes).
 
-        With `deterministic` a separate pass computes the sums of d_query in a fixed order. The gradients are written
-        into the arrays `room`, which are shaped like the operands and whose last axis is contiguous.
+        If `deterministic` is true, a separate pass computes the sums of d_query in a fixed order. If `room` is given,
+        the gradients are written into these three arrays. They have the operands' shapes and a contiguous last axis.
         """
         xp = array_module(query)
         query, key, value, g = map(_rows_contiguous, (query, key, value, g))
@@ -205,7 +208,7 @@ class AttentionKernels:
 
 
 def device_kernels(device: int) -> AttentionKernels:
-    """Return the kernels for a GPU. Raises DeviceError without CuPy or a GPU."""
+    """Return the attention kernels for a GPU. Raises DeviceError if CuPy or a GPU is missing."""
     return _device_kernels(import_cupy(), device)
 
 
@@ -216,10 +219,10 @@ def _device_kernels(cupy: Any, device: int) -> AttentionKernels:
 
 
 def forward_constants(half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
-    """Return the constants of attention_forward.cu: block sizes that the registers hold without spilling.
+    """Return the constants of attention_forward.cu: block sizes for which the registers suffice without spilling.
 
-    `small` is for GPUs with 99 KiB of shared memory per block (RTX 30, 40, 50, L4). Their multiprocessors then hold two
-    blocks if there are enough registers: 232 for each thread in float16 with D = 128.
+    `small` is for GPUs with 99 KiB of shared memory per block (RTX 30, 40, 50, L4). With these constants a
+    multiprocessor can run two blocks at once if it has enough registers: 232 per thread in float16 with D = 128.
     """
     if not half:
         tiles, warps, block = 2 if padded <= 64 else 1, 4, 32
@@ -233,7 +236,9 @@ def forward_constants(half: int, padded: int, extras: int, small: bool = False) 
 
 
 def backward_constants(half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
-    """Return the constants of attention_backward.cu: the fastest, or, if `small`, those that fit into 99 KiB."""
+    """Return the constants of attention_backward.cu: the fastest ones, or, if `small` is true, those that need at most
+    99 KiB.
+    """
     if not half:
         block = (1, 2, 16, 1) if small and padded > 64 else (1, 4, 32 if padded <= 96 else 16, 1)
     elif padded <= 64:
@@ -306,7 +311,7 @@ def _strides(*arrays: Any) -> tuple[np.int64, ...]:
 
 def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
     """Return the number of elements from one batch row, head, query and key to the next.
-    It is 0 along an axis of length 1.
+    The number is 0 for an axis of length 1.
     """
     if x is None:
         return (np.int64(0),) * 4
@@ -317,7 +322,7 @@ def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
 
 def _aligned(*arrays: Any) -> tuple[np.int32]:
     """Return 1 if every row of every array starts and ends at a multiple of 16 bytes, else 0.
-    If it is 1, the kernels copy 16 bytes at a time.
+    For 1, the kernels copy 16 bytes at a time.
     """
     counts = (n for x in arrays for n in (address_of(x), *x.strides[:3], x.shape[3] * x.itemsize))
     return (np.int32(all(n % 16 == 0 for n in counts)),)

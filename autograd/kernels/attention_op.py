@@ -1,7 +1,7 @@
 """Attention by the fused CUDA kernels of `autograd/kernels`: the blocked algorithm in one pass over the keys.
 
-They replace `attention_plain` of attention.py on a GPU. Scores are never written to memory; only the output and the
-log-sum-exp are. If the kernels don't support a call (float64, a head_dim beyond 128, a GPU of compute capability below
+The kernels replace `attention_plain` of attention.py on a GPU. They never write scores to memory, only the output and
+the log-sum-exp. If the kernels don't support a call (float64, a head_dim beyond 128, a GPU of compute capability below
 8.0), the blocked or the standard method computes it.
 """
 
@@ -28,14 +28,13 @@ _ATTENTION = 1 << 31
 
 
 def kernels_for(array: Any) -> AttentionKernels | None:
-    """Return the kernels for the device that holds `array`, or None on a CPU."""
+    """Return the kernels for the GPU on which `array` is, or None for a NumPy array."""
     return None if isinstance(array, np.ndarray) else device_kernels(array.device.id)
 
 
 def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> str | None:
-    """Return the reason why the kernels can't take these arrays, or None.
-
-    If the GPU doesn't support them and `automatic` selects another method, one DeviceWarning is issued.
+    """Return the reason why the kernels don't support these arrays, or None. If this GPU can't run the kernels and
+    `automatic` is true, issue one DeviceWarning.
     """
     if not query.dtype == key.dtype == value.dtype or query.dtype not in DTYPES:
         return f"it takes float16 or float32, all of one kind, not {query.dtype}, {key.dtype} and {value.dtype}"
@@ -61,7 +60,7 @@ def _warn(refused: str) -> None:
 
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported.
+    """Return the reason why the call is not supported, or None if it is.
     The arrays must be on a GPU, and the call must not request another method.
     """
     if options["method"] not in ("auto", "fused"):
@@ -82,12 +81,11 @@ def fused_attention(*operands: Any, **options: Any) -> Any:
 
 
 class FusedAttention(BlockedAttention):
-    """One call of attention by the kernels.
+    """One call of attention by the kernels. Requested weights and second derivatives are computed by the blocked
+    method.
 
-    Requested weights and second derivatives are computed as by the blocked method.
-
-    With `deterministic` the gradient of the queries is summed in a fixed order. Without it the last digits may differ
-    from run to run, since the order in which blocks of keys add to the gradient varies.
+    If `deterministic` is true, the gradient of the queries is summed in a fixed order. If not, blocks of keys add to
+    the gradient in a varying order, and the last digits can differ from run to run.
     """
 
     implementation = "fused"
@@ -151,7 +149,7 @@ class FusedAttention(BlockedAttention):
         )
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Return dropout's factors as the kernels draw them (`dropout_words` in attention_pairs.cuh)."""
+        """Return the factors of dropout that the kernels draw (`dropout_words` in attention_pairs.cuh)."""
         batch, heads, queries, keys = shape
         head, i, j = np.ogrid[: batch * heads, :queries, :keys]
         counter = np.zeros((batch * heads, queries, keys, 4), dtype=np.uint32)

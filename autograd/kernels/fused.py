@@ -1,7 +1,6 @@
-"""Launches the kernels of a training step, except attention's. Functions take and return device arrays.
-
-Arrays are float16 or float32, and the first array of each call is in row-major order; sums are float32. A `DropoutKey`
-determines the dropout mask, which is never stored.
+"""Launches of the kernels of a training step, except attention's. The functions take and return device arrays of
+float16 or float32; the first array of each call is in row-major order. Sums are float32. A `DropoutKey` determines the
+dropout mask, which is never stored.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _BLOCKS = 264
 class DropoutKey(NamedTuple):
     """The values that determine a dropout mask.
 
-    They are the seed, (1,) uint64 on the device, the number of the call, and the threshold, 65536 p.
+    Its fields are the seed, (1,) uint64 on the device, the number of the call, and the threshold, 65536 p.
     """
 
     seed: Array
@@ -40,7 +39,7 @@ class DropoutKey(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The factor of the kept elements."""
+        """The factor by which dropout multiplies the elements that it keeps."""
         return 65536 / (65536 - self.threshold) if self.threshold < 65536 else 0.0
 
     def arguments(self) -> tuple[Any, ...]:
@@ -73,7 +72,9 @@ def layer_norm(
     xp, width = array_module(x), x.shape[-1]
     rows = x.size // width
     if width > WIDEST_ROW:
-        raise ValueError(f"layer_norm: rows of {width} elements don't fit into shared memory, at most {WIDEST_ROW}")
+        raise ValueError(
+            f"layer_norm: rows of {width} elements don't fit into shared memory; the maximum is {WIDEST_ROW}"
+        )
     y, mean, rstd = xp.empty_like(x), xp.empty(rows, np.float32), xp.empty(rows, np.float32)
     z = x if residual is None else xp.empty_like(x)
     operands = _aligned(x), _aligned(weight), _aligned(bias)
@@ -101,7 +102,7 @@ def layer_norm_backward(
 ) -> tuple[Array, Array, Array, Array]:
     """Compute the gradients of z, x, weight and bias from the gradient of y.
 
-    Without `drop` the gradients of x and z are equal. `past` is added to the gradient of z.
+    Without `drop`, the gradients of x and z are equal. `past`, if given, is added to the gradient of z.
     """
     xp, width = array_module(g), g.shape[-1]
     rows = g.size // width
@@ -128,7 +129,7 @@ def layer_norm_backward(
 
 def _fits_a_warp(width: int) -> bool:
     """Return whether a warp can process a row.
-    Rows must begin at multiples of 16 bytes, and a lane holds at most 32 elements.
+    Rows must begin at multiples of 16 bytes, and a lane stores at most 32 elements.
     """
     return width % 8 == 0 and width <= WIDEST_OF_A_WARP
 
@@ -138,7 +139,7 @@ def _row_threads(width: int) -> int:
 
 
 def column_sums(x: Array) -> Array:
-    """Sum the rows of x (rows, width) in float32, in an order that never changes. The result has x's dtype."""
+    """Sum the rows of x (rows, width) in float32, in a fixed order. The result has x's dtype."""
     xp, (rows, width) = array_module(x), x.shape
     columns = -(-width // 256)
     chunks = max(min(_BLOCKS // columns, -(-rows // 8)), 1)
@@ -149,9 +150,10 @@ def column_sums(x: Array) -> Array:
 
 
 def _tickets(x: Array, least: int = _BLOCKS) -> Array:
-    """Return counters that identify the last block of a launch: `least` or more; zero between launches.
+    """Return at least `least` counters, by which a kernel identifies the last block of its launch; they are 0 between
+    launches.
 
-    Each device has one array. Kernels that use it must not run on two streams at once.
+    All kernels of a device use one array of counters, so these kernels must not run on two streams at once.
     """
     return _tickets_of(array_module(x), x.device.id, max(least, _BLOCKS).bit_length())
 
@@ -165,7 +167,7 @@ def _tickets_of(xp: Any, device: int, bits: int) -> Array:
 
 
 def dropout_add(x: Array, drop: DropoutKey, residual: Array | None = None) -> Array:
-    """Compute dropout(x), plus `residual` if there is one. Applied to a gradient it is the backward pass."""
+    """Return dropout(x), plus `residual` if it is given. Dropout of the output's gradient gives the gradient of x."""
     out = array_module(x).empty_like(x)
     args: tuple[Any, ...] = (_aligned(x), out, np.int64(x.size), *drop.arguments())
     if residual is not None:
@@ -227,8 +229,9 @@ def cross_entropy_rows(
 ) -> Array:
     """Compute the loss of each row of logits + bias into `out`, (rows,) float32.
 
-    It is 0 where the target, int64, is `ignored`. With `gradient` the logits, which start at a multiple of 16 bytes,
-    are overwritten by their gradient, multiplied by `factor` (one float32 on the device) if it is given.
+    The loss is 0 where the target (int64) is `ignored`. If `gradient` is true, the logits are overwritten by their
+    gradient, multiplied by `factor` (one float32 on the device) if that is given. They must then start at a multiple of
+    16 bytes.
     """
     rows, classes = logits.shape
     loss = array_module(logits).empty(rows, np.float32) if out is None else out
@@ -243,9 +246,9 @@ def cross_entropy_rows(
 
 def total_loss(losses: Array, target: Array, ignored: int, dtype: Any, *, mean: bool) -> tuple[Array, Array | None]:
     """Return the sum of the rows' losses as an array () of `dtype`.
-    With `mean`, return their mean over the targets that count.
+    If `mean` is true, return the mean over the targets that are not `ignored` instead.
 
-    The second result is the number of these, (1,) float32, at least 1; None without `mean`.
+    The second result is the number of these targets, (1,) float32 and at least 1, or None if `mean` is false.
     """
     xp = array_module(losses)
     total, count = xp.empty((), dtype), xp.empty(1, np.float32) if mean else None
@@ -257,7 +260,7 @@ def total_loss(losses: Array, target: Array, ignored: int, dtype: Any, *, mean: 
 
 def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | None], dtype: Any) -> list[Array | None]:
     """Multiply up to three gradients by g / count in one launch.
-    This is done in place, or rounded to `dtype` if they are float32.
+    A gradient of `dtype` is changed in place; a float32 gradient is rounded to `dtype` in a new array.
     """
     xp, args, largest = array_module(g), [], 1
     found: list[Array | None] = []
@@ -275,7 +278,7 @@ def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | N
 
 
 def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
-    """Compute scale * table[ids] for ids (count,) int64. An id outside the table gives NaN."""
+    """Compute scale * table[ids] for ids (count,) int64. The row of an id outside the table is NaN."""
     out = array_module(table).empty((len(ids), table.shape[1]), table.dtype)
     args = (_aligned(table), ids, out, *map(np.int32, table.shape), np.float32(scale))
     if len(ids):
@@ -286,7 +289,7 @@ def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
 
 def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None) -> Array:
     """Compute the gradient of the table (rows, width).
-    Each row of g (count, width) is added at its id, except at the id `padding`.
+    Each row of g (count, width) is added to the row of its id, except for the id `padding`.
     """
     xp, (count, width) = array_module(g), g.shape
     out = xp.empty((rows, width), g.dtype)
@@ -302,9 +305,10 @@ def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padd
 
 
 def sorted_ids(ids: Array, rows: int, padding: int | None = None) -> Array:
-    """Return (4, count) uint32: the ids in order and the place of each, equal ids in order; the rest is scratch space.
+    """Return an array (4, count) uint32: the sorted ids, the position of each in `ids`, and scratch space. The sort is
+    stable.
 
-    An id outside 0 .. rows - 1, or `padding`, counts as `rows` and comes last.
+    The id `padding`, and every id outside 0 .. rows - 1, is replaced by `rows` and comes last.
     """
     count = len(ids)
     out = array_module(ids).empty((4, count), np.uint32)

@@ -1,13 +1,13 @@
-"""CUDA graphs: a computation of fixed shapes is captured once and then launched as one.
+"""CUDA graphs: a computation of fixed shapes is captured once, and its kernels are then launched together.
 
     graphs = Graphs()
     found = graphs("pass", compute, batch)  # launched plainly once, then captured, then replayed
 
-A launch of a graph repeats the captured launches, with the same addresses and the same numbers. So whatever changes
-from call to call must be on the device: the host arrays of `batch` are copied into permanent buffers, which `compute`
-gets; random bits come from a seed in such a buffer (`Generator.begin_calls`). A number on the host, however, is frozen.
-`batch` may contain numbers, and each combination of them has its own graph. Other numbers that `compute` uses must not
-change.
+A launch of a graph repeats the captured launches with the same addresses and numbers. Values that change from call to
+call must therefore be on the device. The host arrays of `batch` are copied into permanent buffers, which `compute` gets
+as arguments. Random bits come from a seed in a permanent buffer (`Generator.begin_calls`). A number on the host is
+constant in a graph. If `batch` contains numbers, each combination of numbers has a separate graph. Other numbers that
+`compute` uses must not change.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Compute = Callable[[Any], dict[str, Any]]
 class Graphs:
     """CUDA graphs of computations, by name and by the shapes of the batch; see the module's docstring.
 
-    All graphs share one pool of memory, since they run one after the other. Only a graph's results remain valid until
-    its next launch, and a call returns copies of them.
+    All graphs share one pool of memory, since they run one after the other. A graph's results remain valid until its
+    next launch, and a call returns copies of the results.
 
     Args:
-        most: maximum number of graphs; beyond it the least recently used one is dropped.
+        most: maximum number of graphs. When it is exceeded, the least recently used graph is dropped.
 
     Attributes:
         captured, launched: number of graphs captured so far, and number of their launches.
@@ -55,13 +55,14 @@ class Graphs:
         self._entries: OrderedDict[tuple[Hashable, Hashable], _BatchGraph] = OrderedDict()
 
     def __call__(self, name: Hashable, compute: Compute, batch: Any) -> dict[str, Any]:
-        """Call compute(batch) with the host arrays of `batch` replaced by arrays on the device.
+        """Return the results of compute(batch), for which the host arrays of `batch` are replaced by arrays on the
+        device.
 
         Args:
-            name: identifies the computation; it must include all other numbers that `compute` uses.
-            batch: a dataclass, tuple, list or dictionary of host arrays, of further such things and of hashable values.
+            name: the key of the computation; it must include all numbers that `compute` uses and `batch` lacks.
+            batch: a dataclass, tuple, list or dictionary of host arrays and hashable values; it can be nested.
 
-        Raises GraphError if it can't be captured.
+        Raises GraphError if the computation can't be captured.
         """
         leaves: list[np.ndarray] = []
         key = name, _key_of(batch, leaves)
@@ -86,7 +87,7 @@ class Graphs:
     def sizes(self) -> dict[Hashable, int]:
         """Return the number of launches in the last graph of each name: kernels, products, copies, fills.
 
-        CuPy before version 14 does not describe its graphs; the result is then empty.
+        With CuPy before version 14, which does not describe its graphs, the result is empty.
         """
         graphs = {name: one.graph for (name, _), one in self._entries.items() if hasattr(one.graph, "debug_dot_str")}
         return {name: len(_NODE.findall(graph.debug_dot_str())) for name, graph in graphs.items()}
@@ -112,8 +113,8 @@ class Graphs:
 def _allocate(cupy: Any, size: int) -> Any:
     """Allocate memory for the pool of the graphs.
 
-    When memory runs out, CuPy's pools free all blocks that seem unused, and here other graphs use those. Nothing may be
-    freed during a capture either. Pools pass on only a MemoryError.
+    When memory runs out, CuPy's pools free all blocks that seem unused, although other graphs use these blocks and
+    nothing may be freed during a capture. A MemoryError, which the pools pass on, prevents that.
     """
     try:
         return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
@@ -122,9 +123,7 @@ def _allocate(cupy: Any, size: int) -> Any:
 
 
 class _BatchGraph:
-    """A batch with arrays of given shapes on the device, and its graph. One transfer moves all host arrays there.
-
-    All host arrays go to the device in one transfer.
+    """A batch with arrays of given shapes on the device, and its graph. One transfer copies all host arrays there.
     """
 
     def __init__(self, cupy: Any, batch: Any, leaves: list[np.ndarray]):
@@ -141,7 +140,7 @@ class _BatchGraph:
         return self.buffer[start : start + leaf.nbytes].view(leaf.dtype).reshape(leaf.shape)
 
     def fill(self, leaves: list[np.ndarray]) -> None:
-        """Copy the values of a batch into the buffer."""
+        """Copy the host arrays of a batch into the buffer on the device."""
         host = np.zeros(self.buffer.size, np.uint8)
         for leaf, start in zip(leaves, self.starts, strict=True):
             host[start : start + leaf.nbytes] = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
@@ -150,7 +149,7 @@ class _BatchGraph:
 
 
 def _key_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
-    """Return a key that is equal whenever a graph can be used again, and append the host arrays to `leaves`."""
+    """Return a key that is equal for batches that can use the same graph, and append the host arrays to `leaves`."""
     if isinstance(value, np.ndarray):
         leaves.append(value)
         return value.shape, value.dtype.str
@@ -164,7 +163,8 @@ def _key_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
 
 
 def _replaced(value: Any, arrays: Any) -> Any:
-    """Return `value` with its host arrays replaced by the next of `arrays`, in the order of `_key_of`."""
+    """Return `value` with its host arrays replaced by the arrays of the iterator `arrays`, in the order of `_key_of`.
+    """
     if isinstance(value, np.ndarray):
         return next(arrays)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

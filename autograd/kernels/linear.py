@@ -1,8 +1,8 @@
-"""The fully connected layer with what follows it, by the CUDA kernels: feed-forward networks, output layer and loss.
+"""Fully connected layers by the CUDA kernels: linear layers, feed-forward networks, and the output layer with its loss.
 
-Replaces the plain implementations of linear.py and linear_cross_entropy.py for float16 and float32 arrays on a device.
-One kernel computes everything between two products. cuBLAS computes the products, of contiguous matrices, so that it
-uses tensor cores.
+They replace the plain implementations of linear.py and linear_cross_entropy.py for float16 and float32 arrays on a
+device. One kernel computes all steps between two products. cuBLAS computes the products of contiguous matrices, for
+which it can use tensor cores.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Ar
 
 
 def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. It needs an activation that the kernel computes."""
+    """Return the reason why the call is not supported, or None if it is.
+    The kernel must support the activation.
+    """
     known = options["activation"] in fused.ACTIVATIONS
     return by_kernels(arrays, options) if known else f"the kernel has no {options['activation']}"
 
@@ -72,8 +74,8 @@ def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | No
 class LinearActivationOnDevice(QuickImplementation):
     """The op dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
 
-    For ReLU the kernel overwrites the product, because the gradient follows from the result: its slope is 1 where the
-    result is above 0, and dropped elements have no gradient either way.
+    For ReLU the kernel overwrites the product, because the result determines the gradient: the slope is 1 where the
+    result is above 0, and both negative and dropped elements have gradient 0.
     """
 
     composed = through_plain
@@ -108,8 +110,8 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
 
     Rows are processed in blocks, and no logits are stored in float32. A kernel computes the losses from a block of
     products and overwrites the products with F = softmax - target, whose elements lie within -1 .. 1 for any loss
-    scale. dx = F W and dW = F^T x are computed immediately. At the end they are multiplied by the incoming gradient
-    divided by the number of rows that count.
+    scale. dx = F W and dW = F^T x are computed immediately. The backward pass multiplies dx and dW by the incoming
+    gradient divided by the number of targets that are not ignored.
     """
 
     composed, wide_start = through_plain, True

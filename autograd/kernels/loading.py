@@ -1,7 +1,7 @@
-"""Loads a `.cu` file and compiles it to a kernel on the device.
+"""Functions that load a `.cu` file, compile it and launch its kernels on the device.
 
 CuPy compiles a source once and caches the result. The cache's key contains the source's text and the options, but not
-the included files, so the project's own headers are inserted into the text here.
+the included files, so this module inserts the project's headers into the source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILI
 
 
 def read_source(file: str | Path) -> str:
-    """Read a kernel file, by its name in this folder or by path, with every `#include "x.cuh"` inserted once.
+    """Return the text of a kernel file, given by name or path, with each header of `#include "x.cuh"` inserted once.
 
     Raises FileNotFoundError for a file that does not exist.
     """
@@ -40,7 +40,7 @@ def _inlined(path: Path, seen: set[Path]) -> str:
 
 
 def compile_options(constants: dict[str, int | float | bool]) -> tuple[str, ...]:
-    """Return the compiler options that define each constant; booleans as 0 and 1, floats as float literals."""
+    """Return the compiler options that define the constants: booleans as 0 and 1, floats as float literals."""
     defined = []
     for name, value in sorted(constants.items()):
         text = f"{float(value)!r}f" if isinstance(value, float) else str(int(value))
@@ -59,7 +59,7 @@ def load_module(file: str, **constants: int | float | bool) -> Any:
 
 
 def load_kernel(file: str, name: str, **constants: int | float | bool) -> Any:
-    """Return one kernel of `load_module`. It is cached, because looking it up takes longer than launching it."""
+    """Return one kernel of `load_module`. The kernel is cached, because its look-up takes longer than its launch."""
     return _load_kernel(import_cupy(), file, name, tuple(sorted(constants.items())))
 
 

@@ -1,8 +1,8 @@
 """The ops of a training step by the CUDA kernels: one kernel forward, one or two backward.
 
-Replaces the plain implementations of `layer_norm`, `residual_layer_norm`, `dropout`, `dropout_add`, `cross_entropy` and
-`embedding` for float16 and float32 arrays on a device. A kernel reads and writes each array once; separate NumPy calls
-would do so for each step of the formula. `@implements` names the condition of each implementation.
+They replace the plain implementations of `layer_norm`, `residual_layer_norm`, `dropout`, `dropout_add`, `cross_entropy`
+and `embedding` for float16 and float32 arrays on a device. A kernel reads and writes each array once, whereas separate
+NumPy calls read and write arrays in each step of a formula. `@implements` names the condition of each implementation.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .fused import DropoutKey
 
 
 def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported.
-    It needs device arrays of one dtype, float16 or float32.
+    """Return the reason why the call is not supported, or None if it is.
+    The arrays must be on a device and of one dtype, float16 or float32.
     """
     first = arrays[0]
     if array_module(*arrays) is np:
@@ -43,19 +43,21 @@ def contiguous(x: Array) -> Array:
 
 
 def dropout_key(x: Array, p: float, generator: Generator) -> DropoutKey:
-    """Return the generator's next call of dropout, on the device of x."""
+    """Return the key of the generator's next call of dropout, on the device of x."""
     return DropoutKey(*generator.next_call(x), round(p * 65536))
 
 
 def mask_again(drop: DropoutKey | None, shape: tuple[int, ...], like: Array) -> ReplayedMask:
-    """Return the mask of a call of dropout, for the plain implementation: its factors, as an array."""
+    """Return the factors by which a call of dropout multiplies, as an array for the plain implementation."""
     return ReplayedMask(
         None if drop is None else fused.dropout_add(array_module(like).ones(shape, like.dtype), drop), 1.0
     )
 
 
 def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported. Its rows must fit into shared memory."""
+    """Return the reason why the call is not supported, or None if it is.
+    The rows of the arrays must fit into shared memory.
+    """
     x, weight, bias = (array.shape for array in arrays[-3:])
     refused = by_kernels(arrays, options)
     if refused is None and not (x[-1:] == weight == bias and 0 < x[-1] <= fused.WIDEST_ROW and 0 not in x):
@@ -81,7 +83,7 @@ class LayerNormOnDevice(QuickImplementation):
 
 @implements(residual_layer_norm_plain, "device", by_kernels_in_rows)
 class ResidualLayerNormOnDevice(QuickImplementation):
-    """LayerNorm of residual + dropout(x), and the sum itself if `both`, in one kernel."""
+    """LayerNorm of residual + dropout(x), in one kernel. If `both` is true, the op also returns the sum."""
 
     composed = through_plain
 
@@ -104,7 +106,7 @@ class ResidualLayerNormOnDevice(QuickImplementation):
 
 @implements(Dropout, "device", by_kernels)
 class DropoutOnDevice(QuickImplementation):
-    """Dropout whose mask is drawn in the kernel, and again in the backward pass."""
+    """Dropout by a kernel that draws the mask in the forward pass and again in the backward pass."""
 
     def forward(self, x):
         self.drop = dropout_key(x, self.p, self.generator)
@@ -149,9 +151,8 @@ def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> st
 
 @implements(cross_entropy_plain, "device", by_kernels_without_weights)
 class CrossEntropyOnDevice(QuickImplementation):
-    """The op CrossEntropy of `loss.py` without class weights. No array of the logits' size is held in float32.
-
-    The gradient is written over a copy of the logits, in the backward pass.
+    """The op CrossEntropy of `loss.py` without class weights. No array of the logits' size is stored in float32. The
+    backward pass overwrites a copy of the logits by their gradient.
     """
 
     composed, wide_start = through_plain, True
@@ -182,7 +183,7 @@ def by_kernels_of_a_table(arrays: list[Any], options: dict[str, Any]) -> str | N
 
 @implements(Embedding, "device", by_kernels_of_a_table)
 class EmbeddingOnDevice(QuickImplementation):
-    """The op Embedding of `embedding.py`. The gradient is summed in float32, row by row of the table."""
+    """The op Embedding of `embedding.py`. Each row of the table's gradient is summed in float32."""
 
     composed = through_plain
 

@@ -21,9 +21,10 @@ def philox4x32_10(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def keep_mask(seed: int, call: int, shape: tuple[int, ...], threshold: int) -> np.ndarray:
-    """Return which elements of an array are kept by dropout call number `call` of stream `seed`.
+    """Return a boolean array: the elements that dropout keeps in call number `call` of stream `seed`.
 
-    `dropout_keeps` computes the same for each element in CUDA. `threshold` is the probability of dropping times 65536.
+    In CUDA, `dropout_keeps` computes the same value for each element. `threshold` is the probability of dropping times
+    65536.
     """
     size = int(np.prod(shape))
     i = np.arange((size + 7) // 8, dtype=np.uint64)

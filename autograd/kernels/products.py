@@ -1,7 +1,7 @@
-"""Products of float16 and float32 matrices, or stacks of matrices, by direct calls of cuBLAS; sums in float32.
+"""Products of float16 and float32 matrices, or stacks of matrices, by direct calls of cuBLAS with float32 sums.
 
 CuPy's own products have three limits. CuPy multiplies a stack of float16 matrices in float32, which needs copies and is
-slow. It can't add a product to an array of another type. It refuses every product while a stream is captured. This
+slow. CuPy can't add a product to an array of another dtype. CuPy refuses every product while a stream is captured. This
 module calls `cublasGemmEx` and `cublasGemmStridedBatchedEx` of the library that CuPy has loaded, on CuPy's current
 stream. The handle and the workspace belong to handloom, because a captured product needs its workspace at a fixed
 address. Sums are float32.
@@ -31,7 +31,7 @@ WORKSPACE = 32 << 20
 
 @cache
 def load_cublas() -> Any:
-    """Load the cuBLAS library that CuPy uses. Return None where it can't be found."""
+    """Load and return the cuBLAS library that CuPy uses, or return None if it can't be found."""
     cuda = import_cupy().cuda
     cuda.device.get_cublas_handle()  # CuPy loads the library
     version = cuda.runtime.runtimeGetVersion() // 1000
@@ -65,7 +65,7 @@ class _Handle:
         self.workspace = cupy.empty(WORKSPACE, np.uint8)
 
     def on(self, stream: int) -> int | None:
-        """Return the handle, set to this stream."""
+        """Make the handle use `stream`, and return the handle."""
         if stream != self.stream:
             _check("cublasSetStream", self.library.cublasSetStream_v2(self.value, stream))
             # Setting the stream has reset the workspace.
@@ -82,12 +82,11 @@ def _handle(cupy: Any, library: Any, device: int) -> _Handle:
 
 @replaces(linalg.product)
 def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
-    """Compute x @ y for matrices, or stacks of them with two axes or more.
+    """Return x @ y for matrices or stacks of matrices. If `out`, which must be in row-major order, is given, write into
+    it.
 
-    If `out`, in row-major order, is given, write into it.
-
-    With `add` the product is added to `out`. On a device, float16 and float32 products call cuBLAS directly, which
-    rounds such a sum once. All other products use the arrays' own operator.
+    If `add` is true, the product is added to `out`. On a device, float16 and float32 products call cuBLAS directly,
+    which rounds the sum once. All other products use the operator `@`.
     """
     if isinstance(x, np.ndarray) or not _multiplies(x, y):
         if out is None or add:
@@ -110,7 +109,7 @@ def _multiplies(x: Array, y: Array) -> bool:
 
 
 def add_product(total: Array, x: Array, y: Array) -> None:
-    """Compute total += x @ y for matrices x and y, for example of float16.
+    """Compute total += x @ y for matrices x and y, which can be float16.
     `total` is a row-major float32 matrix.
     """
     if isinstance(x, np.ndarray) or 0 in (*total.shape, x.shape[1]) or load_cublas() is None:
@@ -120,10 +119,9 @@ def add_product(total: Array, x: Array, y: Array) -> None:
 
 
 class _Stack:
-    """A stack of matrices (count, rows, columns) as cuBLAS reads it.
-
-    It says whether the matrices are transposed, and how many elements apart their rows, and the matrices themselves,
-    begin. `array` keeps a copy alive if the memory layout needs one.
+    """A stack of matrices (count, rows, columns) in the form that cuBLAS needs: whether the matrices are transposed,
+    and the numbers of elements from one row, and from one matrix, to the next. `array` refers to the copy that some
+    memory layouts require.
     """
 
     def __init__(self, array: Array, turned: bool, row: int, step: int):
@@ -131,7 +129,7 @@ class _Stack:
 
 
 def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
-    """Broadcast x to stacks of `shape`, without a copy if the matrices begin at equal distances in memory."""
+    """Broadcast x to a stack of `shape`, without a copy if successive matrices are at equal distances in memory."""
     rows, columns = x.shape[-2:]
     strides, missing = [stride // x.itemsize for stride in x.strides], len(shape) - (x.ndim - 2)
     step = _one_step(shape, [0] * missing + strides[:-2], (1,) * missing + x.shape[:-2])
@@ -146,8 +144,8 @@ def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
 
 
 def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) -> int | None:
-    """Return the number of elements from one matrix of the stack to the next if it is constant.
-    It is 0 for a repeated matrix.
+    """Return the number of elements from one matrix of the stack to the next (0 for a repeated matrix), if it is
+    constant.
     """
     steps = [0 if mine == 1 else stride for stride, mine in zip(strides, own, strict=True)]
     axes = [(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]
@@ -158,8 +156,7 @@ def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) 
 
 
 def _multiply(x: _Stack, y: _Stack, out: Array, old: float) -> None:
-    """Compute out = x @ y + old out.
-    cuBLAS is column-major, so it sees each array transposed: out^T = y^T x^T.
+    """Compute out = x @ y + old * out. For cuBLAS, which is column-major, each array is transposed: out^T = y^T x^T.
     """
     library, cupy = load_cublas(), import_cupy()
     count, m, n = out.shape

@@ -1,8 +1,9 @@
 """The update of all parameters on the device in three launches: gradient norm, loss scale and step count, Adam.
 
-Parameters, gradients and moments each lie in one array. The loss scale of fp16 training, the step count, the learning
-rate and the decision to skip a step that overflowed are on the device. The host therefore never waits for the device,
-and a captured graph reads their current values. NumPy arrays are updated by NumPy with the same formulas.
+All parameters are in one array; so are all gradients, and each of Adam's two moments. The loss scale of fp16 training,
+the step count, the learning rate and the decision to skip a step that overflowed are on the device. The host therefore
+never waits for the device, and a captured graph reads their current values. NumPy arrays are updated by NumPy with the
+same formulas.
 """
 
 from __future__ import annotations
@@ -29,22 +30,21 @@ STATE = np.dtype(
 
 
 def new_state(xp: Any, loss_scale: float = 1.0) -> Array:
-    """Return the state before the first step: (7,) of 32 bits on the device."""
+    """Return the state before the first step, an array (7,) of 32-bit values on the device."""
     state = np.zeros(1, STATE)
     state["loss_scale"] = loss_scale
     return xp.asarray(state.view(np.float32))
 
 
 def read_state(state: Array) -> dict[str, float]:
-    """Return the state by name, on the host. This waits for the device."""
+    """Copy the state to the host and return its values by name. This waits for the device."""
     host = (state if isinstance(state, np.ndarray) else state.get()).view(STATE)[0]
     return {name: host[name].item() for name in STATE.names or ()}
 
 
 def add_parts(flat: Array, places: Array, first: int, parts: Sequence[Array | None]) -> None:
-    """Add to `flat` up to PARTS arrays of its dtype: the kth at row first + k of `places`, (start, size) int64.
-
-    For None instead of an array nothing is added.
+    """Add up to PARTS arrays to parts of `flat`, which has the same dtype. Array k is added to the elements that row
+    first + k of `places`, (start, size) int64, selects. None is skipped.
     """
     if isinstance(flat, np.ndarray):
         for (start, size), part in zip(places[first:].tolist(), parts, strict=False):
@@ -68,13 +68,15 @@ def prepare_update(
     interval: int = 1000,
     least: float = 1.0,
 ) -> None:
-    """Compute the norm of the flat `gradient`, then its factor, whether the step is skipped, and the next loss scale.
+    """Write into `state` the norm of the flat `gradient`, its factor, whether to skip the step, and the next loss
+    scale.
 
     Args:
-        state: see `new_state`; modified in place.
+        state: the array made by `new_state`, which is modified in place.
         settings: (2,) float32: the learning rate, and the factor of the gradient in addition to 1 / loss scale.
-        max_norm: bound on the norm; None for no bound.
-        interval, least: number of good steps before the loss scale doubles, and the minimum of the scale.
+        max_norm: maximum of the gradient's norm, to which a larger gradient is scaled down; None for no maximum.
+        interval, least: number of steps without overflow before the loss scale doubles, and the minimum of the loss
+            scale.
     """
     if isinstance(gradient, np.ndarray):
         _prepare_on_cpu(gradient, state.view(STATE), float(settings[1]), max_norm, interval, least)
@@ -105,8 +107,8 @@ def adam(
 ) -> None:
     """Update flat float32 weights and moments by Adam. `copy` receives the weights in the gradient's dtype.
 
-    `settings` are those of `prepare_update`. The first `decayed` elements have a weight decay. Nothing changes in a
-    step that `prepare_update` skipped.
+    `settings` are the settings of `prepare_update`. Weight decay applies to the first `decayed` elements. Nothing
+    changes in a step that `prepare_update` skipped.
     """
     if isinstance(gradient, np.ndarray):
         now, lr = state.view(STATE)[0], float(settings[0])

@@ -20,11 +20,14 @@ from .observing import Observer, start_observing, stop_observing
 
 
 class AnomalyError(RuntimeError):
-    """An op produced NaN or infinity, or something that it saved was overwritten; the message says which and where."""
+    """An op produced NaN or infinity, or an array that it saved was overwritten.
+    The message names the op and the line.
+    """
 
 
 class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
-    """Context manager: check every value and every gradient, in all threads, and stop at the first bad one.
+    """Context manager: check every value and every gradient, in all threads, and raise an error at the first NaN or
+    infinity.
 
     Raises AnomalyError that names the op, the shapes and the line of your code that called it
 
@@ -33,8 +36,8 @@ class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly
     - when an array that a backward rule needs was changed from outside between the forward and the backward pass,
       which the engine can't notice otherwise (`tensor.data[0] = 1`, or a NumPy array that was passed in and changed).
 
-    NumPy's floating-point warnings are off inside the ops. Inside the block computations are several times slower;
-    otherwise there is no cost.
+    NumPy's floating-point warnings are off inside the ops. Computations inside the block are several times slower than
+    outside.
     """
 
     _lock = threading.Lock()
@@ -56,7 +59,7 @@ class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly
 
 
 class _Seen(NamedTuple):
-    """The record of a call: its line in the caller's code and checksums of the arrays that its backward rule needs."""
+    """The record of a call: the line of the caller's code, and checksums of the arrays that the backward rule needs."""
 
     line: str
     checksums: list[int]
@@ -68,8 +71,8 @@ class _Observer(Observer):
         for position, array in enumerate(arrays):
             if _has_nan(array):
                 raise AnomalyError(
-                    f"{call.name}: its input {position} of shape {array.shape} contains NaN already: it is in "
-                    f"the data or the weights, or was computed outside detect_anomaly()\n{line}"
+                    f"{call.name}: input {position} of shape {array.shape} already contains NaN: the NaN is in the "
+                    f"data or the weights, or was computed outside detect_anomaly()\n{line}"
                 )
         with np.errstate(all="ignore"):
             output = super().forward(call, arrays)
@@ -100,7 +103,7 @@ class _Observer(Observer):
                 shapes = _describe([array for _, array in call.held()])
                 raise AnomalyError(
                     f"{call.name}.backward made {bad} in the gradient of input {position}, of shape {gradient.shape}; "
-                    f"it had saved {shapes or 'nothing'}\n{self.line_of(call)}"
+                    f"the call had saved {shapes or 'nothing'}\n{self.line_of(call)}"
                 )
         return results
 
@@ -118,7 +121,9 @@ def _has_nan(array: Any) -> bool:
 
 
 def _bad_kind(array: Any, sources: list[Any]) -> str:
-    """Return "NaN" or "infinity" if `array` contains one that does not come from the sources, else an empty string."""
+    """Return "NaN" if `array` contains NaN, "infinity" if it contains an infinity but no source does, else an empty
+    string.
+    """
     if not _is_floating(array) or bool(np.isfinite(to_device(array, "cpu") if is_array(array) else array).all()):
         return ""
     if _has_nan(array):
@@ -141,7 +146,7 @@ def _checksum(array: Any) -> int:
 
 
 def _callers_line() -> str:
-    """Return the innermost line of the call stack outside handloom, and the layers in between."""
+    """Return the innermost line of the call stack outside handloom, and the calls inside handloom that follow it."""
     frame: FrameType | None = sys._getframe(2)
     inner: list[str] = []
     while frame is not None:

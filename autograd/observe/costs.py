@@ -11,7 +11,7 @@ from ..backend import import_cupy
 
 
 def seconds(run: Callable[[], Any], repeats: int, device: str) -> float:
-    """Return the median time of `run`, after one run that does not count."""
+    """Return the median time of several calls of `run`, after one call for warm-up."""
 
     def once() -> float:
         _finish(device)
@@ -25,7 +25,7 @@ def seconds(run: Callable[[], Any], repeats: int, device: str) -> float:
 
 
 def peak_bytes(run: Callable[[], Any], device: str) -> int:
-    """Return the peak memory of `run` beyond the memory in use before."""
+    """Return the peak memory of a call of `run`, without the memory already in use before the call."""
     if device == "cpu":
         tracemalloc.start()
         try:

@@ -1,4 +1,4 @@
-"""draw_graph: a picture of the recorded calls behind a tensor, with the shapes that pass between them."""
+"""draw_graph: a picture of the recorded calls that computed a tensor, with the shapes of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from ..tensor import Tensor
 
 
 def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = None) -> str:
-    """Return the graph behind `tensor` in Graphviz's DOT language.
-
-    Leaves are on top, each call is a box, and arrows show shapes.
+    """Return the graph of the calls that computed `tensor`, in Graphviz's DOT language. Leaves are at the top, each
+    call is a box, and the arrows show shapes.
 
     If an op has several implementations, the selected one is shown under its name (see `explain`).
 
     Args:
-        tensor: a recorded result whose graph has not been freed. Inputs without a gradient are left out.
+        tensor: a recorded result whose graph has not been freed. Inputs that do not require a gradient are not drawn.
         path: also write the graph to this file: text to `NAME.dot`, or a picture by Graphviz's `dot` to `NAME.svg`.
-        module: its parameters are named as in `module.named_parameters()`.
+        module: the module whose parameters are labelled with their names in `module.named_parameters()`.
 
-    Raises RuntimeError if nothing was recorded, the graph was freed or `dot` is needed and missing, ValueError for
-    another file suffix.
+    Raises RuntimeError if no graph was recorded, if it was freed, or if `path` needs `dot`, which is not installed.
+    Raises ValueError for another file suffix.
     """
     head = ['  node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];']
     names = {id(parameter): name for name, parameter in module.named_parameters()} if module is not None else {}
@@ -41,9 +40,14 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
 
 
 def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
-    """Return a line for each leaf and call, oldest first, and for each edge; `names` maps ids of leaves to names."""
+    """Return a DOT line for each leaf and call, oldest first, and for each edge.
+    `names` maps ids of leaves to names.
+    """
     if not tensor.requires_grad:
-        raise RuntimeError("draw_graph: nothing was recorded: no input requires a gradient, or it was under no_grad()")
+        raise RuntimeError(
+            "draw_graph: no graph was recorded, because no input requires a gradient or the computation was under "
+            "no_grad()"
+        )
     origins: dict[str, Origin] = {}
     edges: list[str] = []
     waiting = [tensor.origin]
@@ -56,7 +60,8 @@ def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
             continue
         if origin.node._saved is None:
             raise RuntimeError(
-                "draw_graph: the graph was freed by backward(); draw it before, or pass retain_graph=True"
+                "draw_graph: the graph was freed by backward(): call draw_graph before backward(), or pass "
+                "retain_graph=True"
             )
         sources = [source for source in origin.node.inputs if source is not None]
         edges += [_edge(source, _key(origin)) for source in sources]
@@ -95,7 +100,7 @@ def _form(origin: Origin) -> str:
 def _picture(dot: str, path: Path) -> str:
     if not shutil.which("dot"):
         raise RuntimeError(
-            f"draw_graph: {path.name} is drawn by Graphviz's program dot, which is not installed: install graphviz, or "
-            f"write {path.stem}.dot, which any viewer of Graphviz's language shows"
+            f"draw_graph: {path.name} needs Graphviz's program dot, which is not installed: install graphviz, or write "
+            f"{path.stem}.dot, which any DOT viewer shows"
         )
     return subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True).stdout

@@ -1,7 +1,5 @@
-"""Observers of every call, independent of the engine.
-
-`Function.__call__` checks one variable, which is the only cost without observers. Observers form a stack: the
-newest is called first, and passes the call on to the one before it.
+"""Observers of every call of an op. Without observers, their only cost is that `Function.__call__` checks one variable.
+Observers form a stack: the newest observer is called first, and passes the call on to the observer below.
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ _stack: list[Observer] = []
 
 class Observer:
     """The base class of observers.
-    It runs each computation and returns its result; subclasses examine inputs and results.
-
-    All threads are observed.
+    It runs each computation and returns the result; subclasses also examine inputs and results. An observer observes
+    all threads.
     """
 
     inner: Observer | None = None  # the next one in the stack
@@ -41,17 +38,17 @@ AnyObserver = TypeVar("AnyObserver", bound=Observer)
 
 
 def start_observing(observer: AnyObserver) -> AnyObserver:
-    """Put `observer` on top of the stack and return it. Raises ValueError if it is already there."""
+    """Put `observer` on top of the stack and return it. Raises ValueError if it is already in the stack."""
     with _lock:
         if observer in _stack:
-            raise ValueError("this observer observes already: make another one")
+            raise ValueError("this observer is already active: create another one")
         _stack.append(observer)
         _link()
     return observer
 
 
 def stop_observing(observer: Observer) -> None:
-    """Remove the observer from the stack. Others that have started since continue."""
+    """Remove the observer from the stack. Other observers, even newer ones, stay active."""
     with _lock:
         _stack.remove(observer)
         _link()

@@ -1,4 +1,4 @@
-"""record(): every call of a computation with its values and, after a backward pass, its gradients."""
+"""record(): the recording of every call in a computation, with its values and, after a backward pass, its gradients."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class RecordedCall:
 
     Attributes:
         call: the Function itself; its `number` is the number of the call, or -1 if nothing was recorded for a gradient.
-        settings: its attributes before the computation, from which `again` makes a new call.
-        label: the result of the caller's `label` at that time.
-        inputs, outputs: its input and output arrays (and numbers), not copied.
-        output_gradients, input_gradients: copies of the gradients that its backward rule received and returned (before
-            un-broadcasting), with None for a missing gradient; both are None before a backward pass.
+        settings: the call's attributes before the computation, from which `again` makes a new call.
+        label: the string that `record`'s argument `label` returned at the call.
+        inputs, outputs: the input and output arrays (or numbers) of the call, not copied.
+        output_gradients, input_gradients: copies of the gradients that the backward rule received and returned (before
+            un-broadcasting), with None for a missing gradient. Before a backward pass, both attributes are None.
     """
 
     call: Function
@@ -77,12 +77,13 @@ def _copy(gradient: Any) -> Any:
 
 @contextmanager
 def record(label: Callable[[], str] = str) -> Iterator[Recording]:
-    """Record all calls of this thread inside the `with` block: `recording.calls`.
+    """Record all calls of this thread inside the `with` block, as the list `recording.calls`.
 
     Args:
         label: function that is called at each call and returns a string, such as the name of the running module.
 
-        All values are kept as long as the recording. Other observers, such as `detect_anomaly`, can be active too.
+        All values stay in memory as long as the recording. Other observers, such as `detect_anomaly`, can be active
+        too.
     """
     recording = start_observing(Recording(label))
     try:

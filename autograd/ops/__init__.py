@@ -1,4 +1,6 @@
-"""The differentiable operations, one subject a file. Array functions carry NumPy's names, neural ones PyTorch's."""
+"""The differentiable operations, in one file per subject.
+Array functions have NumPy's names; neural functions have PyTorch's.
+"""
 
 from . import attention_blocked
 from .activation import elu, gelu, leaky_relu, log_sigmoid, mish, relu, selu, sigmoid, silu, softplus, softsign

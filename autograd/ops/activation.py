@@ -42,7 +42,9 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
 
 
 class ELU(Function):
-    """scale * x where x > 0, scale * alpha (exp(x) - 1) elsewhere; dx = g scale, or g scale * alpha exp(x)."""
+    """y = scale * x where x > 0, else scale * alpha (exp(x) - 1); dx = g scale where x > 0, else g scale * alpha
+    exp(x).
+    """
 
     def __init__(self, alpha, scale):
         self.alpha, self.scale = alpha, scale
@@ -83,7 +85,7 @@ sigmoid = elementwise(
 
 
 def softplus_array(x: Any) -> Any:
-    """Compute log(1 + e^x) of an array. For a Tensor, return the recorded softplus."""
+    """Return log(1 + e^x) for an array x. For a Tensor, call the op `softplus`."""
     xp = array_module(x)
     if isinstance(x, Tensor):
         return xp.softplus(x)
@@ -161,7 +163,7 @@ class GELU(Function):
 class GELUTanh(Function):
     """y = x (1 + t) / 2 with t = tanh u, u = sqrt(2/pi) (x + 0.044715 x^3); dx = g (1 + t + x (1 - t^2) u') / 2.
 
-    u is computed from x clipped to [-16, 16]: beyond, t is -1 or 1 and x^3 may overflow.
+    u is computed from x clipped to [-16, 16]: beyond these limits, t is -1 or 1 and x^3 can overflow.
     """
 
     def forward(self, x):
@@ -189,10 +191,9 @@ def _gelu_reference(x: np.ndarray, approximate: str = "none") -> np.ndarray:
 @declare(_gelu_reference)
 def gelu(x: Any, approximate: str = "none") -> Tensor:
     """Compute x F(x), elementwise, where F is the standard normal distribution function.
-    "tanh" selects the paper's faster approximation.
-
-    Raises ValueError for another `approximate`. Source: Hendrycks and Gimpel 2016, arXiv 1606.08415.
+    approximate="tanh" selects the paper's faster approximation. Raises ValueError unless it is "none" or "tanh".
+    Source: Hendrycks and Gimpel 2016, arXiv 1606.08415.
     """
     if approximate not in ("none", "tanh"):
-        raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+        raise ValueError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
     return GELU()(x) if approximate == "none" else GELUTanh()(x)

@@ -1,7 +1,8 @@
 """Scaled dot-product attention.
 
 softmax(Q K^T scale + bias) V, with a score of -infinity for each key that a query may not attend to (Vaswani et al.
-2017, arXiv 1706.03762, equation 1). Other forms: `fast/attention.py` computes all weights in one op on several
+2017, arXiv 1706.03762, equation 1). Other implementations: `fast/attention.py` computes all weights in one op on
+several
 threads, attention_blocked.py computes them block by block for long sequences, and `kernels/attention_op.py` computes
 blocks on a GPU.
 """
@@ -35,7 +36,7 @@ def attention_plain(
 ) -> Any:  # fmt: skip
     """Compute softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend.
 
-    A query that may attend to no key gets zeros. Scores and sums of float16 inputs are float32.
+    The output of a query that may attend to no key is 0. Scores and sums of float16 inputs are float32.
     """
     xp, (batch, heads, queries, _), keys = array_module(array_of(query)), query.shape, key.shape[2]
     scores = matmul(widened(query), widened(key).swapaxes(-1, -2)) * scale  # (batch, heads, query, key)
@@ -61,7 +62,7 @@ def attention_plain(
 
 @dataclass(frozen=True)
 class MaskSpec:
-    """Which query may attend to which key, and what their distance adds to the score.
+    """The masks that determine which query may attend to which key, and the term that their distance adds to the score.
 
     Query i has position i + key_length - query_length, so that the last query and the last key have the same position.
     """
@@ -75,8 +76,8 @@ class MaskSpec:
     slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
     def as_mask(self, xp: Any = np) -> Any:
-        """Return everything except ALiBi as one boolean array that broadcasts to (batch, heads, query, key).
-        Return None if there is no mask.
+        """Return all masks combined (without ALiBi) as one boolean array that broadcasts to (batch, heads, query, key).
+        Without a mask, return None.
         """
         parts = [] if self.mask is None else [self.mask]
         if self.key_lengths is not None:
@@ -96,7 +97,7 @@ class MaskSpec:
         return -self.slopes[:, None, None].astype(dtype) * abs(self.distance(xp)).astype(dtype)
 
     def distance(self, xp: Any) -> Any:
-        """Return the position of the query minus that of the key, (1, 1, query, key)."""
+        """Return the query's position minus the key's position, as an array (1, 1, query, key)."""
         position = xp.arange(self.query_length)[:, None] + self.key_length - self.query_length
         return (position - xp.arange(self.key_length))[None, None]
 
@@ -119,7 +120,7 @@ def _attention_reference(
     deterministic: bool = False,
     generator: Generator | None = None,
 ) -> np.ndarray:
-    """Compute one query at a time, with explicit sums over the keys that it may attend to."""
+    """Compute attention for one query at a time, with explicit sums over the keys that the query may attend to."""
     batch, heads, queries, width = query.shape
     keys, group = key.shape[2], heads // max(key.shape[1], 1)
     key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
@@ -177,29 +178,33 @@ def attention(
     deterministic: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """Compute softmax(query key^T scale + bias) value over the keys that may be attended to.
+    """Compute softmax(query key^T scale + bias) value over the keys that each query may attend to.
 
     Args:
         query: (batch, heads, query_length, head_dim).
-        key: (batch, heads, key_length, head_dim). With fewer heads than the query, each belongs to a group of
-            consecutive query heads (Ainslie et al. 2023, arXiv 2305.13245).
-        value: (batch, heads, key_length, value_dim), with as many heads as the key.
-        mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
-        key_lengths: (batch,) integers: key j of a row is padding if j >= its length.
-        causal: a query attends to keys up to its own position; the last query has the position of the last key.
-        window: a query attends to keys at most this many positions from its own.
+        key: (batch, heads, key_length, head_dim). If the key has fewer heads than the query, consecutive query heads
+            share a key head (Ainslie et al. 2023, arXiv 2305.13245).
+        value: (batch, heads, key_length, value_dim), with the key's number of heads.
+        mask: boolean array that broadcasts to (batch, heads, query_length, key_length); True means that the query may
+            attend to the key.
+        key_lengths: (batch,) integers: in batch row b, key j is padding if j >= key_lengths[b].
+        causal: whether a query attends only to keys up to the query's position; the last query has the last key's
+            position.
+        window: the maximum distance, in positions, of the keys that a query attends to.
         bias: added to the scaled scores; broadcasts to (batch, heads, query_length, key_length); has a gradient.
-        alibi_slopes: (heads,): slope |distance| is subtracted from the score, with the distance in positions.
-        dropout: probability of dropping a weight.
+        alibi_slopes: (heads,); the head's slope times the distance in positions is subtracted from the score.
+        dropout: probability with which an attention weight is dropped.
         scale: 1 / sqrt(head_dim) by default.
-        return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of
-            head indices returns those heads only. The blocked and the fused method compute them again from the
-            log-sum-exp, without a gradient.
+        return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of head
+            indices selects the heads whose weights are returned. The blocked and the fused method recompute the weights
+            from the log-sum-exp, without a gradient.
         method: "standard" stores all weights. "blocked" stores one block at a time, so memory grows linearly with the
-            length, not quadratically. "fused" does the same in CUDA kernels, for float16 and float32 on a GPU of
-            compute capability 8.0 or later. "auto" uses the fused kernels if possible, otherwise blocks for long
-            sequences; one DeviceWarning is issued if a GPU can't run the kernels.
-        block_size: number of queries, and of keys, in a block of the blocked method; None chooses one.
+            length, not quadratically. "fused" is the blocked method in CUDA kernels, for float16 and float32 on a GPU
+            of compute capability 8.0 or later. "auto" uses the fused kernels if possible, else the blocked method for
+            long sequences and the standard method for others. It issues one DeviceWarning if a GPU can't run the
+            kernels.
+        block_size: number of queries, and of keys, in a block of the blocked method; None selects a number
+            automatically.
         deterministic: the fused method sums the gradient of the queries in a fixed order, in a separate pass. (The
             other methods always use a fixed order.)
 

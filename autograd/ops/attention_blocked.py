@@ -109,7 +109,7 @@ def fitted(buffer: Any, shape: tuple[int, ...]) -> Any:
 
 
 def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the call is not supported.
+    """Return the reason why the call is not supported, or None if it is.
     The method must be "blocked", or "auto" with a long sequence.
     """
     if options["method"] != "auto":
