@@ -1,4 +1,4 @@
-"""The origins of tensors, which are the edges of the computation graph; and the switch that turns recording off."""
+"""The origins of tensors, which are the edges of the computation graph, and the switch that turns recording off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ leaf_lock = threading.Lock()
 class Origin:
     """The origin of a tensor that requires a gradient: an output of a call, or a leaf (`Leaf`).
 
-    A call keeps its inputs' origins, not the tensors: a value that no backward rule saved can be freed.
+    A call refers to the origins of its inputs, not to the tensors, so that values that no backward rule saved can be
+    freed.
     """
 
     __slots__ = ("dtype", "node", "shape", "slot")
@@ -82,8 +83,8 @@ class _SetGradMode(ContextDecorator):
     def __call__(self, function: Any) -> Any:
         if inspect.isgeneratorfunction(function):
             raise TypeError(
-                f"{type(self).__name__} can't decorate the generator {function.__name__}: its body runs later, piece "
-                "by piece. Use a with statement inside, around each computation"
+                f"{type(self).__name__} can't decorate the generator {function.__name__}: its body runs later, in "
+                "steps. Use a with statement around each computation in its body"
             )
         return super().__call__(function)
 
@@ -92,12 +93,12 @@ class _SetGradMode(ContextDecorator):
 
 
 class no_grad(_SetGradMode):  # noqa: N801  (reads as a statement: `with no_grad():`)
-    """Context manager and decorator: operations inside are not recorded, in this thread."""
+    """Context manager and decorator: do not record operations in this thread within the block."""
 
     value = False
 
 
 class enable_grad(_SetGradMode):  # noqa: N801
-    """Context manager and decorator: operations inside are recorded, even within `no_grad`."""
+    """Context manager and decorator: record operations within the block, even inside `no_grad`."""
 
     value = True

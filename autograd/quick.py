@@ -1,9 +1,10 @@
-"""How optional, faster code replaces plain code.
+"""Functions with which optional, faster code replaces plain code.
 
-`fast/` (for a CPU) and `kernels/` (for a GPU) contain only faster implementations; a reader can skip them. Only
-`autograd/__init__.py` imports them, and HANDLOOM_PLAIN=1 in the environment prevents this import. `implements`
-(`ops/registry.py`) registers a quick implementation of an op. Other functions are marked as `replaceable`: the plain
-version is defined where it is used, and a quicker one `replaces` it when its module is imported.
+`fast/` (for a CPU) and `kernels/` (for a GPU) contain only faster implementations, which a reader can skip. Only
+`autograd/__init__.py` imports these packages, and HANDLOOM_PLAIN=1 in the environment prevents this import.
+`implements` (`ops/registry.py`) registers a quick implementation of an op. Other functions are marked as `replaceable`:
+the plain version is defined where it is used. A quicker version `replaces` the plain version when the quicker version's
+module is imported.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ PIECE = 1 << 17
 
 
 def switched_on(variable: str, unset: bool, at_0: str, at_1: str) -> bool:
-    """Return whether this environment variable is 1; `unset` if it is unset or empty.
-    Raises InputError for other values.
+    """Return True if the environment variable is 1, False for 0, and `unset` if it is unset or empty. Raises InputError
+    for other values.
     """
     value = os.environ.get(variable, "")
     if value not in ("1", "0", ""):
-        raise InputError(f"{variable} is {value!r}: set it to 0 for {at_0}, to 1 for {at_1}.")
+        raise InputError(f"{variable} is {value!r}: set it to 0 for {at_0}, or to 1 for {at_1}.")
     return value == "1" if value else unset
 
 
@@ -38,7 +39,7 @@ PLAIN = switched_on("HANDLOOM_PLAIN", False, "quick implementations too", "plain
 
 
 def replaceable(plain: F) -> F:
-    """Decorator for a function that `replaces` may replace. `__wrapped__` remains the plain version."""
+    """Decorator for a function that `replaces` can replace. Its `__wrapped__` remains the plain version."""
 
     @functools.wraps(plain)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -50,7 +51,7 @@ def replaceable(plain: F) -> F:
 
 
 def replaces(plain: Callable[..., Any]) -> Callable[[F], F]:
-    """Decorator: calls of the `replaceable` function run the decorated one from now on."""
+    """Return a decorator: calls of the `replaceable` function `plain` then run the decorated function instead."""
 
     def enter(quick: F) -> F:
         target: Any = plain
@@ -62,10 +63,11 @@ def replaces(plain: Callable[..., Any]) -> Callable[[F], F]:
 
 @replaceable
 def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: float) -> None:
-    """Call body(start, stop) for parts that cover range(count): here in one part, with `fast` on several threads.
+    """Call body(start, stop) for parts that cover range(count): one part here, and several threads with
+    `autograd/fast`.
 
     Args:
-        xp: the arrays' module; work on a device is not divided.
+        xp: the arrays' module; work on a GPU is not divided.
         count: number of items. The parts must not depend on each other, and their number must not change the result.
         cost: rough time of one item in nanoseconds, which decides whether threads are used.
     """
@@ -79,14 +81,14 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 
 def blocks(start: int, stop: int) -> Iterator[slice]:
-    """Yield slices of start..stop, each of PIECE elements but the last, which may be shorter."""
+    """Yield consecutive slices of start..stop of PIECE elements each; the last slice can be shorter."""
     for first in range(start, stop, PIECE):
         yield slice(first, min(first + PIECE, stop))
 
 
 @replaceable
 def libraries() -> dict[str, tuple[str | None, str | None]]:
-    """Return the name and version of each optional library (None if unused).
-    The second value of each is the reason why it is not used, or None.
+    """Return a dictionary with a pair for each optional library: its name and version, or None, and the reason why it
+    is not used, or None.
     """
     return dict.fromkeys(("compiled_loops", "mkl"), (None, "HANDLOOM_PLAIN=1 leaves it out"))

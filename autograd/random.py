@@ -1,6 +1,6 @@
 """Random numbers that can be seeded, saved, restored and replayed.
 
-Every function that draws random numbers takes a `Generator`. The default is the one that `manual_seed` seeds.
+Every function that draws random numbers takes a `Generator`. The default generator is seeded by `manual_seed`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGE, _LANES = 1 << 16, 4
 
 
 class _Words(np.random.bit_generator.ISeedSequence):
-    """A seed of three random words (3,) uint64. NumPy's SeedSequence would take ten times as long."""
+    """A seed of three random words, (3,) uint64, which is created ten times faster than NumPy's SeedSequence."""
 
     def __init__(self, words: np.ndarray):
         self.words = words
@@ -37,13 +37,12 @@ def _stream(words: np.ndarray) -> np.random.SFC64:
 
 
 class Generator:
-    """A stream of random numbers (NumPy's SFC64). Threads may share it: each draw is atomic.
+    """A stream of random numbers (NumPy's SFC64). Threads can share a generator, because each draw is atomic. The seed
+    is one number or several numbers; each combination gives a different stream. `get_state()` returns data for a JSON
+    file. After `set_state` with this data, the generator draws the same numbers again.
 
-    The seed is a number or several; each combination gives a different stream. `get_state()` returns data that JSON can
-    hold; after `set_state` with it the same numbers follow.
-
-    CUDA kernels compute their random bits from a seed on the device, which this generator draws once, and from the
-    number of the call (`next_call`).
+    CUDA kernels compute their random bits from two numbers (`next_call`): a seed on the device, which this generator
+    draws once, and the number of the call.
     """
 
     def __init__(self, seed: int | Sequence[int] = 0):
@@ -70,9 +69,10 @@ class Generator:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state. Raises ValueError if it is not the state of an SFC64 generator.
+        """Continue from a state that `get_state` returned. Raises ValueError if it is not the state of an SFC64
+        generator.
 
-        It has no effect while draws are repeated (see `Draws`).
+        This method has no effect while draws are repeated (see `Draws`).
         """
         if state.get("bit_generator") != "SFC64" or len(state.get("state", ())) != 4:
             raise ValueError(f"this is not the state of an SFC64 generator: {state!r}")
@@ -94,8 +94,8 @@ class Generator:
     __setstate__ = set_state
 
     def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
-        """Return the result of draw(bits), atomically.
-        `bits` is this stream, or the stream of a repeated draw.
+        """Return draw(bits), computed atomically. `bits` is this stream, or the stream of a draw that is being
+        repeated.
         """
         log = _thread.log
         if log is None:
@@ -139,14 +139,14 @@ class Generator:
             return self._seed
 
     def keep_seed_in(self, where: Array) -> None:
-        """Use the seed in `where`, (1,) uint64 on the device, for later calls."""
+        """Use the seed in the array `where`, (1,) uint64 on the device, for later calls of kernels."""
         self._seed_array = where
 
     def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
-        """Return a boolean mask, False with probability `drop`, and the scale that preserves expectations: 1 / P(True).
+        """Return a boolean mask whose elements are False with probability `drop`, and the scale 1 / P(True).
 
-        Each element takes sixteen random bits: the probability is rounded to a multiple of 2^-16, and the scale is
-        computed from the rounded probability.
+        The probability is rounded to a multiple of 2^-16, since each element uses sixteen random bits. The scale is
+        computed from the rounded probability and preserves expectations.
         """
         if math.prod(shape) < _LARGE:
             return self.draw(lambda bits: keep_mask([bits], shape, drop))
@@ -155,7 +155,7 @@ class Generator:
 
 
 def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
-    """Do the same as `Generator.keep_mask` on several threads; each stream draws an equal part."""
+    """Compute the result of `Generator.keep_mask` on several threads. Each stream draws an equal part of the mask."""
     threshold = round(drop * 65536)
     mask = np.empty(math.prod(shape), bool)
     bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
@@ -173,7 +173,9 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
 
 
 class ReplayedMask:
-    """Replaces a Generator when a call is repeated by another implementation: returns the mask drawn before."""
+    """A replacement for a Generator when another implementation repeats a call.
+    It returns the mask of the first call.
+    """
 
     def __init__(self, mask: Array | None, scale: float):
         self.mask, self.scale = mask, scale
@@ -184,7 +186,7 @@ class ReplayedMask:
 
 
 class _Methods(np.random.Generator):
-    """A NumPy generator whose methods each make one draw from a `Generator`."""
+    """A NumPy generator. Each call of its methods is one draw from a `Generator`."""
 
     def __init__(self, generator: Generator):
         super().__init__(generator._bits)
@@ -201,9 +203,8 @@ _METHODS = {name for name in vars(np.random.Generator) if name[0] != "_"} - {"bi
 
 
 class Draws:
-    """A record of the draws of a computation in this thread, from any generators.
-
-    It can repeat the draws with the same numbers.
+    """A record of a computation's random draws in this thread, from any generators. It can repeat the draws with the
+    same numbers.
 
         draws = Draws()
         with draws.noted():
@@ -211,7 +212,7 @@ class Draws:
         with draws.repeated():
             again = compute()  # the generators are not touched
 
-    The record contains the initial state of each draw, so draws by other threads have no influence.
+    The record contains the initial state of each draw, so draws by other threads do not change the repeated numbers.
     """
 
     def __init__(self) -> None:
@@ -232,7 +233,9 @@ class Draws:
 
 
 class _Log:
-    """The initial states of the draws of a block in this thread, recorded or, if `repeats`, to be repeated."""
+    """The initial states of the draws in a block of this thread.
+    If `repeats`, the draws are repeated, else recorded.
+    """
 
     def __init__(self, states: list[Any], repeats: bool):
         self.states, self.repeats, self.index = states, repeats, 0
@@ -264,8 +267,8 @@ class _Log:
     def check(self, alike: bool) -> None:
         if not alike:
             raise RuntimeError(
-                f"a computation that drew random numbers {len(self.states)} times draws more or less often when it is "
-                "repeated; it must do the same again: was a layer switched between train() and eval() meanwhile?"
+                f"a repeated computation must draw random numbers as often as before ({len(self.states)} times), but "
+                "does not: was a layer switched between train() and eval() in the meantime?"
             )
 
 

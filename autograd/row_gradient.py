@@ -1,4 +1,4 @@
-"""The gradient of a table when only few of its rows were used."""
+"""The gradient of a table of which only a few rows were used."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .backend import Array
 
 
 class RowGradient:
-    """A gradient of `shape` (rows, features) that is zero except in the rows `ids`, which are sorted and distinct.
+    """A gradient of `shape` (rows, features) that is 0 except in the rows `ids`. The ids are sorted and distinct.
 
-    An embedding of some hundred tokens uses some hundred of a table's 50,000 rows. Filling an array of the table's size
-    with zeros, adding it up and reading it again would take longer than the rest of the op. The engine adds row
-    gradients up, `Tensor.grad` converts them to arrays, and the optimisers accept them unchanged.
+    An embedding of some hundred tokens uses at most some hundred of a table's 50,000 rows. To fill, add and read a
+    gradient of the table's full size would take longer than the rest of the op. The engine adds row gradients,
+    `Tensor.grad` converts them to arrays, and the optimisers accept them without conversion.
     """
 
     __slots__ = ("dtype", "ids", "rows", "shape")
@@ -25,7 +25,7 @@ class RowGradient:
         self.dtype = rows.dtype
 
     def without(self, row: int) -> RowGradient:
-        """Return the same gradient with this row set to zero."""
+        """Return a copy of the gradient in which row `row` is 0."""
         others = self.ids != row
         return RowGradient(self.ids[others], self.rows[others], self.shape)
 
@@ -35,7 +35,7 @@ class RowGradient:
         return sum_rows(*both, self.shape)
 
     def add_to(self, array: Array) -> None:
-        """Add to an array of the same shape, in place."""
+        """Add the gradient to `array`, which has the same shape, in place."""
         array[self.ids] += self.rows
 
     def dense(self) -> Array:
@@ -52,7 +52,7 @@ class RowGradient:
 
 
 def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
-    """Sum the rows (n, features) that have equal ids (n,). Sorting brings them together; no scatter is needed."""
+    """Sum those of the rows (n, features) that have equal ids (n,). Rows are sorted by id, so no scatter is needed."""
     if not ids.size:
         return RowGradient(ids, rows, shape)
     order = np.argsort(ids, kind="stable")
@@ -64,5 +64,5 @@ def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
 
 
 def as_dense(gradient: Any) -> Any:
-    """Return a gradient, dense or not, as an array."""
+    """Return a gradient, which is an array or a RowGradient, as an array."""
     return gradient.dense() if isinstance(gradient, RowGradient) else gradient

@@ -1,6 +1,6 @@
 """Tensor: an array and its origin.
 
-Operations return values, not views: an operation never changes an array that another tensor may use. Indexing,
+Operations return values, not views: an operation never changes an array that another tensor could use. Indexing,
 broadcasting and dtypes follow NumPy, and Python scalars are weakly typed (float32 * 2.0 is float32).
 """
 
@@ -30,15 +30,16 @@ class Tensor(Operators, NumPyHabits):
     """An array that can be differentiated through.
 
     Args:
-        data: a NumPy or CuPy array (shared, not copied, unless in the other byte order), a Tensor, a number
-            or nested lists of these. Python floats become float32; arrays keep their dtype.
-        requires_grad: whether this is a leaf whose gradient is wanted. Only real floating-point arrays can have one.
+        data: a NumPy or CuPy array, a Tensor, a number, or nested lists of Tensors and numbers. An array is shared, not
+            copied, unless its byte order is not native. Python floats become float32; arrays keep their dtype.
+        requires_grad: whether to compute a gradient for this leaf. Only real floating-point arrays can have a gradient.
 
     Attributes:
-        data: the array. Results of recorded operations are read-only, since a backward rule may need them.
-        grad: None, or an array of the same shape and dtype, to which `backward` adds. Setting it copies the array.
-        grad_or_rows: the same gradient, but after an embedding it may be a `RowGradient`, which takes less memory.
-        requires_grad: True for a leaf whose gradient is wanted, and for every result computed from one.
+        data: the array. The array of a recorded operation's result is read-only, since a backward rule can need it.
+        grad: None, or an array of the tensor's shape and dtype, to which `backward` adds. An array assigned to `grad`
+        is copied. grad_or_rows: the same gradient, as an array or, for the table of an embedding, as a `RowGradient`,
+        which uses less memory. requires_grad: True for a leaf whose gradient is to be computed, and for every recorded
+        result that depends on such a leaf.
 
     Raises TypeError for data that is not numeric, or for `requires_grad` on integers, booleans or complex numbers.
     """
@@ -88,7 +89,10 @@ class Tensor(Operators, NumPyHabits):
         value = array_of(value)
         if not is_array(value) or value.shape != self.shape or value.dtype != self.dtype:
             kind = f"{value.dtype}{list(value.shape)}" if is_array(value) else type(value).__name__
-            raise ValueError(f"grad of a Tensor of {self.dtype}{list(self.shape)} can't be {kind}")
+            raise ValueError(
+                f"the grad of a Tensor {self.dtype}{list(self.shape)} must have the same dtype and shape; it can't be "
+                f"{kind}"
+            )
         self.grad_or_rows = value.copy()  # passes add to it in place
 
     @property
@@ -114,12 +118,12 @@ class Tensor(Operators, NumPyHabits):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the tensor is a leaf: true unless it is the recorded result of an operation."""
+        """Whether the tensor is a leaf: True unless it is the recorded result of an operation."""
         return self._origin is None or self._origin.node is None
 
     @property
     def origin(self) -> Origin:
-        """The origin of the value, for tensors that require a gradient; for a leaf it is created on first use."""
+        """The origin of a tensor that requires a gradient. For a leaf, the origin is created on first access."""
         with leaf_lock:  # threads that first use a parameter at the same time must agree on one
             origin = self._origin
             if origin is None:
@@ -139,7 +143,7 @@ class Tensor(Operators, NumPyHabits):
 
     def __len__(self) -> int:
         if self.ndim == 0:
-            raise TypeError("len() of a 0-d Tensor")
+            raise TypeError("a 0-d Tensor has no len()")
         return self.data.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -159,7 +163,9 @@ class Tensor(Operators, NumPyHabits):
         return self.data.item()
 
     def numpy(self) -> np.ndarray:
-        """Return the values as a NumPy array on the CPU. If the tensor is on the CPU, they share memory."""
+        """Return the values as a NumPy array on the CPU.
+        For a tensor on the CPU, the array shares the tensor's memory.
+        """
         return to_device(self.data, "cpu")
 
     # -- gradients -------------------------------------------------------------------------------------------------
@@ -169,7 +175,7 @@ class Tensor(Operators, NumPyHabits):
         _engine.backward(self, gradient, retain_graph=retain_graph)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set whether a leaf requires a gradient. Raises RuntimeError on a recorded result."""
+        """Set whether a leaf requires a gradient. Raises RuntimeError for a recorded result."""
         if not self.is_leaf:
             raise RuntimeError(
                 "requires_grad can only be set on a leaf; use detach() to cut a result from its graph"
@@ -180,18 +186,21 @@ class Tensor(Operators, NumPyHabits):
         return self
 
     def detach(self) -> Tensor:
-        """Return the same values, cut from the graph. They share memory with this tensor."""
+        """Return a Tensor that is not part of the graph. It shares the values' memory with this tensor."""
         return Tensor(self)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Callable[[], None]:
         """Call `hook(gradient)` when this tensor's gradient is complete, in every backward pass.
 
-        The hook gets the array, read-only (a Tensor under create_graph), and may return another of the same shape and
-        dtype to replace it. Hooks run in the order in which they were registered. Returns a function that removes
-        the hook. Raises RuntimeError without requires_grad.
+        The hook gets the gradient as a read-only array, or as a Tensor under create_graph. It can return a new gradient
+        of the same shape and dtype, which replaces the old gradient. Hooks run in the order in which they were
+        registered. Returns a function that removes
+        the hook. Raises RuntimeError if this tensor does not require a gradient.
         """
         if not self.requires_grad:
-            raise RuntimeError("register_hook: this tensor does not require a gradient, so none will ever arrive")
+            raise RuntimeError(
+                "register_hook: this tensor does not require a gradient, so the hook would never be called"
+            )
         origin = self.origin
         # A result's hooks are stored in its call, since the origin of a saved output may be recreated.
         hooks = origin.hooks if isinstance(origin, Leaf) else origin.node.hooks_of(origin.slot)
@@ -200,14 +209,16 @@ class Tensor(Operators, NumPyHabits):
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Report an in-place change of this array; a graph that needs the old values then raises an error."""
+        """Record an in-place change of this tensor's array.
+        A backward pass that needs the old values then raises an error.
+        """
         changes.note(self.data)
 
     def __copy__(self) -> Tensor:
         return copy.deepcopy(self)  # as NumPy's arrays do: the numbers are copied
 
     def __getstate__(self) -> tuple[Any, Any, bool]:
-        """Return the state for copy, deepcopy and pickle: a copy is a separate leaf, in separate memory."""
+        """Return the state for copy, deepcopy and pickle. A copy is a separate leaf in separate memory."""
         if not self.is_leaf:
             raise RuntimeError("the recorded result of an operation can't be copied with its graph: use detach()")
         return self.data, self.grad, self.requires_grad
@@ -249,22 +260,22 @@ class Tensor(Operators, NumPyHabits):
         """Set elements at an index, as in NumPy.
 
         The tensor becomes the result of `setitem` on its old value and `value`: other references keep the old value,
-        and gradients reach both. Only the array of a leaf that requires a gradient is changed in place, under
-        `no_grad`. Raises RuntimeError where a gradient would be lost silently: for such a leaf while operations are
-        recorded, and for a recorded result while they are not.
+        and both the old value and `value` get gradients. Only under `no_grad`, the array of a leaf that requires a
+        gradient is changed in place. Raises RuntimeError where a gradient would be lost silently: for a leaf that
+        requires a gradient while operations are recorded, and for a recorded result while they are not recorded.
         """
         if not self.requires_grad or (not self.is_leaf and is_grad_enabled()):
             result = _ops.setitem(self, index, value)
             self.data, self.requires_grad, self._origin = result.data, result.requires_grad, result._origin
         elif not self.is_leaf:
             raise RuntimeError(
-                "setting elements of a recorded result under no_grad() would cut it from its graph: set them outside, "
-                "or in its detach()"
+                "setting elements of a recorded result under no_grad() would cut it from its graph: set them outside "
+                "no_grad(), or in x.detach()"
             )
         elif is_grad_enabled():
             raise RuntimeError(
                 "setting elements of a leaf that requires a gradient would cut it from its own gradient: set them "
-                "under no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
+                "under no_grad(), or in a result of x such as x * 1, or use setitem(x, index, value)"
             )
         else:
             self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
@@ -272,7 +283,7 @@ class Tensor(Operators, NumPyHabits):
 
 
 class Parameter(Tensor):
-    """A leaf that a module owns and an optimiser updates."""
+    """A leaf that belongs to a module and that an optimiser updates."""
 
     __slots__ = ()
 
@@ -288,21 +299,22 @@ def _check_differentiable(dtype: np.dtype) -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether these nested lists contain only Python's numbers; NumPy's have a dtype."""
+    """Return whether these nested lists contain only Python numbers, which, unlike NumPy's numbers, have no dtype."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return not isinstance(value, np.generic | np.ndarray | Tensor)
 
 
 def array_of(value: Any) -> Any:
-    """Return the array of a Tensor; other values are returned unchanged. For masks and indices without gradients."""
+    """Return the array of a Tensor, or another value unchanged.
+    This is for masks and indices, which have no gradient.
+    """
     return value.data if isinstance(value, Tensor) else value
 
 
 def bind(ops: ModuleType, engine: ModuleType) -> None:
-    """Pass the ops and the engine, which import Tensor, to Tensor's methods.
-
-    `autograd/__init__.py` calls this before any Tensor can be made.
+    """Give Tensor's methods access to the ops and the engine, which import Tensor. `autograd/__init__.py` calls this
+    function before any Tensor can be made.
     """
     globals().update(_ops=ops, _engine=engine)
     operators.bind(ops)

@@ -1,4 +1,4 @@
-"""Layers. Names, layouts and initial values are PyTorch's, so that weights and habits carry over."""
+"""Layers. Parameter names, layouts and initial values are PyTorch's, so that weights from PyTorch can be loaded."""
 
 from . import init
 from .attention import AttentionCall, MultiHeadAttention, attention_maps, observe_attention

@@ -39,8 +39,9 @@ class AttentionCall(NamedTuple):
 def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
     """Call `observe(name, call)` at each call of a MultiHeadAttention of `model` inside the `with` block.
 
-    `name` is the layer's name, such as "encoder.layers.0.self_attn". Blocks can be nested: each observer sees every
-    call. All methods of attention report weights, before dropout. Raises ValueError in training mode.
+    `name` is the layer's name, such as "encoder.layers.0.self_attn". Blocks can be nested: every observer is called for
+    each call. Every attention method reports the weights before dropout. Raises ValueError if a layer with dropout is
+    in training mode.
     """
     layers = {module: name for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     dropping = [name for layer, name in layers.items() if layer.training and layer.dropout]
@@ -57,11 +58,12 @@ def observe_attention(model: Module, observe: Callable[[str, AttentionCall], Non
 
 @contextmanager
 def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
-    """Collect the attention weights of everything that `model` computes inside the `with` block.
+    """Collect the attention weights of all computations of `model` inside the `with` block.
 
     Yields a dictionary from the name of each MultiHeadAttention in the model, such as "encoder.layers.0.self_attn", to
-    a list with one array (batch, heads, query_length, key_length) for each call. All methods of attention report
-    weights. Raises ValueError in training mode, because the weights are those before dropout.
+    a list with one array (batch, heads, query_length, key_length) for each call. Every attention method reports
+    weights. Raises ValueError if a layer with dropout is in training mode, because the reported weights are the weights
+    before dropout.
     """
     maps: dict[str, list[np.ndarray]] = {
         name: [] for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)
@@ -71,22 +73,22 @@ def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
 
 
 class MultiHeadAttention(Module):
-    """Attention in `num_heads` subspaces: query (batch, query_length, embed_dim) -> the same shape.
+    """Attention in `num_heads` subspaces. The output has the shape of the query, (batch, query_length, embed_dim).
 
-    Parameters are those of PyTorch's MultiheadAttention: `in_proj_weight` (3 embed_dim, embed_dim) holds the query, key
-    and value projections in this order, `in_proj_bias` (3 embed_dim,), and `out_proj` is a Linear. The weights start
-    Xavier uniform, the biases zero. `method` and the attribute `deterministic` are those of `ops.attention`. Source:
-    arXiv 1706.03762, section 3.2.2.
+    The parameters have the names of PyTorch's MultiheadAttention. `in_proj_weight` (3 embed_dim, embed_dim) consists of
+    the query, key and value projections in this order, and `in_proj_bias` (3 embed_dim,) of their biases; `out_proj` is
+    a Linear. The initial weights are Xavier uniform, the initial biases zero. `method` and the attribute
+    `deterministic` are arguments of `ops.attention`. Source: arXiv 1706.03762, section 3.2.2.
 
     With a `head_dim`, each projection has num_heads head_dim features instead of embed_dim. `positions` is one of
     `ATTENTION_POSITIONS`: how the scores of self-attention depend on positions. `pattern` sets which positions
-    self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`. `rotary` holds options of
+    self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`. `rotary` is a dictionary of options of
     `nn.positional.RotaryPositions`.
 
-    With `kv_heads` below `num_heads`, there are that many heads of keys and values, each for a group of query heads
-    (Ainslie et al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim, embed_dim).
-    `bias` says whether the three projections have biases, and `out_bias` whether `out_proj` has one; None means the
-    same as `bias`.
+    If `kv_heads` is less than `num_heads`, there are `kv_heads` heads of keys and values, each shared by a group of
+    query heads (Ainslie et al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim,
+    embed_dim). `bias` tells whether the three projections have biases, and `out_bias` whether `out_proj` has a bias. If
+    `out_bias` is None, it equals `bias`.
 
     Raises ValueError if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if `num_heads` is not
     divisible by `kv_heads`, or for an unknown pattern.
@@ -111,7 +113,10 @@ class MultiHeadAttention(Module):
         out_bias: bool | None = None,
     ):
         if head_dim is None and embed_dim % num_heads:
-            raise ValueError(f"embed_dim {embed_dim} is not divisible by num_heads {num_heads}: give a head_dim")
+            raise ValueError(
+                f"embed_dim {embed_dim} is not divisible by num_heads {num_heads}: choose another number of heads, or "
+                "set head_dim"
+            )
         self.embed_dim, self.num_heads, self.dropout, self.method = embed_dim, num_heads, dropout, method
         self.deterministic = False
         self.kv_heads = kv_heads or num_heads
@@ -141,9 +146,10 @@ class MultiHeadAttention(Module):
         """Compute self-attention, or cross-attention to the encoder output `memory` (batch, key_length, embed_dim).
 
         Args:
-            mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
-            key_lengths: (batch,): the keys from this index on are padding.
-            causal: a position attends to itself and to those before it.
+            mask: boolean array that broadcasts to (batch, heads, query_length, key_length); True means that the query
+                may attend to the key.
+            key_lengths: (batch,), the number of keys of each batch row; later keys are padding.
+            causal: whether a position attends only to itself and to earlier positions.
             return_weights: also return the weights (batch, heads, query_length, key_length).
         """
         q, k, v = self._project(query, memory)
@@ -174,7 +180,7 @@ class MultiHeadAttention(Module):
 
     def _project(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
         """Compute queries, keys and values (batch, heads, length, head_dim).
-        This takes one product, or two in cross-attention.
+        The computation is one product, or two products in cross-attention.
         """
         weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.inner_dim
         if memory is None:

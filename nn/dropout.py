@@ -7,16 +7,15 @@ from .module import Module
 
 
 class Dropout(Module):
-    """A layer that zeros each element with probability `p` in training and scales the rest by 1/(1-p).
+    """A layer that, in training, zeros each element with probability `p` and scales the other elements by 1/(1-p).
 
-    In evaluation mode it does nothing.
-
-    It draws from `generator`, or from the default one if that is None. Raises ValueError unless 0 <= p <= 1.
+    In evaluation mode the layer returns its input. Random numbers come from `generator`, or from the default generator
+    if `generator` is None. Raises ValueError unless 0 <= p <= 1.
     """
 
     def __init__(self, p: float = 0.5, *, generator: Generator | None = None):
         if not 0 <= p <= 1:
-            raise ValueError(f"Dropout: p = {p} is not a probability")
+            raise ValueError(f"Dropout: p must be a probability from 0 to 1, not {p}")
         self.p, self.generator = p, generator
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,12 +13,12 @@ from .module import Module
 
 
 class Embedding(Module):
-    """A table of vectors: ids (...) -> vectors (..., embedding_dim).
+    """A layer that maps ids (...) to vectors (..., embedding_dim).
 
-    The vectors are the rows of `weight` (num_embeddings, embedding_dim). The weight starts standard normal, as in
-    PyTorch; row `padding_idx` starts as zeros and gets no gradient. `scale_by_sqrt_dim` multiplies by
-    sqrt(embedding_dim) (Vaswani et al. 2017, section 3.4); the table then starts with standard deviation
-    1/sqrt(embedding_dim), so that the vectors have variance 1 in both cases.
+    The vectors are the rows of `weight` (num_embeddings, embedding_dim). The initial weight is standard normal, as in
+    PyTorch. Row `padding_idx` is initially zero and gets no gradient. `scale_by_sqrt_dim` multiplies the vectors by
+    sqrt(embedding_dim) (Vaswani et al. 2017, section 3.4). The initial weight then has standard deviation
+    1/sqrt(embedding_dim), so that the vectors have variance 1 with and without this option.
     """
 
     def __init__(

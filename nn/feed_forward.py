@@ -9,7 +9,7 @@ from .linear import Linear
 
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:
-    """Compute linear2(dropout(activation(linear1(x)))) for each position separately: (..., d_model) to the same shape.
+    """Compute linear2(dropout(activation(linear1(x)))) for x (..., d_model), at each position separately.
 
     Source: arXiv 1706.03762, section 3.3; gated activations: arXiv 2002.05202.
     """
@@ -21,7 +21,7 @@ def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, 
 
 
 def inner_features(activation: str, dim_feedforward: int) -> int:
-    """Return the number of output features of linear1 with which linear2 gets dim_feedforward.
+    """Return the number of linear1's output features for which linear2 has dim_feedforward input features.
     Raises ValueError for an unknown activation.
     """
     if activation not in ACTIVATIONS:

@@ -1,4 +1,6 @@
-"""Initialisers, which overwrite a parameter and return it. Each takes a `generator`; None means the default one."""
+"""Initialisers, which overwrite a parameter and return it.
+They draw from `generator`, by default the default generator.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _skipped: ContextVar[bool] = ContextVar("skipped", default=False)
 
 @contextmanager
 def skip_init() -> Iterator[None]:
-    """Let initialisers change nothing inside the block, for a model whose weights are loaded afterwards."""
+    """Disable initialisers inside the block, for a model whose weights are loaded afterwards."""
     token = _skipped.set(True)
     try:
         yield
@@ -50,11 +52,11 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: G
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw a weight (out_features, in_features) from a uniform distribution.
 
-    Its variance is 2 gain^2 / (fan_in + fan_out).
+    The variance of the distribution is 2 gain^2 / (fan_in + fan_out).
 
-    Source: Glorot and Bengio 2010, equation 16. Raises ValueError for another number of axes.
+    Source: Glorot and Bengio 2010, equation 16. Raises ValueError unless the tensor has two axes.
     """
     if tensor.ndim != 2:
-        raise ValueError(f"xavier_uniform_ fills a weight (out_features, in_features), not one of shape {tensor.shape}")
+        raise ValueError(f"xavier_uniform_ needs a weight of shape (out_features, in_features), not {tensor.shape}")
     bound = gain * math.sqrt(6 / sum(tensor.shape))
     return uniform_(tensor, -bound, bound, generator=generator)

@@ -15,8 +15,8 @@ from .module import Module
 class Linear(Module):
     """The linear layer x W^T + b: (..., in_features) -> (..., out_features).
 
-    `weight` is (out_features, in_features), `bias` (out_features,) or absent; both start uniform in
-    +-1/sqrt(in_features), as in PyTorch.
+    `weight` has the shape (out_features, in_features), and `bias` has (out_features,) or is None. Their initial values
+    are uniform in +-1/sqrt(in_features), as in PyTorch.
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True):

@@ -1,7 +1,7 @@
 """Module: named parameters and submodules, and the state dict that saves and loads them.
 
-There is no registration: a module's parameters are its attributes of type Parameter, its submodules those of type
-Module, in the order in which they were set.
+There is no registration: a module's parameters are its attributes of type Parameter, and its submodules are its
+attributes of type Module, in the order in which they were set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Module:
         return ((name, value) for name, value in vars(self).items() if isinstance(value, Module))
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Yield this module and all below it, with dotted names ("" for this one)."""
+        """Yield a dotted name and the module for this module (its name is "") and all modules below it."""
         yield prefix, self
         for name, child in self.named_children():
             yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
@@ -48,7 +48,9 @@ class Module:
                     yield (f"{prefix}.{name}" if prefix else name), value
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """Yield every parameter once, under its first name, however many modules share it."""
+        """Yield the name and value of every parameter.
+        A parameter that modules share is yielded once, under its first name.
+        """
         seen: set[int] = set()
         for name, parameter in self._named_tensors(Parameter):
             if id(parameter) not in seen:
@@ -59,7 +61,7 @@ class Module:
         return (parameter for _, parameter in self.named_parameters())
 
     def parameter_count(self) -> int:
-        """Return the number of trainable scalars. A shared parameter counts once."""
+        """Return the number of trainable scalars. A shared parameter is counted once."""
         return sum(parameter.size for parameter in self.parameters() if parameter.requires_grad)
 
     # -- modes -------------------------------------------------------------------------------------------------------
@@ -99,9 +101,8 @@ class Module:
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the parameter arrays by name, on the CPU.
 
-        Names and layouts are PyTorch's. A shared parameter is listed under all its names.
-
-        The arrays share memory with the parameters; copy them to keep them.
+        Names and layouts are PyTorch's. A shared parameter is listed under all its names. The arrays share memory with
+        the parameters; to keep their values, copy them.
         """
         arrays: dict[int, np.ndarray] = {}
         return {
@@ -110,9 +111,8 @@ class Module:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Copy arrays into the parameters of the same names.
-
-        Raises ValueError, and changes nothing, unless the names are the same and the shapes agree.
+        """Copy each array into the parameter of the same name. Raises ValueError, before any change, unless all names
+        and shapes agree.
         """
         own = dict(self._named_tensors(Parameter))
         problems = [f"{name} is missing" for name in own if name not in state]
@@ -130,7 +130,7 @@ class Module:
     # -- display -------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """Return the module's options, for its printed form."""
+        """Return the text of the module's options for `repr`."""
         return ""
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ NORMS = ("layer", "rms", "layer_std")
 
 
 class Norm(Module):
-    """The base class of norms. A norm can include the residual connection around a sublayer."""
+    """The base class of normalisation layers, whose methods can include the residual connection around a sublayer."""
 
     def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
         """Compute self(residual + dropout(x)), the end of a post-norm sublayer, in one op if possible."""
@@ -33,15 +33,17 @@ class Norm(Module):
 class LayerNorm(Norm):
     """A layer that normalises each row (..., features) to mean 0 and variance 1, then applies `weight` and `bias`.
 
-    `eps` is inside the square root, as in PyTorch. With `eps_outside` the result is (x - mean) / (std + eps), where the
-    standard deviation is divided by features - 1, as in several of the reports. In a row of equal features the result
-    and its slope are 0.
+    `eps` is inside the square root, as in PyTorch. With `eps_outside`, the result before `weight` and `bias` is (x -
+    mean) / (std + eps), as in several of the reports. The standard deviation std has the divisor features - 1. For a
+    row of equal features, this result and its derivative are 0.
     Raises ValueError for `eps_outside` with fewer than 2 features. Source: arXiv 1607.06450.
     """
 
     def __init__(self, features: int, eps: float = 1e-5, *, eps_outside: bool = False):
         if eps_outside and features < 2:
-            raise ValueError(f"a row of {features} has no standard deviation: use 2 features or more, or layer norm")
+            raise ValueError(
+                f"a row of {features} features has no standard deviation: use 2 or more features, or the norm 'layer'"
+            )
         self.features, self.eps, self.eps_outside = features, eps, eps_outside
         self.weight = Parameter(np.ones(features, np.float32))
         self.bias = Parameter(np.zeros(features, np.float32))
@@ -75,9 +77,9 @@ class RMSNorm(Norm):
     Source: arXiv 1910.07467.
 
     Args:
-        normalized_shape: the sizes of the last axes, which form a row; an int for the last axis alone.
-        eps: added to the mean square; None for the machine epsilon of the input's dtype (of float32 for float16).
-        elementwise_affine: whether there is a `weight` of the row's shape; it starts as ones.
+        normalized_shape: the sizes of the last axes, over which the mean is taken, or an int for the last axis only.
+        eps: the number added to the mean square. None means the machine epsilon of the input's dtype (float32's for
+        float16). elementwise_affine: whether the layer has a `weight` of shape `normalized_shape`, initially ones.
 
     Raises ValueError for an input whose last axes are not `normalized_shape`.
     """
@@ -93,7 +95,9 @@ class RMSNorm(Norm):
     def forward(self, x: Tensor) -> Tensor:
         before = len(x.shape) - len(self.normalized_shape)
         if before < 0 or x.shape[before:] != self.normalized_shape:
-            raise ValueError(f"RMSNorm: the last axes of an input of shape {x.shape} are not {self.normalized_shape}")
+            raise ValueError(
+                f"RMSNorm: the last axes of an input of shape {x.shape} must have the sizes {self.normalized_shape}"
+            )
         eps = float(np.finfo(np.promote_types(x.dtype, np.float32)).eps) if self.eps is None else self.eps
         if len(self.normalized_shape) == 1:
             return ops.rms_norm(x, self.weight, eps)
@@ -106,7 +110,7 @@ class RMSNorm(Norm):
 
 
 def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNorm:
-    """Make the norm for one of `NORMS`. Raises ValueError for another name."""
+    """Return the normalisation layer for `kind`, one of `NORMS`. Raises ValueError for another kind."""
     if kind not in NORMS:
         raise ValueError(f"unknown norm {kind!r}: use one of {', '.join(NORMS)}")
     return RMSNorm(features, eps) if kind == "rms" else LayerNorm(features, eps, eps_outside=kind == "layer_std")

@@ -14,10 +14,10 @@ from .module import Module
 
 
 def sinusoidal_table(length: int, d_model: int, halves: bool = False) -> np.ndarray:
-    """Return (length, d_model) float32: sin(t / 10000^(2i/d_model)) in column 2i, its cosine in column 2i + 1.
+    """Return (length, d_model) float32: sin(t / 10000^(2i/d_model)) in column 2i, and the cosine in column 2i + 1.
 
-    With `halves` the sines fill the first half of the columns, the cosines the second, as in Marian and tensor2tensor.
-    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
+    If `halves` is true, the sines fill the first half of the columns and the cosines the second half, as in Marian and
+    tensor2tensor. Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
     """
     position = np.arange(length)[:, None]
     rate = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)
@@ -28,20 +28,20 @@ def sinusoidal_table(length: int, d_model: int, halves: bool = False) -> np.ndar
 
 
 class _AddedPositions(Module):
-    """A layer that adds one row of a table for each position to vectors (batch, length, d_model)."""
+    """A layer that adds row t of a table to the vector at position t, for vectors (batch, length, d_model)."""
 
     def __init__(self, max_length: int):
         self.max_length = max_length
 
     def add(self, x: Tensor, table: Tensor, offset: Any) -> Tensor:
-        """Add the positions.
-        `offset` is the first token's position: an int, or an array (batch,). Values below 0 count as 0.
+        """Add rows of `table` to x. `offset` is the first token's position, an int or an array (batch,). Negative
+        positions in an array become 0.
         """
         end = int(np.max(offset, initial=0)) + x.shape[1]
         if end > self.max_length:
             raise ValueError(
-                f"a sequence of {end} tokens is longer than the {self.max_length} positions this model was built for: "
-                "shorten it, or build the model with a larger max_length"
+                f"a sequence of {end} tokens is longer than the {self.max_length} positions for which this model was "
+                "built: shorten it, or build the model with a larger max_length"
             )
         if isinstance(offset, np.ndarray):
             rows = np.maximum(np.arange(x.shape[1]) + offset[:, None], 0)
@@ -51,9 +51,8 @@ class _AddedPositions(Module):
 
 class SinusoidalPositions(_AddedPositions):
     """A layer that adds the fixed sine and cosine table to (batch, length, d_model).
-    `offset` is the first token's position.
-
-    Raises ValueError beyond `max_length`. Source: arXiv 1706.03762, section 3.5.
+    `offset` is the first token's position. Raises ValueError for positions beyond `max_length`. Source: arXiv
+    1706.03762, section 3.5.
     """
 
     def __init__(self, d_model: int, max_length: int = 1024, *, halves: bool = False):
@@ -65,7 +64,7 @@ class SinusoidalPositions(_AddedPositions):
 
 
 class LearnedPositions(_AddedPositions):
-    """A layer that adds a learned table `weight` (max_length, d_model), which starts normal with deviation 0.02.
+    """A layer that adds a learned table `weight` (max_length, d_model), initially normal with standard deviation 0.02.
     """
 
     def __init__(self, d_model: int, max_length: int = 1024):
@@ -78,19 +77,21 @@ class LearnedPositions(_AddedPositions):
 
 
 class PositionScores(Module):
-    """The base class of position encodings in self-attention's scores. It changes nothing itself."""
+    """The base class of position encodings in self-attention's scores. The base class itself changes nothing."""
 
     def rotate(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
-        """Rotate new queries and keys (batch, heads, length, head_dim). The first one has the position `offset`."""
+        """Rotate new queries and keys (batch, heads, length, head_dim).
+        The first query and key have the position `offset`.
+        """
         return query, key
 
     def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
-        """Return the options for `ops.attention`. The last query has the position of the last key."""
+        """Return the encoding's options for `ops.attention`. The last query has the last key's position."""
         return {}
 
     def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
-        """Return what `scores` adds at distances (..., query, key) from query to key.
-        The result is (..., heads, query, key), or None.
+        """Return the terms (..., heads, query, key) that `scores` adds for distances (..., query, key) from query to
+        key, or None.
         """
         return None
 
@@ -99,15 +100,16 @@ class RotaryPositions(PositionScores):
     """An encoding that rotates pairs of features of queries and keys by an angle proportional to the position.
 
     At position t the pair (i, i + head_dim / 2) is rotated by t / 10000^(2i/head_dim). The score of two positions then
-    depends only on their distance. Source: Su et al. 2021, arXiv 2104.09864, equation 34, with the two features of a
-    pair half a head apart. Raises ValueError for an odd head_dim.
+    depends only on their distance. Source: Su et al. 2021, arXiv 2104.09864, equation 34, but with pairs of features i
+    and i + head_dim / 2. Raises ValueError for an odd head_dim.
 
     Args:
-        base: replaces 10000; a larger one rotates more slowly.
-        factor: divides the rotation speed, for a context longer by this factor (Chen et al. 2023, arXiv 2306.15595).
-        low, high, length: pairs that rotate fewer than `low` times in `length` positions are slowed down by the whole
-            factor, and those that rotate more than `high` times are not slowed down; in between the factor is
-            interpolated (Llama 3). Without these three options, all pairs are slowed down.
+        base: the number that replaces 10000; a larger base rotates more slowly.
+        factor: the number by which the rotation speed is divided, for contexts longer by this factor (Chen et al. 2023,
+        arXiv 2306.15595). low, high, length: limits of the slowing down, as in Llama 3. Pairs that rotate fewer than
+        `low` times in `length` positions are slowed down by the whole factor. Pairs that rotate more than `high` times
+        are not slowed down. For pairs in between, the factor is interpolated. Without these three options, all pairs
+        are slowed down.
     """
 
     def __init__(
@@ -145,11 +147,12 @@ class RotaryPositions(PositionScores):
 
 
 class RelativePositions(PositionScores):
-    """A learned number for each head and distance, added to the scores. Distances beyond `max_distance` share a number.
+    """A learned number for each head and distance, added to the scores. All distances beyond `max_distance` use one
+    number.
 
-    `weight` is (num_heads, 2 max_distance + 1) and starts as zeros; column d + max_distance holds the numbers for a key
-    d positions after the query. Source: Raffel et al. 2020, arXiv 1910.10683, section 2.1, without their buckets;
-    clipping: Shaw et al. 2018, arXiv 1803.02155, equation 4.
+    `weight` (num_heads, 2 max_distance + 1) is initially zero. Column d + max_distance has the numbers for a key d
+    positions after the query. Source: Raffel et al. 2020, arXiv 1910.10683, section 2.1, but without buckets of
+    distances; limited distances: Shaw et al. 2018, arXiv 1803.02155, equation 4.
     """
 
     def __init__(self, num_heads: int, max_distance: int = 32):
@@ -171,9 +174,9 @@ class RelativePositions(PositionScores):
 
 
 class LinearBiasPositions(PositionScores):
-    """ALiBi: in head h, a key's score falls by 2^(-8 (h+1) / num_heads) for each position between it and the query.
+    """ALiBi: in head h, a key's score is lowered by 2^(-8 (h+1) / num_heads) times its distance from the query.
 
-    It has no parameters. In an encoder, which sees both directions, distances are absolute.
+    ALiBi has no parameters. In an encoder, which attends in both directions, distances are absolute.
     Source: Press et al. 2022, arXiv 2108.12409, section 3.
     """
 
@@ -197,7 +200,7 @@ POSITIONS = ("sinusoidal", "learned", *ATTENTION_POSITIONS[1:], "none")
 def attention_positions(
     kind: str, num_heads: int, head_dim: int, rotary: Mapping[str, Any] | None = None
 ) -> PositionScores | None:
-    """Return the module for one of `ATTENTION_POSITIONS`, or None for "none".
+    """Return the position encoding for `kind`, one of `ATTENTION_POSITIONS`, or None for "none".
     `rotary` are options of `RotaryPositions`.
 
     Raises ValueError for an unknown kind.
@@ -214,8 +217,8 @@ def attention_positions(
 
 
 class NoPositions(Module):
-    """A layer that adds nothing, for models whose attention handles positions and for models without positions.
-    It sets no maximum length.
+    """A layer that adds nothing, for models without positions or with positions in attention. It does not limit the
+    length.
     """
 
     def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
@@ -223,9 +226,8 @@ class NoPositions(Module):
 
 
 def embedding_positions(kind: str, d_model: int, max_length: int, *, halves: bool = False) -> tuple[Module, str]:
-    """Return the module added to the embeddings, and the kind of positions in attention, for one of `POSITIONS`.
-
-    `halves` is the layout of `sinusoidal_table`. Raises ValueError for an unknown kind.
+    """Return, for one of `POSITIONS`, the layer that adds positions to embeddings, and the kind of positions in
+    attention. `halves` is the argument of `sinusoidal_table`. Raises ValueError for an unknown kind.
     """
     if kind == "sinusoidal":
         return SinusoidalPositions(d_model, max_length, halves=halves), "none"

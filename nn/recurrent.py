@@ -1,6 +1,7 @@
 """Recurrent layers: RNN, LSTM and GRU. Parameter names and layouts are PyTorch's.
 
-One matrix product per layer computes all products with the inputs. Products with the previous state take a step each.
+One matrix product per layer computes all products with the inputs. The products with the previous state are computed
+one position at a time.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ State = tuple[Tensor, ...]
 
 
 class Recurrent(Module):
-    """The stack of layers that RNN, LSTM and GRU share; a subclass defines one step.
+    """The base class of RNN, LSTM and GRU, a stack of recurrent layers. A subclass defines one step.
 
     Parameters of layer k: `weight_ih_lk` (gates hidden_size, input features), `weight_hh_lk` (gates hidden_size,
-    hidden_size), `bias_ih_lk` and `bias_hh_lk` (gates hidden_size,). All start uniform in +-1/sqrt(hidden_size).
-    `dropout` applies to the output of every layer but the last. With an `input_size` of None the first layer has
-    neither `weight_ih_l0` nor `bias_ih_l0`. Its inputs (batch, length, gates hidden_size) must then be multiplied
-    already, for example as rows of a table.
+    hidden_size), `bias_ih_lk` and `bias_hh_lk` (gates hidden_size,). All initial values are uniform in
+    +-1/sqrt(hidden_size). `dropout` applies to the output of every layer but the last. If `input_size` is None, the
+    first layer has neither `weight_ih_l0` nor `bias_ih_l0`. Its inputs (batch, length, gates hidden_size) must then be
+    the products, for example rows of a table.
 
     Raises ValueError for sizes below 1.
     """
@@ -59,8 +60,8 @@ class Recurrent(Module):
         """Map x (batch, length, input_size) to the last layer's outputs (batch, length, hidden_size), and the state.
 
         Args:
-            state: the state that an earlier call returned, to continue from; zeros if None. It is a list with, for each
-                layer, h (batch, hidden_size) of an RNN or GRU, or h and c of an LSTM.
+            state: the initial state, such as the state that an earlier call returned; None means zeros. The state is a
+                list with one entry per layer: h (batch, hidden_size) for RNN and GRU, h and c for LSTM.
 
         Raises ValueError for an empty sequence.
         """
@@ -88,8 +89,8 @@ class Recurrent(Module):
         return x, final
 
     def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        """Return the next state from W_ih x + b_ih (batch, gates hidden_size) and the previous state.
-        h comes first.
+        """Return the next state from W_ih x + b_ih (batch, gates hidden_size) and the previous state. h is its first
+        array.
         """
         raise NotImplementedError
 
@@ -141,5 +142,5 @@ class GRU(Recurrent):
 
 
 def select_rows(state: list[State], rows: Any) -> list[State]:
-    """Return the state of these rows of the batch, in this order."""
+    """Return the state of the batch rows `rows`, in this order."""
     return [tuple(Tensor(part.data[to_device(rows, part.device)]) for part in layer) for layer in state]

@@ -12,18 +12,18 @@ from .positional import PositionScores
 
 
 class SparsePattern(PositionScores):
-    """Self-attention restricted to a pattern of positions. `inner` is the position encoding of its scores.
+    """Self-attention restricted to a pattern of positions. `inner` is the position encoding of the attention scores.
 
-    "local" sees positions at most `size` away (Beltagy et al. 2020, arXiv 2004.05150, section 3.1). "strided" sees
-    positions less than `size` away and every `size`-th one beyond them, the two patterns of Child et al. 2019 (arXiv
-    1904.10509, section 4.2) in one head.
+    With "local", a query attends to keys at most `size` positions away (Beltagy et al. 2020, arXiv 2004.05150, section
+    3.1). With "strided", a query attends to keys less than `size` positions away and to every `size`-th key beyond.
+    These are the two patterns of Child et al. 2019 (arXiv 1904.10509, section 4.2), in one head.
     """
 
     def __init__(self, kind: str, size: int, inner: PositionScores | None):
         self.kind, self.size, self.inner = kind, size, inner
 
     def sees(self, distance: Any) -> Any:
-        """Return whether a query attends to a key at this distance; maps integers of any shape to booleans."""
+        """Return whether a query attends to a key at this distance, as a boolean array of the shape of `distance`."""
         away = abs(distance)
         return away <= self.size if self.kind == "local" else (away < self.size) | (away % self.size == 0)
 
@@ -48,7 +48,7 @@ class SparsePattern(PositionScores):
 
 
 def with_pattern(pattern: str, inner: PositionScores | None) -> PositionScores | None:
-    """Restrict `inner` to a pattern: "full", "local:16" or "strided:16". A local size may be 0, but a stride may not.
+    """Restrict `inner` to a pattern such as "full", "local:16" or "strided:16". A local size can be 0; a stride cannot.
 
     Raises ValueError for another pattern.
     """

@@ -29,7 +29,7 @@ BIASES = {
 
 
 def has_biases(bias: str) -> tuple[bool, bool, bool]:
-    """Return the entry of `BIASES`. Raises ValueError if there is none."""
+    """Return the entry `bias` of `BIASES`. Raises ValueError for an unknown name."""
     if bias not in BIASES:
         raise ValueError(f"unknown bias {bias!r}: use one of {', '.join(BIASES)}")
     return BIASES[bias]
@@ -39,15 +39,15 @@ class TransformerEncoderLayer(Module):
     """An encoder layer: self-attention and feed-forward, each with a residual connection, dropout and a norm.
 
     Args:
-        d_model: features of input and output (batch, length, d_model).
-        nhead: attention heads; divides d_model unless there is a head_dim.
-        dim_feedforward: width between the two linear layers.
-        dropout: probability of dropout after attention weights, the activation and each sublayer.
-        activation: a name in `ops.ACTIVATIONS`; a gated one has 1.5 times the weights.
-        norm_first: pre-norm instead of post-norm.
+        d_model: number of features of the input and the output (batch, length, d_model).
+        nhead: number of attention heads; d_model must be divisible by nhead unless head_dim is given.
+        dim_feedforward: number of features between the two linear layers of the feed-forward network.
+        dropout: probability of dropout of attention weights, activations and the output of each sublayer.
+        activation: a name in `ops.ACTIVATIONS`; with a gated activation the network has 1.5 times as many weights.
+        norm_first: whether to use pre-norm instead of post-norm.
         norm: one of `NORMS`.
         bias: which linear layers have biases, one of `BIASES`.
-        attention: head_dim, positions, pattern, kv_heads and rotary of `MultiHeadAttention`.
+        attention: further arguments of `MultiHeadAttention`: head_dim, positions, pattern, kv_heads and rotary.
 
     Source: arXiv 1706.03762, section 3.1; pre-norm: Xiong et al. 2020, arXiv 2002.04745.
     """
@@ -76,8 +76,8 @@ class TransformerEncoderLayer(Module):
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
 
     def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
-        """Map x (batch, length, d_model) to the same shape.
-        `lengths` (batch,) exclude padding; `mask` is boolean, True = may attend.
+        """Return the layer's output for x (batch, length, d_model), in the same shape. `lengths` (batch,) exclude
+        padding. `mask` is boolean; True means that a query may attend to a key.
         """
 
         def attend(h: Tensor) -> Tensor:
@@ -133,9 +133,10 @@ class TransformerDecoderLayer(Module):
         memory_lengths: Any = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Let x (batch, length, d_model) attend to its past and to the encoder output (batch, source_length, d_model).
+        """Return the layer's output for x (batch, length, d_model) and the encoder output (batch, source_length,
+        d_model).
 
-        Appends the cross-attention weights (batch, heads, length, source_length) to `cross_weights`.
+        If `cross_weights` is a list, append the cross-attention weights (batch, heads, length, source_length) to it.
         """
 
         def attend_self(h: Tensor) -> Tensor:
@@ -161,9 +162,8 @@ class TransformerDecoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """A stack of encoder layers in sequence, and a final norm if given (pre-norm needs one).
-
-    With `checkpoint_activations` each layer is recomputed in the backward pass (`autograd.checkpoint`).
+    """A stack of encoder layers, followed by an optional norm, which pre-norm layers need. If `checkpoint_activations`
+    is true, each layer is recomputed in the backward pass (`autograd.checkpoint`).
     """
 
     checkpoint_activations = False
@@ -180,8 +180,8 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of decoder layers in sequence, and a final norm if given.
-    For `checkpoint_activations` see the encoder.
+    """A stack of decoder layers, followed by an optional norm. `checkpoint_activations` is explained at
+    TransformerEncoder.
     """
 
     checkpoint_activations = False
@@ -200,8 +200,8 @@ class TransformerDecoder(Module):
         cross_weights: list[Tensor] | None = None,
         last_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply the layers. The arguments are those of a layer.
-        The last layer also appends its cross-attention weights to `last_weights`.
+        """Apply the layers. Return the stack's output. The arguments are the arguments of a layer's `forward`, and
+        `last_weights`, a list to which the last layer appends its cross-attention weights.
         """
         for layer in self.layers:
             own = last_weights if cross_weights is None and layer is self.layers[-1] else cross_weights
@@ -214,7 +214,7 @@ class TransformerDecoder(Module):
 
 
 def checkpoint_activations(model: Module, on: bool = True) -> int:
-    """Switch activation checkpointing for all stacks of layers in `model`. Return the number of stacks."""
+    """Switch activation checkpointing on or off for all stacks of layers in `model`. Return the number of stacks."""
     stacks = [module for module in model.modules() if isinstance(module, (TransformerEncoder, TransformerDecoder))]
     for stack in stacks:
         stack.checkpoint_activations = on

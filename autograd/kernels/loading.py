@@ -51,9 +51,9 @@ def compile_options(constants: dict[str, int | float | bool]) -> tuple[str, ...]
 def load_module(file: str, **constants: int | float | bool) -> Any:
     """Return the cupy.RawModule of a kernel file with the given constants.
 
-    It is created once, and compiled at the first `get_function`.
+    The module is created once, and compiled at its first `get_function`.
 
-    `load_module("layer_norm.cu", WIDTH=512).get_function("layer_norm_forward")`. Raises DeviceError without a GPU.
+    `load_module("layer_norm.cu", WIDTH=512).get_function("layer_norm_forward")`. Raises DeviceError if there is no GPU.
     """
     return _load(import_cupy(), file, tuple(sorted(constants.items())))
 

@@ -205,26 +205,26 @@ def attention(
             kernels.
         block_size: number of queries, and of keys, in a block of the blocked method; None selects a number
             automatically.
-        deterministic: the fused method sums the gradient of the queries in a fixed order, in a separate pass. (The
-            other methods always use a fixed order.)
+        deterministic: whether the fused method sums the gradient of the queries in a fixed order, in a separate pass.
+            (The standard and the blocked method always use a fixed order.)
 
-    A query that may attend to no key gets zeros, in the output and in every gradient. The methods agree up to rounding,
-    but each draws its own dropout mask. Raises ValueError for shapes that don't fit, an unknown or unusable method, a
-    dropout outside [0, 1], a negative window, or weights together with dropout; TypeError for a mask that is not
+    If a query may attend to no key, its output and gradients are 0. The methods agree up to rounding, but draw
+    different dropout masks. Raises ValueError for shapes that don't fit, an unknown or unusable method, a dropout
+    outside [0, 1], a negative window, or return_weights together with dropout. Raises TypeError for a mask that is not
     boolean. Source: arXiv 1706.03762, section 3.2.1.
     """
     _check_shapes(query, key, value)
     query, key, value, bias = promoted(query, key, value, bias)
     key, value = (_for_each_head(x, query.shape[1]) for x in (key, value))
     if method not in METHODS:
-        raise ValueError(f"attention: method {method!r} is not one of {', '.join(METHODS)}")
+        raise ValueError(f"attention: method must be one of {', '.join(METHODS)}, not {method!r}")
     if block_size is not None and block_size < 1:
         raise ValueError(f"attention: block_size must be at least 1, not {block_size}")
     if window is not None and not (isinstance(window, (int, np.integer)) and window >= 0):
-        raise ValueError(f"attention: window {window!r} is not a number of positions: use a whole number, 0 or more")
+        raise ValueError(f"attention: window must be a number of positions, an integer of at least 0, not {window!r}")
     check_probability("attention", dropout)
     if return_weights is not False and dropout:
-        raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to get them")
+        raise ValueError("attention: return_weights is supported only without dropout; set dropout=0")
     queries, keys = query.shape[2], key.shape[2]
     xp, full = array_module(array_of(query)), (*query.shape[:2], queries, keys)
     if bias is not None:
@@ -252,7 +252,7 @@ def attention(
 
 
 def _for_each_head(x: Any, heads: int) -> Any:
-    """Repeat keys or values (batch, kv_heads, length, dim) for the query heads that share them: `heads` in all."""
+    """Repeat keys or values (batch, kv_heads, length, dim) to (batch, heads, length, dim) for groups of query heads."""
     batch, kv_heads, length, dim = x.shape
     if kv_heads == heads:
         return x
@@ -263,7 +263,9 @@ def _for_each_head(x: Any, heads: int) -> Any:
 def _check_shapes(query: Any, key: Any, value: Any) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) != 4:
-            raise ValueError(f"attention: {name} must be (batch, heads, length, head_dim), not of shape {tensor.shape}")
+            raise ValueError(
+                f"attention: {name} must have the shape (batch, heads, length, head_dim), not {tensor.shape}"
+            )
     if (
         key.shape[-1] != query.shape[-1]
         or key.shape[2] != value.shape[2]
@@ -279,18 +281,19 @@ def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
         return None
     if mask.dtype != bool:
         raise TypeError(
-            f"attention: the mask must be boolean (True = may attend), not {mask.dtype}; use bias to add numbers"
+            f"attention: the mask must be boolean (True: may attend), not {mask.dtype}; to add numbers to the scores, "
+            "use bias"
         )
     return with_four_axes("mask", xp.asarray(mask), full)
 
 
 def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
-    """Return an array with one number for each batch row or head."""
+    """Return `values` as an array of `count` numbers, one for each batch row or head."""
     if values is None:
         return None
     array = xp.asarray(array_of(values))
     if array.shape != (count,):
-        raise ValueError(f"attention: {name} must hold one number for each {what}, ({count},), not {array.shape}")
+        raise ValueError(f"attention: {name} must have one number for each {what}, shape ({count},), not {array.shape}")
     return array
 
 

@@ -1,17 +1,17 @@
 """Blocked attention: FlashAttention-2 in readable NumPy (Dao 2023, arXiv 2307.08691, algorithms 1 and 2).
 
-The weights are never held as a whole. For each block of queries the keys are processed block by block, with three
-running values for each query: the largest score m so far, the sum l of exp(score - m), and o, the sum of the values v
-weighted by exp(score - m). A block with a larger score rescales the sums so far:
+Only blocks of the attention weights are in memory. For each block of queries the keys are processed block by block,
+with three running values for each query: the largest score m so far, the sum l of exp(score - m), and o, the sum of the
+values v weighted by exp(score - m). If a block contains a larger score, the sums of earlier blocks are rescaled:
 
     m' = max(m, max_j s_j)               p_j = exp(s_j - m')
     l' = exp(m - m') l + sum_j p_j       o' = exp(m - m') o + sum_j p_j v_j
 
-At the end the output is o / l. Only the output and the log-sum-exp L = m + log(l), one number for each query, are kept:
-the backward pass recomputes each block of weights as P = exp(S - L). Memory grows with the length, not its square: at a
-length of 4,096 it is less than an eighth of the weights' memory (tests/autograd/ops/test_attention_methods.py). This
-implementation replaces `attention_plain` of attention.py for long sequences, on any device; the kernels in
-`autograd/kernels` run the same algorithm on a GPU.
+At the end the output is o / l. The op keeps only the output and the log-sum-exp L = m + log(l), one number for each
+query. The backward pass recomputes each block of weights as P = exp(S - L). Memory grows with the length, not with its
+square: at a length of 4,096 blocked attention needs less than an eighth of the memory of all weights
+(tests/autograd/ops/test_attention_methods.py). This implementation replaces `attention_plain` of attention.py for long
+sequences, on any device; the kernels in `autograd/kernels` run the same algorithm on a GPU.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ Block = tuple[slice, Any, slice, slice]
 
 
 def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
-    """Return whether no query of the block may attend to any of its keys. Masks and lengths on a device are ignored."""
+    """Return True if no query of the block may attend to a key of the block.
+    Masks and lengths on a device are ignored.
+    """
     rows, _, _, k = block
     nearest, farthest = _distances(mask_spec, block)
     return bool(
@@ -57,8 +59,8 @@ def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
 def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
     """Return the terms to add to a block of scores (batch, heads, key, query).
 
-    These are ALiBi, and -inf where a query may not attend. Return None if there are none, for example in blocks of a
-    causal mask that don't touch the diagonal.
+    The terms are ALiBi, and -inf where a query may not attend. Return None if the block has no terms, for example below
+    the diagonal of a causal mask.
     """
     rows, heads, q, k = block
     nearest, farthest = _distances(mask_spec, block)
@@ -84,7 +86,7 @@ def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
 
 
 def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:
-    """Return the smallest and the largest difference, query position minus key position, in the block."""
+    """Return the minimum and the maximum of (query position - key position) in the block."""
     _, _, q, k = block
     shift = mask_spec.key_length - mask_spec.query_length
     return q.start + shift - (k.stop - 1), q.stop - 1 + shift - k.start
@@ -92,25 +94,25 @@ def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:
 
 def part(array: Any, block: Block) -> Any:
     """Return the block's part of an array that broadcasts to (batch, heads, query, key).
-    Axes of length 1 stay as they are.
+    Axes of length 1 are not sliced.
     """
     cuts = zip(array.shape, block[4 - array.ndim :], strict=True)
     return array[tuple(slice(None) if size == 1 else cut for size, cut in cuts)]
 
 
 def blocks(length: int, size: int) -> list[slice]:
-    """Return slices of `size`, the last one perhaps shorter, that cover range(length)."""
+    """Return slices of `size` elements that cover range(length). The last slice can be shorter."""
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 def fitted(buffer: Any, shape: tuple[int, ...]) -> Any:
-    """Return the view of `buffer` that starts at its first element and has this shape."""
+    """Return a view of `buffer` that starts at the buffer's first element and has this shape."""
     return buffer[tuple(slice(side) for side in shape)]
 
 
 def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """Return the reason why the call is not supported, or None if it is.
-    The method must be "blocked", or "auto" with a long sequence.
+    The method must be "blocked", or "auto" for a long sequence.
     """
     if options["method"] != "auto":
         return None if options["method"] == "blocked" else f"method {options['method']!r} was requested"
@@ -121,13 +123,13 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "blocked", long)
 def blocked_attention(*operands: Any, **options: Any) -> Any:
-    """Return the output, or (output, weights) with `return_weights`."""
+    """Return the output, or (output, weights) if `return_weights` requests weights."""
     return with_weights(BlockedAttention, operands, options)
 
 
 def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call the Function class `kind`.
-    Return its output, and the weights requested by `return_weights`, without a gradient.
+    Return the output, and the weights that `return_weights` requests, which have no gradient.
     """
     call, heads = kind(**options), options["return_weights"]
     call._options = {**options, "return_weights": False}
@@ -136,10 +138,9 @@ def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) 
 
 
 class BlockedAttention(Function):
-    """Blocked attention under `mask_spec`, with at most `block_size` queries and keys in a block.
-
-    Each thread processes a group of heads at a time. Scores have the layout (batch, heads, key, query): NumPy reduces
-    over the second to last axis many times faster than over the last. Sums are float32 or wider.
+    """Blocked attention with the masks `mask_spec` and at most `block_size` queries and keys in a block. Each thread
+    processes one group of heads at a time. Scores have the layout (batch, heads, key, query), because NumPy reduces
+    over the second to last axis many times faster than over the last axis. Sums are float32 or wider.
     """
 
     plain_implementation, implementation, composed = staticmethod(attention_plain), "blocked", through_plain
@@ -248,7 +249,7 @@ class BlockedAttention(Function):
         return tuple(None if d is None else d.astype(query.dtype, copy=False) for d in found)
 
     def weights(self, heads: Any) -> Any:
-        """Return the weights of some heads before dropout, (batch, len(heads), query, key), as exp(S - L)."""
+        """Compute the weights of some heads before dropout, (batch, len(heads), query, key), as exp(S - L)."""
         query = self.saved[0]
         rows, q, k = (slice(0, n) for n in (query.shape[0], *self.lengths))
         scaled = query[:, heads].astype(self.wide) * self.wide.type(self.scale)
@@ -267,7 +268,7 @@ class BlockedAttention(Function):
 
     def groups(self, batch: int, heads: int) -> tuple[int, list[Group]]:
         """Return the length of a block, and the groups of heads to process together.
-        A group has heads of several batch rows, or some heads of one row.
+        A group consists of the heads of several batch rows, or of some heads of one batch row.
         """
         size = min(max(*self.lengths, 1), self.block_size or BLOCK_LENGTH)
         together = max(1, min(BLOCK_SCORES // size**2, batch * heads // MIN_GROUPS))
@@ -275,9 +276,9 @@ class BlockedAttention(Function):
         return size, list(product(rows, some))
 
     def each(self, groups: list[Group], size: int, work: Any, buffers: int = 1, threads: bool = True) -> None:
-        """Call work(group, *buffers) for each group, on several threads; a buffer holds the scores of a block.
+        """Call work(group, *buffers) for each group, on several threads. A buffer has room for the scores of a block.
 
-        The groups don't depend on the number of threads, so the result doesn't either.
+        The groups, and therefore the results, don't depend on the number of threads.
         """
         if not groups:
             return
@@ -295,15 +296,14 @@ class BlockedAttention(Function):
             some(0, len(groups))
 
     def visible(self, candidates: list[Block]) -> list[Block]:
-        """Return the blocks that can't be skipped."""
+        """Return those of the blocks that can't be skipped."""
         return [block for block in candidates if not can_skip(self.mask_spec, block)]
 
     def widened(self, x: Any, index: tuple[slice, ...]) -> Any:
         return x[index].astype(self.wide, copy=False)
 
     def scores(self, block: Block, scaled: Any, buffer: Any) -> Any:
-        """Compute S^T of one block, (batch, heads, key, query), into `buffer`.
-        It is -inf where a query may not attend.
+        """Write S^T of one block, (batch, heads, key, query), into `buffer`, with -inf where a query may not attend.
         """
         _, key, _, *others = self.saved
         rows, heads, _, k = block
@@ -319,7 +319,7 @@ class BlockedAttention(Function):
         return s
 
     def weights_block(self, block: Block, scaled: Any, buffer: Any) -> Any:
-        """Compute P^T = exp(S^T - L) of one block into `buffer`."""
+        """Write P^T = exp(S^T - L) of one block into `buffer`."""
         xp = array_module(scaled)
         s = self.scores(block, scaled, buffer)
         total = self.log_sum_exp()[block[0], block[1], :, block[2]]

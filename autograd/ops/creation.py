@@ -1,4 +1,4 @@
-"""Constant tensors shaped like another one, for backward rules that are written once for arrays and Tensors."""
+"""Constant tensors with the shape of another tensor, for backward rules that work for both arrays and Tensors."""
 
 from __future__ import annotations
 

@@ -17,14 +17,13 @@ from .shape import moveaxis
 
 @declare(np.diagonal)
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """Return the elements x[i, i + offset] of two axes, as the last axis of the result (a copy).
-
-    Raises ValueError unless x has both axes and they differ.
+    """Return a copy of the elements x[i, i + offset] of two axes, as the result's last axis. Raises ValueError unless
+    axis1 and axis2 are two different axes of x.
     """
     shape = np.shape(array_of(x))
     if len(shape) < 2 or len(set(normalized_axes((axis1, axis2), len(shape)))) < 2:
         raise ValueError(
-            f"diagonal: axis1 and axis2 must be two different axes of x, got {axis1} and {axis2} for shape {shape}"
+            f"diagonal: axis1 and axis2 must be two different axes of x, not {axis1} and {axis2} for shape {shape}"
         )
     rows, columns = np.arange(shape[axis1]), np.arange(shape[axis1]) + offset
     inside = (columns >= 0) & (columns < shape[axis2])
@@ -38,7 +37,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
 
 class Triangle(Function):
-    """The elements on one side of a diagonal, zeros elsewhere; the gradient is g on the same side."""
+    """The elements on one side of a diagonal, with zeros elsewhere. The gradient is g on this side, and 0 elsewhere."""
 
     def __init__(self, lower, k):
         self.lower, self.k = lower, k

@@ -33,7 +33,7 @@ class Dropout(Function):
 def check_probability(op: str, p: float) -> None:
     """Raise ValueError unless 0 <= p <= 1."""
     if not 0 <= p <= 1:
-        raise ValueError(f"{op}: p = {p} is not a probability")
+        raise ValueError(f"{op}: p must be a probability from 0 to 1, not {p}")
 
 
 def _dropout_reference(x: np.ndarray, p: float = 0.5, *, training: bool = True, generator: Generator) -> np.ndarray:
@@ -43,7 +43,7 @@ def _dropout_reference(x: np.ndarray, p: float = 0.5, *, training: bool = True, 
 
 @declare(_dropout_reference)
 def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor:
-    """Zero each element with probability p and scale the others by 1/(1-p). Without `training`, return x itself.
+    """Zero each element with probability p and scale the others by 1/(1-p). If `training` is false, return x itself.
 
     p is rounded to a multiple of 2^-16. Source: Srivastava et al. 2014 (JMLR 15), in the "inverted" form.
     Raises ValueError unless 0 <= p <= 1.
@@ -68,14 +68,15 @@ def dropout_add_plain(x: Any, residual: Any, *, p: float, generator: Generator) 
 def dropout_add(
     x: Any, residual: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
 ) -> Tensor:
-    """Compute residual + dropout(x): a residual connection around a sublayer with output x. Both have the same shape.
+    """Compute residual + dropout(x): a residual connection around a sublayer with output x. The shapes of x and
+    residual must be equal.
 
     Raises ValueError unless 0 <= p <= 1, or if the shapes differ.
     """
     check_probability("dropout_add", p)
     x, residual = promoted(x, residual)
     if x.shape != residual.shape:
-        raise ValueError(f"dropout_add: x {list(x.shape)} and the residual {list(residual.shape)} differ")
+        raise ValueError(f"dropout_add: x {list(x.shape)} and the residual {list(residual.shape)} differ in shape")
     if not training or p == 0:
         return add(x, residual)
     return dispatch(dropout_add_plain, (x, residual), p=p, generator=generator or default_generator)

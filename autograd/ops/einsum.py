@@ -20,8 +20,8 @@ from .shape import moveaxis
 class Einsum(Function):
     """A sum of products in which no index occurs twice in an operand.
 
-    The gradient of an operand is the einsum of g and the other operands with the operand's indices as output. An index
-    that none of these has was summed over: the gradient is broadcast along it.
+    The gradient of an operand is the einsum of g and the other operands, with the operand's indices as output. If an
+    index occurs only in this operand, it was summed over, and the gradient is broadcast along it.
     """
 
     broadcasts = True
@@ -65,7 +65,7 @@ class Einsum(Function):
 
 
 def _is_product(subscripts: list[str]) -> bool:
-    """Return whether these are two operands that share an index: with `optimize` NumPy then uses BLAS."""
+    """Return whether there are two operands that share an index, for which NumPy's `optimize` uses BLAS."""
     return len(subscripts) == 2 and bool(set(subscripts[0]) & set(subscripts[1]))
 
 
@@ -77,7 +77,9 @@ def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
     if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", text) or any(
         part.replace("...", "", 1).count(".") for part in (*inputs, output)
     ):
-        raise ValueError(f"einsum: {equation!r} is not of the form 'ij,jk->ik', with '...' for leading axes")
+        raise ValueError(
+            f"einsum: {equation!r} is not of the form 'ij,jk->ik', in which '...' can stand for leading axes"
+        )
     if len(inputs) != len(ndims):
         raise ValueError(f"einsum: {equation!r} names {len(inputs)} operands, {len(ndims)} were given")
     spare = [letter for letter in string.ascii_letters if letter not in text]
@@ -103,8 +105,9 @@ def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Compute sums of products in NumPy's index notation: einsum("bij,bjk->bik", x, y).
 
-    An index that is not in the output is summed over; one that occurs twice in an operand takes its diagonal; "..."
-    means any further axes, which broadcast. Raises ValueError for an equation that doesn't fit the operands.
+    An index that is not in the output is summed over. An index that occurs twice in an operand selects the operand's
+    diagonal. "..." stands for further axes, which broadcast. Raises ValueError for an equation that doesn't fit the
+    operands.
     """
     if not operands:
         raise ValueError("einsum: no operands")
@@ -115,7 +118,10 @@ def einsum(equation: str, *operands: Any) -> Tensor:
             first, second = part.index(repeated), part.index(repeated, part.index(repeated) + 1)
             shape = np.shape(array_of(tensors[i]))
             if shape[first] != shape[second]:
-                raise ValueError(f"einsum: {repeated!r} of {equation!r} has sizes {shape[first]} and {shape[second]}")
+                raise ValueError(
+                    f"einsum: the index {repeated!r} of {equation!r} has different sizes, {shape[first]} and "
+                    f"{shape[second]}"
+                )
             tensors[i] = moveaxis(diagonal(tensors[i], axis1=first, axis2=second), -1, first)
             part = inputs[i] = part[:second] + part[second + 1 :]
     _check_sizes(equation, inputs, [np.shape(array_of(x)) for x in tensors])
@@ -130,4 +136,6 @@ def _check_sizes(equation: str, inputs: list[str], shapes: list[tuple[int, ...]]
             if known == 1:
                 sizes[letter] = size
             elif size not in (1, known):
-                raise ValueError(f"einsum: {equation!r} with shapes {shapes}: an index has sizes {known} and {size}")
+                raise ValueError(
+                    f"einsum: {equation!r} with shapes {shapes}: an index has different sizes, {known} and {size}"
+                )

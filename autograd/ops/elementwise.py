@@ -1,7 +1,7 @@
 """Elementwise arithmetic, with NumPy's broadcasting.
 
 In each `backward`, `g` is the gradient of the loss at the op's output, d(loss)/d(output), and the result is the
-gradient at its inputs. The base class sums it over broadcast axes.
+gradient at its inputs. The base class sums the gradient over broadcast axes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def multiply(x: Any, y: Any) -> Tensor:
 
 
 class Divide(Function):
-    """q = x / y; dx = g / y, dy = -(g q) / y, without y^2, which underflows, or 1 / y, which overflows, too early."""
+    """q = x / y; dx = g / y, dy = -(g q) / y.
+    The formula avoids y^2, which can underflow, and 1 / y, which can overflow.
+    """
 
     broadcasts = True
 
@@ -94,7 +96,7 @@ def divide(x: Any, y: Any) -> Tensor:
 class Power(Function):
     """x**y; dx = g y x**(y-1), dy = g x**y log x.
 
-    The first is 0 where y = 0, the second where x = 0 and y >= 0, 0**0 included. 0**-1 and its derivative are infinite.
+    dx is 0 where y = 0, and dy is 0 where x = 0 and y >= 0. 0**-1 and its derivative are infinite.
     """
 
     broadcasts = True
@@ -119,7 +121,7 @@ class Power(Function):
 
 
 def _power_slope(x: Any, y: Any, xp: Any) -> Any:
-    """Compute y x**(y-1); 0 where y = 0, even at x = 0, where the other factor is infinite."""
+    """Compute y x**(y-1). The result is 0 where y = 0, even if x = 0 and x**(y-1) is infinite."""
     if isinstance(y, int | float):
         return y * x ** (y - 1) if y else xp.zeros_like(x)
     constant = array_of(y) == 0
@@ -133,7 +135,7 @@ def power(x: Any, y: Any) -> Tensor:
 
 
 class Elementwise(Function):
-    """A function of one argument, made from its row of a table by `elementwise`."""
+    """A function of one argument, whose class `elementwise` creates from the function's rules."""
 
     value: ClassVar[Any]
     gradient: ClassVar[Any]
@@ -156,10 +158,10 @@ def elementwise(
 
     Args:
         name: the name of the call in a graph; the function's name is the same in lower case.
-        value: (x, xp) -> y, with arrays of the namespace xp.
+        value: function (x, xp) -> y of an array x of the namespace xp.
         saved: the value that the gradient needs, "x", "y" or "".
-        gradient: (g, saved, xp) -> the gradient at x, from the gradient g at y; recorded if they are Tensors.
-        reference: see `declare`.
+        gradient: function (g, saved, xp) -> dx, from the gradient g of y; for Tensors it is recorded. reference: see
+        `declare`.
         text: the docstring of the function.
     """
     needed = {"x": slice(0, 1), "y": slice(1, 2), "": slice(0)}[saved]
@@ -222,12 +224,12 @@ class Round(Function):
 
 @declare(np.round)
 def round(x: Any, decimals: int = 0) -> Tensor:
-    """Round x to `decimals` decimals, halves to even. The gradient is 0 everywhere."""
+    """Round x to `decimals` decimals, with halves to even. The gradient is 0 everywhere."""
     return Round(decimals)(x)
 
 
 class FloorDivide(Function):
-    """floor(x / y), which is constant between its jumps: the gradients are 0 everywhere."""
+    """floor(x / y), with gradients of 0 everywhere, since the function is constant between its jumps."""
 
     broadcasts = True
 
@@ -281,7 +283,7 @@ class AsType(Function):
 
 @declare(lambda x, dtype: x.astype(dtype))
 def astype(x: Any, dtype: Any) -> Tensor:
-    """Cast to `dtype`; the gradient is cast back. A cast to integers or booleans cuts the graph."""
+    """Cast to `dtype`; the gradient is cast back. The result of a cast to integers or booleans has no gradient."""
     return AsType(dtype)(x)
 
 
@@ -289,7 +291,8 @@ def promoted(*operands: Any) -> tuple[Any, ...]:
     """Convert the operands (None stays None) to their common dtype by NumPy's rules.
     Integers and booleans become float64.
 
-    This is for ops whose code, or kernel, accepts a single floating dtype. The gradient of a cast operand is cast back.
+    This is for ops whose implementations require operands of a single floating dtype. The gradient of a cast operand is
+    cast back.
     """
     first = getattr(operands[0], "dtype", np.dtype(object))
     if first.kind == "f" and all(x is None or getattr(x, "dtype", None) == first for x in operands):

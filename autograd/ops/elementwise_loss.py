@@ -20,11 +20,10 @@ from .registry import OPS, declare
 
 
 def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
-    """Reduce `loss`, computed from `widened` operands.
-    The result has the dtype of the operands before they were widened.
+    """Reduce `loss`, computed from `widened` operands, and convert the result to the operands' original dtype.
     """
     if reduction not in REDUCTIONS:
-        raise ValueError(f"{name}: reduction {reduction!r} is not one of {', '.join(REDUCTIONS)}")
+        raise ValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
     out = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
     given = [o if isinstance(o, int | float) else getattr(o, "dtype", np.float64) for o in operands if o is not None]
     return out.astype(np.float16) if np.result_type(*given) == np.float16 else out
@@ -83,9 +82,9 @@ def binary_cross_entropy_with_logits(
 
     Args:
         logits: x, any shape.
-        target: t, the same shape, probabilities in [0, 1].
-        weight: factor for each element, broadcasts to the logits.
-        pos_weight: w+, factor for the positive part, broadcasts to the logits.
+        target: t, probabilities in [0, 1], with the shape of the logits.
+        weight: factor of each element's loss; broadcasts to the logits' shape.
+        pos_weight: w+, the factor of the term t log s(x); broadcasts to the logits' shape.
         reduction: "mean" (over all elements), "sum" or "none".
 
     Raises ValueError for shapes that differ or an unknown reduction.
@@ -106,7 +105,8 @@ def binary_cross_entropy_with_logits(
 class BinaryCrossEntropy(Function):
     """-(t log p + (1 - t) log(1 - p)); dp = g (p - t) / (p (1 - p)), dt = g (log(1 - p) - log p).
 
-    As in PyTorch logarithms are at least -100 and p (1 - p) is at least 1e-12: p = 0 and p = 1 give finite numbers.
+    As in PyTorch, logarithms are limited to at least -100 and p (1 - p) to at least 1e-12, so that p = 0 and p = 1 give
+    finite numbers.
     """
 
     broadcasts = True
@@ -148,9 +148,9 @@ def _bce_reference(
 
 @declare(_bce_reference)
 def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: str = "mean") -> Tensor:
-    """Compute -(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats. Logarithms are at least -100.
-
-    `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown reduction.
+    """Compute -(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats. Logarithms are limited to at
+    least -100. `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown
+    reduction.
     """
     _same_shape("binary_cross_entropy", p, target)
     operands = *promoted(p, target), weight

@@ -15,7 +15,7 @@ from .registry import declare, dispatch
 
 
 class Embedding(Function):
-    """s table[ids]; in the gradient of the table, row i is the sum of the rows of s g whose id is i."""
+    """y = s table[ids]. Row i of the table's gradient is the sum of those rows of s g whose id is i."""
 
     def __init__(self, ids, padding_id, scale):
         self.ids, self.padding_id, self.scale = ids, padding_id, scale
@@ -32,9 +32,8 @@ class Embedding(Function):
 
 
 class SumRows(Function):
-    """The gradient of the table: an array of zeros (rows, features), to which each row of g is added at its id.
-
-    The row `padding_id` stays zero.
+    """The gradient of the table: zeros (rows, features) plus each row of g, added at the row's id. Row `padding_id` is
+    0.
     """
 
     def __init__(self, ids, shape, padding_id):
@@ -59,13 +58,14 @@ class SumRows(Function):
 def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float = 1.0) -> Tensor:
     """Return scale * table[ids], (*ids.shape, features), for a table (rows, features).
 
-    `ids` are integers in any shape, on the host or the device. The row `padding_id`, counted from the end if negative,
-    gets no gradient. Raises IndexError unless 0 <= id < rows (the kernels give NaN for such an id instead) and for a
-    padding_id outside the table, TypeError for ids that are not integers, ValueError for a table of another shape.
+    `ids` are integers in any shape, on the host or the device. The gradient of the row `padding_id` (counted from the
+    end if negative) is 0. Raises IndexError unless 0 <= id < rows; the CUDA kernels return NaN for an id out of range
+    instead. Raises IndexError for a padding_id outside the table, TypeError for ids that are not integers, and
+    ValueError for a table that is not two-dimensional.
     """
     ids = ids.data if isinstance(ids, Tensor) else ids
     if len(table.shape) != 2:
-        raise ValueError(f"embedding: the table must be (rows, features), not of shape {table.shape}")
+        raise ValueError(f"embedding: the table must have the shape (rows, features), not {table.shape}")
     if array_module(ids) is np:
         ids = np.array(ids)  # a copy: the caller may reuse the batch's buffer before the backward pass
         if ids.dtype.kind not in "iu":

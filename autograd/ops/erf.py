@@ -1,9 +1,8 @@
-"""The error function, for arrays of any device.
-
-For |x| < 1 it is the Maclaurin series (Abramowitz and Stegun 1964, 7.1.5). For larger |x|, erf(x) = 1 - exp(-x^2) s(x),
-where s(x) = exp(x^2) erfc(x) changes so slowly that a Chebyshev series in t = (x - 3) / (x + 3) converges quickly
-(Schonfelder 1978, Mathematics of Computation 32, page 1232, with other constants). The coefficients are computed here,
-from the standard library's erfc at the Chebyshev points. The largest error is 1.2e-15 in float64.
+"""The error function, for arrays on any device. For |x| < 1 it is computed by the Maclaurin series (Abramowitz and
+Stegun 1964, 7.1.5). For larger |x|, erf(x) = 1 - exp(-x^2) s(x), where s(x) = exp(x^2) erfc(x) changes so slowly that a
+Chebyshev series in t = (x - 3) / (x + 3) converges quickly (Schonfelder 1978, Mathematics of Computation 32, page 1232,
+with other constants). This module computes the coefficients from the standard library's erfc at the Chebyshev points.
+The largest error is 1.2e-15 in float64.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _fold(x: Any) -> Any:
 
 @cache
 def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]:
-    """Return the series in x^2, the series in w, and the scale and shift that map t to w in [-1, 1].
+    """Return the coefficients of the series in x^2 and in w, and the scale and shift that map t to w in [-1, 1].
     Highest power first.
     """
     terms, degree = (18, 18) if double else (9, 8)
@@ -49,7 +48,9 @@ def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]
 
 
 def _polynomial(coefficients: list[float], x: Array) -> Array:
-    """Apply Horner's rule in place. The coefficients are Python floats, so that x keeps its dtype."""
+    """Evaluate a polynomial at x by Horner's rule.
+    The coefficients are Python floats, so that the result has x's dtype.
+    """
     out = x * coefficients[0]
     for coefficient in coefficients[1:-1]:
         out += coefficient
@@ -89,5 +90,5 @@ class Erf(Function):
 
 @declare(np.vectorize(math.erf, otypes=[float]))
 def erf(x: Any) -> Tensor:
-    """Compute the error function, elementwise. Its error is below 2e-15 in float64."""
+    """Compute the error function, elementwise. The numerical error is below 2e-15 in float64."""
     return Erf()(x)

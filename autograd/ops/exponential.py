@@ -50,7 +50,7 @@ rsqrt = elementwise(
 
 
 def sigmoid_array(x: Any) -> Any:
-    """Compute 1 / (1 + e^-x) of an array, accurate for any x. For a Tensor, return the recorded sigmoid."""
+    """Return 1 / (1 + e^-x), without overflow, for an array x. For a Tensor, call the op `sigmoid`."""
     xp = array_module(x)
     if isinstance(x, Tensor):
         return xp.sigmoid(x)

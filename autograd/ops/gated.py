@@ -1,4 +1,4 @@
-"""Gated linear units: the first half of an axis times an activation of the second half. Also the table of activations.
+"""Gated linear units (the first half of an axis times an activation of the second half), and the table of activations.
 
 Source: Dauphin et al. 2017 (arXiv 1612.08083), Shazeer 2020 (arXiv 2002.05202).
 """
@@ -22,21 +22,21 @@ def _halves(name: str, x: Any, axis: int) -> tuple[Tensor, Tensor]:
     shape = np.shape(array_of(x))
     (axis,) = normalized_axes(axis, len(shape))
     if shape[axis] % 2:
-        raise ValueError(f"{name}: axis {axis} of shape {shape} is odd and has no halves")
+        raise ValueError(f"{name}: axis {axis} of shape {shape} must have an even size")
     half, before = shape[axis] // 2, (slice(None),) * axis
     return getitem(x, (*before, slice(None, half))), getitem(x, (*before, slice(half, None)))
 
 
 @declare(lambda x, axis=-1: np.split(x, 2, axis)[0] / (1 + np.exp(-np.split(x, 2, axis)[1])))
 def glu(x: Any, axis: int = -1) -> Tensor:
-    """Compute a * sigmoid(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
+    """Compute a * sigmoid(b) for the halves a, b of x along `axis`. Raises ValueError if the axis has an odd size."""
     a, b = _halves("glu", x, axis)
     return a * sigmoid(b)
 
 
 @declare(lambda x, axis=-1: np.split(x, 2, axis)[0] * np.where(np.split(x, 2, axis)[1] > 0, np.split(x, 2, axis)[1], 0))
 def reglu(x: Any, axis: int = -1) -> Tensor:
-    """Compute a * relu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
+    """Compute a * relu(b) for the halves a, b of x along `axis`. Raises ValueError if the axis has an odd size."""
     a, b = _halves("reglu", x, axis)
     return a * relu(b)
 
@@ -50,7 +50,7 @@ def _geglu_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 @declare(_geglu_reference)
 def geglu(x: Any, axis: int = -1) -> Tensor:
-    """Compute a * gelu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
+    """Compute a * gelu(b) for the halves a, b of x along `axis`. Raises ValueError if the axis has an odd size."""
     a, b = _halves("geglu", x, axis)
     return a * gelu(b)
 
@@ -62,16 +62,16 @@ def _swiglu_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 @declare(_swiglu_reference)
 def swiglu(x: Any, axis: int = -1) -> Tensor:
-    """Compute a * silu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
+    """Compute a * silu(b) for the halves a, b of x along `axis`. Raises ValueError if the axis has an odd size."""
     a, b = _halves("swiglu", x, axis)
     return a * silu(b)
 
 
 class Activation(NamedTuple):
-    """An activation that a model's layers may have.
+    """An activation function that a model's layers can use.
 
-    `gated`: it returns half of the features that it takes (the width between the two layers of a feed-forward network).
-    `names`: its names in a config.json of the package transformers, first the name that is written.
+    `gated` is true if the result has half as many features as the input, in the middle of a feed-forward network.
+    `names` are the activation's names in a config.json of the package transformers; handloom writes the first.
     """
 
     op: Callable[..., Tensor]

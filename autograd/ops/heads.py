@@ -1,4 +1,4 @@
-"""Splits features (batch, length, features) into attention heads (batch, heads, length, head_dim), and merges them."""
+"""Ops that split features (batch, length, features) into heads (batch, heads, length, head_dim), and merge heads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SplitHeads(Function):
 
     def forward(self, x):
         if x.ndim != 3:
-            raise ValueError(f"heads are split off (batch, length, features), not {x.shape}")
+            raise ValueError(f"split_heads needs the shape (batch, length, features), not {x.shape}")
         batch, length, features = x.shape
         width, rest = divmod(features, self.parts * self.heads)
         if rest:
@@ -49,7 +49,7 @@ class MergeHeads(Function):
 
 def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
     """Return `parts` arrays (batch, heads, length, width).
-    They are views of one array (batch, length, parts, heads, width).
+    The arrays are views of one array (batch, length, parts, heads, width).
     """
     batch, heads, length, width = shape
     whole = xp.empty((batch, length, parts, heads, width), dtype)
@@ -57,8 +57,9 @@ def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> 
 
 
 def empty_like_heads(xp: Any, query: Any, key: Any, value: Any, dtype: Any) -> tuple[Any, ...]:
-    """Return arrays for the gradients of the operands.
-    They are views of one array if the operands are, so `merge_heads` copies nothing."""
+    """Return arrays for the gradients of the operands. If operands are views of one array, their gradients are too, so
+    that `merge_heads` needs no copy.
+    """
     if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
         return tuple(empty_heads(xp, query.shape, dtype, parts=3))
     (d_query,) = empty_heads(xp, query.shape, dtype)
@@ -75,7 +76,7 @@ def _split_reference(x: np.ndarray, heads: int, parts: int = 1) -> tuple[np.ndar
 def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
     """Split (batch, length, parts * heads * head_dim) into `parts` tensors (batch, heads, length, head_dim).
 
-    Raises ValueError for another number of axes, or if the features can't be divided into these parts.
+    Raises ValueError unless x has three axes and the features are divisible by parts * heads.
     """
     return SplitHeads(heads, parts)(x)
 
@@ -84,10 +85,12 @@ def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
 def merge_heads(*parts: Any) -> Tensor:
     """Merge tensors (batch, heads, length, head_dim) to (batch, length, features): the inverse of `split_heads`.
 
-    Raises ValueError unless all have the same shape, of four axes.
+    Raises ValueError unless all tensors have four axes and the same shape.
     """
     shapes = {tuple(part.shape) for part in parts}
     if len(shapes) != 1 or len(parts[0].shape) != 4:
         shown = ", ".join(map(str, sorted(shapes)))
-        raise ValueError(f"merge_heads: the parts must have one shape (batch, heads, length, head_dim), not {shown}")
+        raise ValueError(
+            f"merge_heads: all parts must have the same shape (batch, heads, length, head_dim), not {shown}"
+        )
     return dispatch(MergeHeads, parts if len({part.dtype for part in parts}) == 1 else promoted(*parts))

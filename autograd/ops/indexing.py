@@ -1,4 +1,4 @@
-"""Reading and writing elements with NumPy's indices. Each is the backward rule of the other."""
+"""Ops that read and write elements with NumPy's indices. Reading is the backward rule of writing, and vice versa."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shape import ravel
 def plain_index(index: Any, x: Any) -> Any:
     """Return an index of x with its Tensors replaced by arrays on x's device.
 
-    The arrays are copies: the caller may change the originals before the backward pass.
+    The arrays are copies, because the caller can change the original arrays before the backward pass.
     """
     if isinstance(index, tuple):
         return tuple(plain_index(part, x) for part in index)
@@ -36,7 +36,7 @@ def _is_basic(index: Any) -> bool:
 
 def add_at(target: Array, index: Any, values: Array) -> None:
     """Compute target[index] += values, in place.
-    An element that the index selects several times gets all its values.
+    All values are added to an element that the index selects several times.
     """
     if _is_basic(index):
         target[index] += values
@@ -61,7 +61,7 @@ class GetItem(Function):
 
 
 class PutInZeros(Function):
-    """An array of zeros with values added at an index: the gradient of x in x[index]."""
+    """An array of zeros to which values are added at an index. This is the gradient of x in x[index]."""
 
     def __init__(self, index, shape):
         self.index, self.shape = index, shape
@@ -82,7 +82,7 @@ def getitem(x: Any, index: Any) -> Tensor:
 
 
 class SetItem(Function):
-    """A copy of x with x[index] = value; dx is g with zeros at the index, d(value) = g[index]."""
+    """A copy of x with x[index] = value. dx is g with zeros at the index, and d(value) = g[index]."""
 
     broadcasts = True
 
@@ -122,12 +122,13 @@ class ZeroAt(Function):
 
 
 def _refuse_duplicates(index: Any, shape: tuple[int, ...], xp: Any) -> None:
-    """Raise IndexError if the index selects an element twice: on a GPU it is undefined which value remains."""
+    """Raise IndexError if the index selects an element twice, since a GPU could keep either value."""
     size = math.prod(shape)
     named = xp.arange(size).reshape(shape)[index]
     if xp.unique(named).size != named.size:
         raise IndexError(
-            "the index selects an element twice; it is undefined which value would remain. Use scatter_add to add them"
+            "the index selects an element twice, and it is undefined which value remains. To add the values, use "
+            "scatter_add"
         )
 
 
@@ -139,7 +140,7 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
-    """Return a copy of x with x[index] = value, which broadcasts.
+    """Return a copy of x with x[index] = value. `value` broadcasts.
     Raises IndexError if the index selects an element twice.
     """
     return SetItem(plain_index(index, x))(x, value)
@@ -171,16 +172,15 @@ def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray
 
 @declare(_scatter_add_reference)
 def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
-    """Return a copy of x with `values`, which broadcast, added to x[index].
-    An element selected twice gets both values.
+    """Return a copy of x with `values` added to x[index]. `values` broadcast. Elements selected twice get two values.
     """
     return ScatterAdd(plain_index(index, x))(x, values)
 
 
 @declare(np.take)
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
-    """Take elements of x at `indices` (any shape) along `axis`, of the flattened x for None.
-    Raises TypeError unless they are integers.
+    """Return the elements of x at `indices` (any shape) along `axis`, or of the flattened x for None. Raises TypeError
+    for indices that are not integers.
     """
     indices = _integers("take", indices)
     if axis is None or (axis in (0, -1) and not np.ndim(array_of(x))):
@@ -202,7 +202,8 @@ def _integers(name: str, indices: Any) -> Any:
 def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
     """Compute out[i, j, k] = x[i, indices[i, j, k], k] (for axis 1). The other axes of x and `indices` broadcast.
 
-    With axis None x is flattened and `indices` is 1-d. Raises ValueError unless x and `indices` have as many axes.
+    If `axis` is None, x is flattened and `indices` is 1-d. Raises ValueError unless x and `indices` have the same
+    number of axes.
     """
     indices = _integers("take_along_axis", indices)
     if axis is None:
@@ -211,12 +212,11 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
 
 
 def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
-    """Return the index of an array of `shape` that selects `indices` along `axis`.
-    It matches them along the other axes.
+    """Return the NumPy index that selects the elements at `indices` along `axis` in an array of `shape`.
     """
     (axis,) = normalized_axes(axis, len(shape))
     if indices.ndim != len(shape):
-        raise ValueError(f"{name}: indices of shape {indices.shape} for a tensor of shape {shape}")
+        raise ValueError(f"{name}: indices of shape {indices.shape} don't fit a tensor of shape {shape}")
     xp = array_module(indices)
     index = [xp.arange(size).reshape((1,) * a + (size,) + (1,) * (len(shape) - a - 1)) for a, size in enumerate(shape)]
     index[axis] = indices

@@ -52,7 +52,7 @@ def joined(arrays: Sequence[Array], axis: int) -> Array:
 
 
 def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
-    """Return the index that takes `part` along one axis and everything along the others."""
+    """Return the index that selects `part` along one axis and everything along the other axes."""
     index: list[Any] = [slice(None)] * ndim
     index[axis] = part
     return tuple(index)
@@ -60,7 +60,7 @@ def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
 
 @declare(np.concatenate)
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Join tensors along an existing axis. Their sizes along the other axes are equal."""
+    """Join tensors along an existing axis. The tensors must have equal sizes along the other axes."""
     return Concatenate(axis)(*tensors)
 
 
@@ -102,9 +102,8 @@ class Split(Function):
 
 @declare(np.split)
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """Split x along `axis` into `sections` equal parts, or before each index of a list.
-
-    Raises ValueError if the size can't be divided evenly.
+    """Split x along `axis` into equal parts (`sections` is a number), or before each index of the list `sections`.
+    Raises ValueError if x can't be divided into equal parts.
     """
     return Split(sections if isinstance(sections, int | np.integer) else list(sections), axis)(x)
 
@@ -129,7 +128,9 @@ class Tile(Function):
 
 @declare(np.tile)
 def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
-    """Repeat x `reps[i]` times along axis i. The shorter of shape and `reps` is padded with ones in front."""
+    """Repeat x `reps[i]` times along axis i.
+    If x's shape and `reps` differ in length, the shorter one is padded with ones in front.
+    """
     return Tile(tuple(int(count) for count in np.atleast_1d(reps)))(x)
 
 
@@ -150,7 +151,9 @@ class Repeat(Function):
 
 @declare(np.repeat)
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Repeat each element along `axis` (of the flattened x for None). `repeats` is a number, or one for each."""
+    """Repeat each element along `axis` (of the flattened x for None).
+    `repeats` has one number for all or one for each.
+    """
     if axis is None or not np.ndim(array_of(x)):
         x, axis = ravel(x), axis or 0
     repeats = array_of(repeats)
@@ -177,7 +180,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
     """Add elements before and after x along each axis.
 
     Args:
-        pad_width: (before, after) for each axis, one such pair for all, or one number for all.
+        pad_width: a pair (before, after) for each axis, one pair for all axes, or one number for all.
         mode: "constant", or NumPy's "edge", "reflect", "symmetric", "wrap", which repeat elements of x.
         constant_values: one number.
 

@@ -19,23 +19,25 @@ from .shape import ravel, reshape, transpose
 
 
 def rows_of(x: Any) -> Any:
-    """Reshape (..., features) to (rows, features). This does not use -1, which is ambiguous for empty arrays."""
+    """Reshape (..., features) to (rows, features).
+    The number of rows is not given as -1, which fails for empty arrays.
+    """
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 @replaceable
 def product(x: Any, y: Any) -> Any:
-    """Compute x @ y for matrices, or stacks of them with two axes or more."""
+    """Compute x @ y for matrices or stacks of matrices."""
     return x @ y
 
 
 def contiguous_rows(x: Any) -> Any:
-    """Return `rows_of` an array in row-major order."""
+    """Return `rows_of(x)` in row-major order."""
     return array_module(x).ascontiguousarray(rows_of(x))
 
 
 class MatMul(Function):
-    """x @ y for at least two dimensions each; dx = g @ y^T, dy = x^T @ g, on the last two axes."""
+    """x @ y for operands with at least two dimensions; dx = g @ y^T and dy = x^T @ g, on the last two axes."""
 
     broadcasts = True  # the leading axes
 
@@ -67,7 +69,7 @@ class MatMul(Function):
 @declare(np.matmul)
 def matmul(x: Any, y: Any) -> Tensor:
     """Compute x @ y: (..., m, k) @ (..., k, n) -> (..., m, n).
-    A 1-d operand is a row on the left, a column on the right.
+    A 1-d operand is a row if it is x, and a column if it is y.
 
     Raises ValueError for a 0-d operand or sizes that don't fit.
     """
@@ -92,14 +94,14 @@ def outer(x: Any, y: Any) -> Tensor:
 
 @declare(np.tensordot)
 def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
-    """Sum products over pairs of axes: the last `axes` of x with the first of y, or two lists of axes, pair by pair.
-
-    The result has the remaining axes of x, then those of y. Raises ValueError for axes that don't fit.
+    """Sum the products of x and y over pairs of axes. If `axes` is a number, the last `axes` axes of x are paired with
+    the first axes of y. Otherwise `axes` is two lists of paired axes. The result has the remaining axes of x, then the
+    remaining axes of y. Raises ValueError for axes that don't fit.
     """
     x_shape, y_shape = np.shape(array_of(x)), np.shape(array_of(y))
     if isinstance(axes, int | np.integer):
         if not 0 <= axes <= min(len(x_shape), len(y_shape)):
-            raise ValueError(f"tensordot: {axes} axes of shapes {x_shape} and {y_shape}")
+            raise ValueError(f"tensordot: shapes {x_shape} and {y_shape} don't have {axes} axes each")
         over_x, over_y = tuple(range(len(x_shape) - axes, len(x_shape))), tuple(range(axes))
     else:
         both = [(a,) if isinstance(a, int | np.integer) else tuple(a) for a in axes]
@@ -117,8 +119,9 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
 
 @declare(np.dot)
 def dot(x: Any, y: Any) -> Tensor:
-    """Compute NumPy's dot: the inner product of vectors, the product of matrices, or of a number and an array.
-    In general, sum over the last axis of x and the second to last of y. Raises ValueError for shapes that don't fit.
+    """Compute NumPy's dot: the inner product of vectors, the product of matrices, or the product of a number and an
+    array. In general, sum over the last axis of x and the second to last axis of y. Raises ValueError for shapes that
+    don't fit.
     """
     x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
     if x_ndim == 0 or y_ndim == 0:

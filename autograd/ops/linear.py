@@ -1,4 +1,4 @@
-"""The fully connected layer, x W^T + b, alone or followed by activation and dropout as in a feed-forward network."""
+"""The fully connected layer x W^T + b, with or without the activation and dropout of a feed-forward network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_shapes(x: Any, weight: Any, bias: Any) -> None:
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         raise ValueError(f"an input of shape {x.shape} does not fit a weight (out, in) of shape {weight.shape}")
     if bias is not None and bias.shape != weight.shape[:1]:
-        raise ValueError(f"a bias of shape {bias.shape} for {weight.shape[0]} output features")
+        raise ValueError(f"a bias of shape {bias.shape} does not fit {weight.shape[0]} output features")
 
 
 def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
@@ -73,10 +73,10 @@ def linear_relu(
     """Compute dropout(relu(linear(x, weight, bias))): the first half of a feed-forward network.
 
     Args:
-        x, weight, bias: as `linear` takes them.
+        x, weight, bias: the arguments of `linear`.
         dropout: probability of dropping a unit; the others are scaled by 1 / (1 - dropout).
 
-    Raises ValueError as `linear_activation`.
+    Raises ValueError for shapes that don't fit, or unless 0 <= dropout <= 1.
     """
     return linear_activation(x, weight, bias, dropout=dropout, generator=generator)
 
@@ -101,14 +101,14 @@ def linear_activation(
     """Compute dropout(activation(linear(x, weight, bias))): the first half of a feed-forward network.
 
     Args:
-        activation: a name in `gated.ACTIVATIONS`; a gated one returns out_features / 2.
-        x, weight, bias, dropout: as `linear_relu` takes them.
+        activation: a name in `gated.ACTIVATIONS`; a gated activation returns out_features / 2 features.
+        x, weight, bias, dropout: the arguments of `linear_relu`.
 
     Raises ValueError for an unknown activation, shapes that don't fit, or unless 0 <= dropout <= 1.
     """
     check_probability("linear_activation", dropout)
     if activation not in ACTIVATIONS:
-        raise ValueError(f"linear_activation: {activation!r} is not one of {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"linear_activation: activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}")
     x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     generator = generator or default_generator

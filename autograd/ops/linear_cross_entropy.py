@@ -56,26 +56,26 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     block_rows: int | None = None,
 ) -> Tensor:
-    """Compute cross_entropy(linear(x, weight, bias), target). The quick implementations never hold all logits at once.
+    """Compute cross_entropy(linear(x, weight, bias), target). The quick implementations never store all logits at once.
 
     Args:
         x: (..., features).
         weight, bias: (classes, features), and (classes,) or None.
-        target: (...), integers; positions with `ignore_index` (padding) count neither in the loss nor in the mean.
-        class_weight: (classes,) or None: the weight of each class.
+        target: (...), integers; targets equal to `ignore_index` (padding) are excluded from the sum and the mean.
+        class_weight: (classes,), the weight of each class; None for equal weights.
         reduction: "sum", or "mean", which divides by the sum of the targets' class weights; the mean over no target is
-            NaN, with gradient 0.
+            NaN, and its gradient is 0.
         label_smoothing: s in [0, 1], as in `cross_entropy`.
-        block_rows: rows of logits held at a time. With None, as many as fit into 32 MB or half of the weight's size,
-            whichever is more; on a device, as many as fit into 256 MB.
+        block_rows: number of rows of logits in memory at a time. None selects the rows that fit into 32 MB or half of
+            the weight's size, whichever is more, or on a GPU into 256 MB.
 
     Raises ValueError for shapes that don't fit or options out of range, IndexError for a class out of range.
     """
     if reduction not in ("mean", "sum"):
-        raise ValueError(f"linear_cross_entropy: reduction {reduction!r} is neither mean nor sum")
+        raise ValueError(f"linear_cross_entropy: reduction must be 'mean' or 'sum', not {reduction!r}")
     label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"linear_cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
+        raise ValueError(f"linear_cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
     if block_rows is not None and block_rows < 1:
         raise ValueError(f"linear_cross_entropy: block_rows must be at least 1, not {block_rows}")
     x, weight, bias = promoted(x, weight, bias)
@@ -93,7 +93,9 @@ def linear_cross_entropy(
             f"{target.dtype}{list(target.shape)}"
         )
     if class_weight is not None and class_weight.shape != (classes,):
-        raise ValueError(f"linear_cross_entropy: class_weight {class_weight.shape} for {classes} classes")
+        raise ValueError(
+            f"linear_cross_entropy: class_weight of shape {class_weight.shape} does not fit {classes} classes"
+        )
     check_classes("linear_cross_entropy", target, classes, ignore_index)
     record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
     return dispatch(

@@ -22,8 +22,9 @@ def cross_entropy_plain(
 ) -> Tensor:
     """Compute -(1 - s) w_t log p_t - (s/V) sum_c w_c log p_c for a row with target class t, where p = softmax(logits).
 
-    s is the label smoothing, V the number of classes, w the class weights (1 by default). The mean is the sum divided
-    by the sum of the w_t. Without weights and smoothing the gradient of a row's loss is p - onehot(t).
+    s is the label smoothing, V the number of classes, w the class weights (1 by default). The mean is the sum of the
+    losses divided by the sum of the targets' weights w_t. Without weights and smoothing, the gradient of a row's loss
+    is p - onehot(t).
     """
     xp, (rows, classes) = array_module(array_of(logits)), logits.shape
     log_p = log_softmax(widened(logits))
@@ -85,29 +86,32 @@ def cross_entropy(
 
     Args:
         logits: (..., classes), floating point.
-        target: (...), integers; positions with `ignore_index` (padding) have the loss 0 and don't count in the mean.
-            Or (..., classes), floating point: a distribution over the classes, which may have a gradient.
-        weight: (classes,) or None: the weight of each class.
-        reduction: "none" returns (...); "sum" adds them up; "mean" divides by the sum of the targets' class weights, or
-            by the number of targets if they are distributions. The mean over no target is NaN, with gradient 0.
+        target: (...), integers. Targets equal to `ignore_index` (padding) have the loss 0 and are excluded from the
+            mean. A floating-point target (..., classes) is a distribution over the classes, which can have a gradient.
+        weight: (classes,), the weight of each class; None for equal weights.
+        reduction: "none" returns the losses (...), and "sum" their sum. "mean" divides the sum by the sum of the
+            targets' class weights, or by the number of targets if the targets are distributions. The mean over no
+            target is NaN, and its gradient is 0.
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 
-    Raises ValueError for shapes that don't fit, an unknown reduction, a label_smoothing outside [0, 1], or a class to
-    ignore if the targets are distributions; IndexError for a class out of range.
+    Raises ValueError for shapes that don't fit, an unknown reduction, a label_smoothing outside [0, 1], or an
+    ignore_index together with distributions. Raises IndexError for a class out of range.
     """
     (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
     weight = None if weight is None else constant(array_module(logits.data), array_of(weight))
     label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
+        raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
     if reduction not in REDUCTIONS:
-        raise ValueError(f"cross_entropy: reduction {reduction!r} is not one of {', '.join(REDUCTIONS)}")
+        raise ValueError(f"cross_entropy: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
     if weight is not None and weight.shape != logits.shape[-1:]:
-        raise ValueError(f"cross_entropy: weight {weight.shape} for {logits.shape[-1]} classes")
+        raise ValueError(f"cross_entropy: weight of shape {weight.shape} does not fit {logits.shape[-1]} classes")
     if getattr(target, "dtype", np.dtype(int)).kind == "f" and target.shape == logits.shape:
         if ignore_index >= 0:
-            raise ValueError(f"cross_entropy: a target that is a distribution has no class to ignore ({ignore_index})")
+            raise ValueError(
+                f"cross_entropy: ignore_index ({ignore_index}) is not supported for targets that are distributions"
+            )
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
     target = target.data if isinstance(target, Tensor) else target if is_array(target) else np.asarray(target)
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
@@ -126,7 +130,9 @@ def cross_entropy(
 
 
 def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None:
-    """Raise IndexError for a class out of range. Targets on a device are not checked, since that would take a wait."""
+    """Raise IndexError for a class out of range.
+    Targets on a GPU are not checked, since the check would wait for the GPU.
+    """
     if isinstance(target, np.ndarray):
         wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
         if wrong.any():
@@ -134,7 +140,7 @@ def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None
 
 
 def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
-    """Compute -sum_c w_c t_c log p_c with the smoothed distribution t, composed of other ops. float16 uses float32."""
+    """Compute -sum_c w_c t_c log p_c for the smoothed distribution t from other ops, in float32 for float16 inputs."""
     classes, half = logits.shape[-1], logits.dtype == target.dtype == np.float16
     logits, target = widened(logits), widened(target)
     if label_smoothing:

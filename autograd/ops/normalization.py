@@ -46,7 +46,7 @@ class LayerNorm(Function):
 
 
 def row_mean(x: Any) -> Any:
-    """Return the mean over the last axis, which remains with length 1. The mean is 0 if there are no features."""
+    """Return the mean over the last axis, which is kept with length 1. The mean over no features is 0."""
     return x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
 
 
@@ -77,7 +77,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
 def residual_layer_norm_plain(
     x: Any, residual: Any, weight: Any, bias: Any, *, p: float, eps: float, both: bool, generator: Generator
 ) -> Any:
-    """Compute layer_norm(residual + dropout(x)). With `both`, return also the sum residual + dropout(x)."""
+    """Compute layer_norm(residual + dropout(x)). If `both` is true, also return the sum residual + dropout(x)."""
     total = dropout_add(x, residual, p, generator=generator)
     y = layer_norm(total, weight, bias, eps)
     return (y, total) if both else y
@@ -115,15 +115,17 @@ def residual_layer_norm(
 ) -> Any:
     """Compute layer_norm(residual + dropout(x)): the end of a sublayer in a post-norm Transformer.
 
-    With `both`, the sum residual + dropout(x) is a second result, which a pre-norm Transformer needs between two
-    sublayers. x and residual have the same shape (..., features); p, weight, bias and eps are those of `dropout` and
-    `layer_norm`. Raises ValueError unless 0 <= p <= 1 and the shapes agree.
+    If `both` is true, also return the sum residual + dropout(x), which a pre-norm Transformer needs between two
+    sublayers. x and residual have the same shape (..., features). p is the argument of `dropout`; weight, bias and eps
+    are arguments of `layer_norm`. Raises ValueError unless 0 <= p <= 1 and the shapes agree.
     """
     check_probability("residual_layer_norm", p)
     p, generator = p if training else 0.0, generator or default_generator
     (x, residual, weight, bias), eps = promoted(x, residual, weight, bias), float(eps)
     if x.shape != residual.shape:
-        raise ValueError(f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ")
+        raise ValueError(
+            f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ in shape"
+        )
     _check_features("residual_layer_norm", x, weight, bias)
     return dispatch(
         residual_layer_norm_plain, (x, residual, weight, bias), p=p, eps=eps, both=both, generator=generator
@@ -146,7 +148,7 @@ class RMSNorm(Function):
         out = x * rrms
         if weight is not None:
             if weight.shape != x.shape[-1:]:
-                raise ValueError(f"a weight of shape {weight.shape} for rows of {x.shape[-1]}")
+                raise ValueError(f"a weight of shape {weight.shape} does not fit rows of {x.shape[-1]} features")
             out = out * weight
         return out.astype(x.dtype, copy=False)
 

@@ -16,7 +16,7 @@ Axis = int | tuple[int, ...] | None
 
 
 def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """Return `axis` as a tuple of non-negative axes, all for None.
+    """Return `axis` as a tuple of non-negative axes; None stands for all axes.
     Raises ValueError for an axis out of range or given twice.
     """
     axes = tuple(range(ndim)) if axis is None else tuple(axis) if isinstance(axis, tuple | list) else (axis,)
@@ -24,25 +24,25 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
         raise ValueError(f"axis {axis} is out of range for {ndim} dimensions")
     axes = tuple(a % ndim for a in axes)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"axis {axis} names one axis twice")
+        raise ValueError(f"axis {axis} contains an axis twice")
     return axes
 
 
 def axis_of(x: Any, axis: Axis) -> Axis:
-    """Return `axis`, or () for 0 and -1 of a 0-d x, which NumPy's sum and all reductions of PyTorch accept."""
+    """Return `axis`, or () if x is 0-d and `axis` is 0 or -1, which NumPy's sum and PyTorch's reductions accept."""
     return () if axis in (0, -1) and not np.ndim(array_of(x)) else axis
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
-    """Return a reduction's result or gradient with its reduced axes restored as size 1.
-    It then broadcasts to `shape`.
+    """Return a reduction's result or gradient with the reduced axes restored as size 1, so that it broadcasts to
+    `shape`.
     """
     axes = normalized_axes(axis, len(shape))
     return g.reshape(tuple(1 if a in axes else size for a, size in enumerate(shape)))
 
 
 def count(axis: Axis, shape: tuple[int, ...]) -> int:
-    """Return the number of elements of an array of `shape` that a reduction over `axis` combines into one."""
+    """Return the number of elements that a reduction over `axis` of an array of `shape` combines into one element."""
     total = 1
     for a in normalized_axes(axis, len(shape)):
         total *= shape[a]
@@ -55,7 +55,7 @@ def floating(x: Any) -> Any:
 
 
 def widened(x: Any) -> Any:
-    """Convert float16 to float32, whose 24 significant bits can hold a sum or a statistic. Others are unchanged."""
+    """Convert float16 to float32, whose 24 significant bits suffice for sums and statistics. Others are unchanged."""
     return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
 
 
@@ -87,7 +87,9 @@ class Sum(Reduction):
 
 
 def accumulator(x: Any) -> Any:
-    """Return the dtype in which to sum: float32 for float16, whose 11 significant bits can't count beyond 2048."""
+    """Return the dtype in which to sum: float32 for float16, whose 11 significant bits can't represent integers above
+    2048 exactly.
+    """
     return np.float32 if x.dtype == np.float16 else None
 
 
@@ -99,7 +101,9 @@ def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
 
 
 def sum_of_rows(x: Any) -> Any:
-    """Sum arrays (rows, n) -> (n,) as a product with ones: BLAS is three times as fast as a sum along columns."""
+    """Sum the rows of an array (rows, n) as a product with ones, which BLAS computes three times as fast as NumPy's
+    sum.
+    """
     return summed(x, 0) if x.dtype == np.float16 else array_module(x).ones(len(x), x.dtype) @ x
 
 
@@ -133,7 +137,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class Prod(Reduction):
-    """The product over axes. Its derivative by one element is the product of all others, even where elements are 0."""
+    """The product over axes. Its derivative by one element is the product of all other elements, even if some are 0."""
 
     def forward(self, x):
         self.save(x)
@@ -153,8 +157,8 @@ class Prod(Reduction):
 
 
 def _others(lines: Any, xp: Any) -> Any:
-    """Return for each element the product of the others in its row.
-    It is the product of the elements before it times the product of those after it.
+    """Return for each element the product of the other elements in its row: the product of the elements before it times
+    the product of the elements after it.
     """
     before, after = xp.ones_like(lines), xp.ones_like(lines)
     before[:, 1:] = xp.cumprod(lines[:, :-1], axis=1)
@@ -163,8 +167,8 @@ def _others(lines: Any, xp: Any) -> Any:
 
 
 def _others_recorded(lines: Tensor) -> Any:
-    """Compute `_others` in recorded ops.
-    They multiply n copies of each row; each copy has another element replaced by 1.
+    """Compute `_others` by recorded ops, as the products of n copies of each row. In copy i, element i is replaced by
+    1.
     """
     rows, n = lines.shape
     xp = array_module(lines.data)
@@ -173,12 +177,14 @@ def _others_recorded(lines: Tensor) -> Any:
 
 @declare(np.prod)
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Compute the product over `axis` (all axes by default); float16 uses float32. The gradient is right at 0 too."""
+    """Compute the product over `axis` (all axes by default), in float32 for float16.
+    The gradient is exact even at 0.
+    """
     return Prod(axis_of(x, axis), keepdims)(x)
 
 
 class Extremum(Reduction):
-    """The largest (or smallest) element; if several are equal, they share the gradient evenly."""
+    """The largest (or smallest) element. If several elements are equal, the gradient is divided evenly among them."""
 
     method: str
 
@@ -206,13 +212,17 @@ class Min(Extremum):
 
 @declare(np.max)
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the largest element over `axis`; NaN if an element is NaN. Equal elements share the gradient evenly."""
+    """Return the largest element over `axis`; NaN if an element is NaN.
+    The gradient is divided evenly among equal elements.
+    """
     return Max(axis_of(x, axis), keepdims)(x)
 
 
 @declare(np.min)
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the smallest element over `axis`; NaN if an element is NaN. Equal elements share the gradient evenly."""
+    """Return the smallest element over `axis`; NaN if an element is NaN.
+    The gradient is divided evenly among equal elements.
+    """
     return Min(axis_of(x, axis), keepdims)(x)
 
 
@@ -234,7 +244,7 @@ class ArgMin(ArgExtremum):
 @declare(np.argmax)
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the largest element along `axis` (of the flattened x for None).
-    Of equal elements it is the first. There is no gradient.
+    The first of equal elements is selected. There is no gradient.
     """
     return ArgMax(axis, keepdims)(x)
 
@@ -242,6 +252,6 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 @declare(np.argmin)
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the smallest element along `axis` (of the flattened x for None).
-    Of equal elements it is the first. There is no gradient.
+    The first of equal elements is selected. There is no gradient.
     """
     return ArgMin(axis, keepdims)(x)

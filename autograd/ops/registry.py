@@ -1,18 +1,17 @@
 """The registry of ops: each public function, its NumPy reference, and its implementations.
 
 The *plain* implementation of an op, a Function class or a function, comes first in the op's file. It is written for
-readers and takes any array. Most ops have no other. The large ops of a training step also have quick implementations
+readers and supports any array. Most ops have no other implementation. The large ops of a training step also have quick
+implementations
 in `fast/` and `kernels/`, each with a condition that says which calls it supports:
 
     @implements(Linear, "cpu", on_cpu)
     class LinearOnCPU(Linear): ...
 
 A public function checks and converts its arguments and calls `dispatch(Linear, operands)`. `dispatch` runs the first
-implementation, in the order of `ORDER`, whose condition holds. Only quick implementations deal with threads, devices
-and kernels.
-
-`with plain():` turns the quick implementations off; with HANDLOOM_PLAIN=1 in the environment they are not even
-imported. `explain` shows which implementation is selected for a call.
+implementation, in the order of `ORDER`, whose condition holds. Only quick implementations contain code for threads,
+devices and kernels. `with plain():` disables the quick implementations; with HANDLOOM_PLAIN=1 in the environment they
+are not even imported. `explain` shows the implementation that is selected for a call.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Condition = Callable[[list[Any], dict[str, Any]], str | None]
 
 
 class Op(NamedTuple):
-    """A public function and its reference: a function of NumPy arrays with the same signature, written for clarity."""
+    """A public function and its reference, a clear implementation for NumPy arrays with the same signature."""
 
     function: Callable[..., Any]
     reference: Callable[..., Any]
@@ -58,7 +57,9 @@ QUICK: dict[Callable[..., Any], list[Implementation]] = {}
 
 
 def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
-    """Decorator: register a public op with its reference. The tests compare the two on inputs that they draw."""
+    """Return a decorator that registers a public op with its reference.
+    Tests compare op and reference on random inputs.
+    """
 
     def enter(function: F) -> F:
         OPS[function.__name__] = Op(function, reference)
@@ -68,7 +69,9 @@ def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def implements(plain: Callable[..., Any], name: str, condition: Condition) -> Callable[[F], F]:
-    """Decorator: register a class or function as the quick implementation `name` of the op that `plain` implements."""
+    """Return a decorator that registers a class or function as the implementation `name` of the op that `plain`
+    implements.
+    """
 
     def enter(compute: F) -> F:
         registered = QUICK.setdefault(plain, [])
@@ -108,14 +111,14 @@ def _select(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[
 
 
 def run_dispatched(plain: Callable[..., Any], *operands: Any) -> Any:
-    """Run the selected implementation as `run` does, for backward rules.
-    The op must have no options, and its implementations must be classes.
+    """In a backward rule, select an implementation and call it by `run`. The op must have no options, and its
+    implementations must be classes.
     """
     return run(_select(plain, operands, {})(), *operands)
 
 
 def unsupported_reason(plain: Callable[..., Any], name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
-    """Return why the quick implementation `name` doesn't support these operands; None if it does."""
+    """Return the reason why the quick implementation `name` doesn't support these operands, or None if it does."""
     for known in QUICK.get(plain, ()):
         if known.name == name:
             return known.unsupported_reason([array_of(operand) for operand in operands], options)
@@ -123,15 +126,15 @@ def unsupported_reason(plain: Callable[..., Any], name: str, operands: tuple[Any
 
 
 def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None for NumPy arrays, otherwise the reason why the call is not supported."""
+    """Return None if all arrays are NumPy arrays, else the reason why the call is not supported."""
     return None if array_module(*arrays) is np else "the arrays are on a device"
 
 
 def through_plain(call: Any, *inputs: Any) -> Any:
     """Return the method `composed` of quick implementations, which computes the call by the plain implementation.
 
-    The backward pass of the plain implementation can be recorded. If the quick one drew a dropout mask, its
-    `dropout_mask()` returns this mask, which replaces the generator.
+    The backward pass of the plain implementation can be recorded. If the quick implementation drew a dropout mask, the
+    plain implementation gets this mask (`dropout_mask()`) instead of the generator.
     """
     options = call._options
     if "generator" in options:
@@ -163,7 +166,7 @@ _mode = _Mode()
 
 
 class plain(ContextDecorator):  # noqa: N801  (reads as a statement: `with plain():`)
-    """Context manager and decorator: in this thread every op is computed by its plain implementation.
+    """Context manager and decorator: compute every op in this thread by its plain implementation.
 
     `plain(False)` allows the quick implementations again. A backward pass uses the implementation of its forward pass.
     """
@@ -196,13 +199,14 @@ class _Asked(Exception):  # noqa: N818  (not an error: carries the call from `di
 
 
 def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
-    """Return which implementation of an op this call selects, and why not another one. Nothing is computed.
+    """Return a text: the implementation that a call of an op selects, and why the others are not selected. Nothing is
+    computed.
 
     Args:
         op: a function of `handloom.autograd.ops`, or its name.
         inputs, options: the arguments of the call.
 
-    Raises KeyError for an unknown name, and the op's own errors for invalid arguments.
+    Raises KeyError for an unknown name, and the op's errors for invalid arguments.
     """
     function = OPS[op].function if isinstance(op, str) else op
     _mode.asked = True

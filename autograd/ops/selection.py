@@ -32,15 +32,14 @@ class Where(Function):
 
 @declare(np.where)
 def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """Return x where `condition` (boolean) holds, y elsewhere. All three broadcast. The condition has no gradient."""
+    """Return x where `condition` (boolean) is true, y elsewhere. All three broadcast. The condition has no gradient."""
     return Where()(condition, x, y)
 
 
 @declare(lambda x, mask, value: np.where(mask, value, x))
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
-    """Return x with `value` (a number or a 0-d tensor) where `mask` (boolean, broadcasts with x) holds.
-
-    Raises TypeError for a mask that is not boolean or a complex value, ValueError for a value with axes.
+    """Return x with `value` (a number or a 0-d tensor) where `mask` (boolean, broadcasts with x) is true. Raises
+    TypeError for a mask that is not boolean or for a complex value. Raises ValueError for a value with axes.
     """
     mask = array_of(mask)
     if np.result_type(mask).kind != "b":
@@ -53,7 +52,9 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
 
 
 class Extreme(Function):
-    """The larger (or smaller) of two values. Equal ones share the gradient; if one is NaN, both get all of it."""
+    """The larger (or smaller) of two values.
+    Equal values get half of the gradient each. If a value is NaN, both get all of it.
+    """
 
     broadcasts = True
 
@@ -97,7 +98,9 @@ def minimum(x: Any, y: Any) -> Tensor:
 
 
 class Clip(Function):
-    """min(max(x, low), high). The argument that equals the result gets the gradient; on a bound, x gets it."""
+    """min(max(x, low), high).
+    The gradient goes to the argument that equals the result, and to x if x equals a bound.
+    """
 
     broadcasts = True
 
@@ -136,14 +139,16 @@ def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None, *, a_min: A
 
 @declare(_clip_reference)
 def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Tensor:
-    """Limit x to [min, max]: numbers or arrays that broadcast, None for no bound.
+    """Limit x to [min, max]. The bounds are numbers or arrays that broadcast, or None for no bound.
 
     `a_min` and `a_max` are NumPy's older names of the bounds. The gradient goes to x where min <= x <= max, elsewhere
-    to the bound. Raises ValueError without any bound, or if one is given by both names.
+    to the bound. Raises ValueError if no bound is given, or if a bound is given by both names.
     """
     if (min is not None and a_min is not None) or (max is not None and a_max is not None):
-        raise ValueError("clip: a_min is another name of min, and a_max of max: give one of the two")
+        raise ValueError(
+            "clip: a_min is another name of min, and a_max is another name of max; use only one of the two names"
+        )
     min, max = a_min if min is None else min, a_max if max is None else max
     if min is None and max is None:
-        raise ValueError("clip: give min, max or both")
+        raise ValueError("clip: min, max or both are required")
     return Clip(min is not None, max is not None)(x, *(bound for bound in (min, max) if bound is not None))

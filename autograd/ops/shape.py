@@ -1,4 +1,4 @@
-"""Ops that change the shape, the order of elements or the device; the backward of each is its inverse."""
+"""Ops that change the shape, the order of elements or the device. The backward rule of each op is its inverse."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reshape(Function):
 
 @declare(np.reshape)
 def reshape(x: Any, shape: int | Sequence[int]) -> Tensor:
-    """Give the elements another shape, last axis fastest. One size may be -1."""
+    """Return the elements of x in another shape, in row-major order. One size may be -1."""
     return Reshape(shape)(x)
 
 
@@ -51,7 +51,7 @@ class Transpose(Function):
 
 @declare(np.transpose)
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
-    """Permute the axes: axis i of the result is axis `axes[i]` of x. By default they are reversed."""
+    """Permute the axes: axis i of the result is axis `axes[i]` of x. By default the order of the axes is reversed."""
     return Transpose(None if axes is None else tuple(axes))(x)
 
 
@@ -87,13 +87,13 @@ class BroadcastTo(Function):
 
 @declare(np.broadcast_to)
 def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
-    """Stretch x to `shape` by the broadcasting rules."""
+    """Broadcast x to `shape`, by NumPy's rules."""
     return BroadcastTo((shape,) if isinstance(shape, int | np.integer) else tuple(shape))(x)
 
 
 @declare(np.ravel)
 def ravel(x: Any) -> Tensor:
-    """Put all elements in one axis, last axis fastest."""
+    """Return all elements of x in one axis, in row-major order."""
     return Reshape((-1,))(x)
 
 
@@ -103,12 +103,12 @@ def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
 
 @declare(np.moveaxis)
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """Move the axes `source` to the positions `destination`; the others keep their order.
-    Raises ValueError unless both have the same length.
+    """Move the axes `source` to the positions `destination`. The other axes keep their order.
+    Raises ValueError unless `source` and `destination` have the same length.
     """
     old, new = _moved(x, source), _moved(x, destination)
     if len(old) != len(new):
-        raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't go to {len(new)} positions ({destination})")
+        raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't move to {len(new)} positions ({destination})")
     order = [axis for axis in range(np.ndim(array_of(x))) if axis not in old]
     for position, axis in sorted(zip(new, old, strict=True)):
         order.insert(position, axis)
@@ -117,7 +117,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 @declare(np.expand_dims)
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
-    """Insert axes of size 1 at the positions `axis` of the result."""
+    """Insert axes of size 1, so that they are at the positions `axis` of the result."""
     shape = np.shape(array_of(x))
     added = normalized_axes(axis, len(shape) + np.size(axis))
     sizes = iter(shape)
@@ -126,7 +126,9 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
 
 @declare(np.squeeze)
 def squeeze(x: Any, axis: Axis = None) -> Tensor:
-    """Remove axes of size 1: the given axes, or all. Raises ValueError if a given axis has another size."""
+    """Remove the axes `axis` of size 1, by default all axes of size 1.
+    Raises ValueError if a given axis has another size.
+    """
     shape = np.shape(array_of(x))
     axis = axis_of(x, axis)
     if axis is None:
@@ -186,6 +188,6 @@ class ToDevice(Function):
 
 def to_device(x: Any, device: str) -> Tensor:
     """Return x on `device` ("cpu", "cuda", "cuda:N").
-    Its gradient is moved back. Raises DeviceError for an unusable device.
+    The gradient is moved back to x's device. Raises DeviceError for an unusable device.
     """
     return ToDevice(device)(x)

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm. The row's maximum is subtracted first, so that nothing overflows."""
+"""Softmax and its logarithm. The maximum of each row is subtracted first, so that the exponentials can't overflow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _below_top(x: Any, axis: int) -> Any:
 class Softmax(Function):
     """p_i = exp(x_i) / sum_j exp(x_j); dx = p (g - sum_j g_j p_j).
 
-    dp_j/dx_i is p_j (1 - p_i) if j = i, and -p_j p_i otherwise; dx_i is its sum over j, weighted by g_j.
+    dp_j/dx_i is p_j (1 - p_i) if j = i, and -p_j p_i otherwise. dx_i is the sum over j of g_j dp_j/dx_i.
     """
 
     def __init__(self, axis):
@@ -73,5 +73,5 @@ class LogSoftmax(Function):
 
 @declare(lambda x, axis=-1: np.log(_softmax_reference(x, axis)))
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
-    """Compute the logarithm of softmax along `axis`, without computing probabilities, which may underflow."""
+    """Compute the logarithm of softmax along `axis`, without computing probabilities, which could underflow."""
     return LogSoftmax(axis)(x)

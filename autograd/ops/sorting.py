@@ -1,4 +1,6 @@
-"""Sorting along an axis. Indices have no gradient; the gradient of a value goes to its element of the input."""
+"""Sorting along an axis.
+Indices have no gradient. The gradient of a sorted value is the gradient of the input element with this value.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from .shape import ravel
 
 def _order(x: Any, axis: int, descending: bool = False) -> Array:
     """Return the indices of the elements in ascending or descending order.
-    Equal elements keep their order; NaN is the largest.
+    Equal elements keep their order, and NaN is larger than any number.
     """
     x = array_of(x)
     xp = array_module(x)
@@ -51,14 +53,15 @@ def _topk_reference(x: np.ndarray, k: int, axis: int = -1, largest: bool = True)
 
 @declare(_topk_reference)
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """Return the values and the indices of the k largest (or smallest) elements along `axis`, the extreme one first.
+    """Return the values and the indices of the k largest (or smallest) elements along `axis`, starting with the largest
+    (or smallest).
 
-    Equal elements keep their order, as in `argmax`; NaN counts as larger than any number, as in `sort`.
+    Equal elements keep their order, as in `argmax`; NaN is larger than any number, as in `sort`.
     Raises ValueError unless 0 <= k <= size of the axis.
     """
     shape = np.shape(array_of(x))
     (axis,) = normalized_axes(axis, len(shape))
     if not 0 <= k <= shape[axis]:
-        raise ValueError(f"topk: k = {k} of axis {axis} of shape {shape}")
+        raise ValueError(f"topk: k = {k} is out of range for axis {axis} of shape {shape}")
     indices = _order(x, axis, descending=largest)[(*(slice(None),) * axis, slice(k))]
     return take_along_axis(x, indices, axis), Tensor(indices)

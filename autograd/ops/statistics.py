@@ -31,7 +31,7 @@ from .shape import reshape
 
 
 def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
-    """Return n - ddof, or 0 if that is negative. NumPy warns: the variance of too few numbers is NaN or infinite."""
+    """Return n - ddof, or 0 if n < ddof. For 0, NumPy warns, since the variance is then NaN or infinite."""
     rest = float(count(axis, shape) - ddof)
     return rest if rest > 0 else 0.0
 
@@ -62,7 +62,9 @@ class Var(Reduction):
 
 @declare(lambda x, axis=None, keepdims=False, ddof=0: _std_reference(x, axis, keepdims, ddof) ** 2)
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Compute the variance over `axis` (all axes by default), divided by n - ddof; NaN or infinite unless n > ddof."""
+    """Compute the variance over `axis` (all axes by default), with the divisor n - ddof.
+    It is NaN or infinite unless n > ddof.
+    """
     return Var(axis_of(x, axis), keepdims, ddof)(x)
 
 
@@ -133,7 +135,7 @@ class LogSumExp(Reduction):
 @declare(lambda x, axis=None, keepdims=False: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)))
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Compute log(sum(exp(x))) over `axis` (all axes by default), without overflow.
-    The result is -inf over no elements or only -inf.
+    The result is -inf if there are no elements, or if all elements are -inf.
     """
     return LogSumExp(axis_of(x, axis), keepdims)(x)
 
@@ -184,11 +186,12 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     """Compute the p-norm of vectors, (sum |x|^p)^(1/p), or Frobenius' norm of matrices.
 
     Args:
-        ord: p, inf (largest |x|), -inf (smallest |x|), 0 (the number of non-zero elements), None (2) or "fro".
-        axis: one axis (vectors), two (matrices) or None (all elements). A number for `ord` takes one axis, "fro" two;
-            the other matrix norms of numpy.linalg.norm are not supported.
+        ord: the number p, inf (for the largest |x|), -inf (for the smallest |x|), 0 (for the number of non-zero
+            elements), "fro", or None, which means 2.
+        axis: one axis (vectors), two (matrices) or None (all elements). If `ord` is a number, `axis` must be one axis;
+            if `ord` is "fro", two axes. The other matrix norms of numpy.linalg.norm are not supported.
 
-    Where the norm is 0, the gradient is 0. Raises ValueError for another `ord`, or axes that don't fit it.
+    The gradient is 0 where the norm is 0. Raises ValueError for another `ord`, or for axes that don't fit `ord`.
     """
     ndim = np.ndim(array_of(x))
     axes = normalized_axes(axis, ndim)
@@ -196,7 +199,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
         ord = float(ord)
     (x,) = promoted(x)
     if ord == "fro" and len(axes) != 2:
-        raise ValueError(f"norm: ord='fro' needs two axes, but axis={axis} for an array of {ndim} dimensions")
+        raise ValueError(f"norm: ord='fro' needs two axes, but axis is {axis} for an array of {ndim} dimensions")
     if isinstance(ord, Real) and len(axes) != 1:
         raise ValueError(f"norm: ord={ord} with axis={axis}: a p-norm needs exactly one axis")
     if ord in (np.inf, -np.inf):
@@ -206,12 +209,12 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     if ord == 0:
         return sum(abs(sign(x)), axis=axes, keepdims=keepdims)
     if ord not in (None, "fro") and not isinstance(ord, Real):
-        raise ValueError(f"norm: ord={ord!r} is neither a number nor None nor 'fro'")
+        raise ValueError(f"norm: ord={ord!r} is not supported: use a number, None or 'fro'")
     return PNorm(2.0 if ord in (None, "fro") else float(ord), axes, keepdims)(x)
 
 
 class CumSum(Function):
-    """y_i = sum of x_j for j <= i; dx_j = sum of g_i for i >= j: a running sum from the end."""
+    """y_i = sum of x_j for j <= i; dx_j = sum of g_i for i >= j, a running sum from the end."""
 
     def __init__(self, axis):
         self.axis = axis

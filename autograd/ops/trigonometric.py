@@ -78,13 +78,13 @@ class ArcTan2(Function):
 
 
 def _arctan2_reference(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Compute the angle by the half-angle formula, which holds except on the negative x axis."""
+    """Compute the angle by the half-angle formula, which is valid except on the negative x axis."""
     return 2 * np.arctan(y / (np.sqrt(x * x + y * y) + x))
 
 
 @declare(_arctan2_reference)
 def arctan2(y: Any, x: Any) -> Tensor:
-    """Compute the angle in [-pi, pi] of the point (x, y), elementwise. As in NumPy, y comes first."""
+    """Compute the angle in [-pi, pi] of the point (x, y), elementwise. As in NumPy, y is the first argument."""
     return ArcTan2()(y, x)
 
 

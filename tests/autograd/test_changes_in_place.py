@@ -206,7 +206,7 @@ def test_a_replaced_array_of_another_form_is_refused() -> None:
     x = leaf([1.0, 2.0])
     y = (x * x).sum()
     x.data = np.zeros(3)
-    message = r"array was replaced .* it is now float64\[3\], the gradient is float64\[2\]"
+    message = r"array was replaced .* it is now float64\[3\], but the gradient is float64\[2\]"
     with pytest.raises(RuntimeError, match=message):
         grad(y, x, retain_graph=True)
     with pytest.raises(RuntimeError, match=message):

@@ -96,7 +96,7 @@ def test_a_driver_that_is_too_old_is_named(fake_cupy, monkeypatch, raises) -> No
     with pytest.raises(DeviceError, match="finds no usable NVIDIA GPU"):
         check_device("cuda")
     monkeypatch.setattr(fake_cupy.cuda.runtime, "driverGetVersion", lambda: 12040)
-    with pytest.raises(DeviceError, match="CuPy is built for CUDA 13, the driver serves CUDA 12") as error:
+    with pytest.raises(DeviceError, match="CuPy is built for CUDA 13, but the driver supports only CUDA 12") as error:
         check_device("cuda")
     assert "cupy-cuda12x[ctk]" in one_line(error)
 

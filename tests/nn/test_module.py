@@ -136,7 +136,7 @@ def test_wrong_sizes_are_explained() -> None:
         nn.MultiHeadAttention(10, 3)
     with pytest.raises(ValueError, match="unknown activation 'swish'"):
         nn.TransformerEncoderLayer(4, 2, 8, activation="swish")
-    with pytest.raises(ValueError, match=r"p = 1\.5 is not a probability"):
+    with pytest.raises(ValueError, match=r"p must be a probability from 0 to 1, not 1\.5"):
         nn.Dropout(1.5)
     with pytest.raises(ValueError, match="does not fit a weight"):
         nn.Linear(4, 2)(Tensor(np.zeros((1, 5), np.float32)))
