@@ -81,7 +81,7 @@ def test_other_results_are_refused(made) -> None:
 def test_results_from_outside_must_be_arguments() -> None:
     x = Tensor(np.ones(3), requires_grad=True)
     outside = x * 2
-    with pytest.raises(RuntimeError, match=r"computed outside it \(Multiply, shape \(3,\)\); pass this Tensor as an argument"):
+    with pytest.raises(RuntimeError, match=r"outside it \(Multiply, shape \(3,\)\); pass this Tensor as an argument"):
         checkpoint(lambda t: t * outside, x)
 
 
@@ -231,7 +231,7 @@ def test_a_layer_that_was_switched_draws_more_or_less(switched) -> None:
     x = Tensor(np.ones(50), requires_grad=True)
     y = checkpoint(layer, x)
     layer.train(not switched)
-    with pytest.raises(RuntimeError, match=r"as often as before \([01] times\), but does not: .* train\(\) and eval\(\)"):
+    with pytest.raises(RuntimeError, match=r"as before \([01] times\), but does not: .* train\(\) and eval\(\)"):
         y.sum().backward()
     layer.train(switched)
     y = checkpoint(layer, x)  # the thread draws new numbers again
@@ -279,7 +279,7 @@ def test_a_held_leaf_with_another_array_is_refused() -> None:
     for change in (lambda: setattr(weight, "data", np.full(3, 7.0)), lambda: weight.requires_grad_(False)):
         y = checkpoint(lambda t: t * weight, x)
         change()
-        with pytest.raises(RuntimeError, match="the array or requires_grad of a leaf that the function uses was changed"):
+        with pytest.raises(RuntimeError, match="the array or requires_grad of a leaf .* was changed"):
             y.sum().backward()
 
 
