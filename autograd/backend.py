@@ -107,8 +107,7 @@ def address_of(array: Array) -> int:
 
 
 def to_device(array: Array, device: str) -> Array:
-    """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"). Return `array` itself if it is already on `device`.
-    """
+    """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"). Return `array` itself if it is already on `device`."""
     check_device(device)
     if device == "cpu":
         return array if isinstance(array, np.ndarray) else array.get()
@@ -118,8 +117,7 @@ def to_device(array: Array, device: str) -> Array:
 
 
 def use_device(device: str) -> None:
-    """Make `device` this thread's current device: its kernels run there, even if their arrays are on another GPU.
-    """
+    """Make `device` this thread's current device: its kernels run there, even if their arrays are on another GPU."""
     check_device(device)
     if device != "cpu":
         import_cupy().cuda.Device(int(device.partition(":")[2] or 0)).use()
@@ -227,8 +225,7 @@ _capture = _Capture()
 
 @contextlib.contextmanager
 def capturing(held: list[Array]) -> Iterator[None]:
-    """Capture the block as a graph in this thread. `constant` appends arrays that the graph must keep to `held`.
-    """
+    """Capture the block as a graph in this thread. `constant` appends arrays that the graph must keep to `held`."""
     _capture.held = held
     try:
         yield
@@ -237,14 +234,12 @@ def capturing(held: list[Array]) -> Iterator[None]:
 
 
 def is_capturing() -> bool:
-    """Return True while this thread captures a graph or runs the trial before the capture, with the same kernels.
-    """
+    """Return True while this thread captures a graph or runs the trial before the capture, with the same kernels."""
     return _capture.held is not None
 
 
 def constant(xp: Any, array: Any) -> Array:
-    """Return `array`, whose values must be constant or depend only on shapes, on the device of `xp`.
-    """
+    """Return `array`, whose values must be constant or depend only on shapes, on the device of `xp`."""
     if _capture.held is None or not isinstance(array, np.ndarray):
         return xp.asarray(array)
     with xp.cuda.Stream.null:  # this stream is not captured, so the copy is made now
@@ -258,8 +253,7 @@ def constant(xp: Any, array: Any) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Blas:
-    """NumPy's linear algebra library: its name and version, its kernels and its number of threads (0: unknown).
-    """
+    """NumPy's linear algebra library: its name and version, its kernels and its number of threads (0: unknown)."""
 
     name: str
     kernel: str
@@ -267,8 +261,7 @@ class Blas:
 
 
 def blas_of_numpy() -> Blas:
-    """Describe NumPy's linear algebra library, from NumPy's build record and, if NumPy uses OpenBLAS, from OpenBLAS.
-    """
+    """Describe NumPy's linear algebra library, from NumPy's build record and, if NumPy uses OpenBLAS, from OpenBLAS."""
     config: Any = np.show_config(mode="dicts")
     built = config.get("Build Dependencies", {}).get("blas", {})
     name = f"{built.get('name', 'unknown')} {built.get('version', '')}".strip()
@@ -278,8 +271,7 @@ def blas_of_numpy() -> Blas:
 
 
 def openblas_function(name: str, result: Any = ctypes.c_int) -> Any:
-    """Return the function `name` ("get_num_threads") of the OpenBLAS that NumPy uses, or None if it does not exist.
-    """
+    """Return the function `name` ("get_num_threads") of the OpenBLAS that NumPy uses, or None if it does not exist."""
     try:
         library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]  # finds the symbols of what it is linked with
     except (AttributeError, OSError):

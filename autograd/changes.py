@@ -40,8 +40,7 @@ class Changes:
                 self._forgotten = self._numbers.pop(next(iter(self._numbers)))
 
     def find(self, arrays: Sequence[Array], number: int) -> int | None:
-        """Return the index of the first array that may have been changed since call `number`, or None.
-        """
+        """Return the index of the first array that may have been changed since call `number`, or None."""
         with self._lock:
             recent = [region for region, _ in takewhile(lambda item: item[1] > number, reversed(self._numbers.items()))]
             forgotten = self._forgotten > number

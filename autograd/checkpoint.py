@@ -46,8 +46,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 class Checkpoint(Function):
-    """One checkpointed call. Its inputs are the tensors among the arguments, then the leaves that the function uses.
-    """
+    """One checkpointed call. Its inputs are the tensors among the arguments, then the leaves that the function uses."""
 
     def __init__(self, function, args, kwargs):
         values = (*args, *kwargs.values())
@@ -129,8 +128,7 @@ class Checkpoint(Function):
         return found
 
     def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor]]:
-        """Call the function with new leaves that have these arrays; return the leaves and the outputs.
-        """
+        """Call the function with new leaves that have these arrays; return the leaves and the outputs."""
         inner = [Tensor(array[...], requires_grad=True) for array in arrays]
         tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]
 

@@ -96,8 +96,7 @@ class _Pass:
                     waiting.append(origin.node)
 
     def _used(self, inputs: Sequence[Origin | None]) -> None:
-        """After a call's backward rule, deliver the gradients of those input leaves that no other call uses.
-        """
+        """After a call's backward rule, deliver the gradients of those input leaves that no other call uses."""
         for origin in inputs:
             if isinstance(origin, Leaf):
                 self.uses[origin] -= 1
@@ -159,8 +158,7 @@ class _Pass:
             node.release()
 
     def _collected(self, inputs: Sequence[Origin | None]) -> list[Any]:
-        """Return each input's gradient accumulated so far, or None if that gradient must not be changed in place.
-        """
+        """Return each input's gradient accumulated so far, or None if that gradient must not be changed in place."""
         found: list[Any] = []
         for origin in inputs:
             if origin is None or isinstance(origin, Leaf):
@@ -173,8 +171,7 @@ class _Pass:
         return found
 
     def _arrived(self, node: Function, slot: int, value: Any) -> Any:
-        """Call the hooks on an output's complete gradient, store the gradient if it was requested, and return it.
-        """
+        """Call the hooks on an output's complete gradient, store the gradient if it was requested, and return it."""
         if node.hooks is not None:
             value = _run_hooks(node.hooks.get(slot), value)
         index = self.targets.get((node, slot))
@@ -185,8 +182,7 @@ class _Pass:
 
 
 def _is_unshared(value: Any, incoming: list[Any], outgoing: list[Any]) -> bool:
-    """Return whether `value` is a new array for one input only, which may be changed in place.
-    """
+    """Return whether `value` is a new array for one input only, which may be changed in place."""
     if isinstance(value, Tensor) or value.base is not None:
         return False
     if isinstance(value, np.ndarray) and not value.flags.writeable:
@@ -267,9 +263,9 @@ def backward(
 ) -> None:
     """Add the gradient of sum(gradient * output) to `leaf.grad` of every leaf on which `output` depends.
 
-    `gradient` has the output's shape, and is 1 by default if the output is a single number. The pass frees the graph
-    unless `retain_graph` is true. `ready(leaf)` is called during the pass, as soon as the leaf's gradient is complete.
-    Raises RuntimeError if nothing requires a gradient, or if an earlier pass freed the graph.
+    `gradient` has the output's shape; it is 1 by default for a single number. The pass frees the graph unless
+    `retain_graph` is true. `ready(leaf)` is called as soon as a leaf's gradient is complete. Raises RuntimeError if
+    nothing requires a gradient, or if an earlier pass freed the graph.
     """
     work = _Pass(ready=ready)
     _start([output], [gradient], work, "backward")
@@ -282,8 +278,7 @@ def backward(
 
 
 def _deliver(leaf: Tensor, value: Any) -> None:
-    """Add `value`, which must share no memory with another array, to `leaf.grad`.
-    """
+    """Add `value`, which must share no memory with another array, to `leaf.grad`."""
     if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
         raise _replaced("backward", leaf, value)
     with leaf_lock:
@@ -377,8 +372,9 @@ def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
 def inner_gradients(
     outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
 ) -> tuple[Any, ...] | None:
-    """Return the gradients of `outputs`, which a backward rule has computed in calls from number `oldest` on. The
-    result has an array, or None for no gradient, for each leaf that the rule made (`own`), then for each other leaf
+    """Return the gradients of `outputs`, which a backward rule has computed in calls from number `oldest` on.
+
+    The result has an array, or None for no gradient, for each leaf that the rule made (`own`), then for each other leaf
     that its calls use (`held`). The outer pass calls the hooks of `held` with the complete gradients. Returns None
     instead of a tuple if the calls use further leaves, or results of older calls.
     """

@@ -67,8 +67,7 @@ class Value:
         return Value(x @ y, (self, other), lambda g: (g @ y.swapaxes(-1, -2), x.swapaxes(-1, -2) @ g))
 
     def __getitem__(self, index: Any) -> Value:
-        """Return the elements that a NumPy index selects. An array of ids selects rows, as in an embedding.
-        """
+        """Return the elements that a NumPy index selects. An array of ids selects rows, as in an embedding."""
 
         def rule(g: np.ndarray) -> tuple[np.ndarray]:
             dx = np.zeros_like(self.data)
@@ -98,8 +97,7 @@ def value_of(x: Any) -> Value:
 
 
 def unbroadcast(gradient: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Sum the gradient over the axes along which `shape` was broadcast: a number used n times gets n gradients.
-    """
+    """Sum the gradient over the axes along which `shape` was broadcast: a number used n times gets n gradients."""
     gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
     return gradient.sum(axis=tuple(i for i, size in enumerate(shape) if size == 1), keepdims=True)
 

@@ -271,9 +271,7 @@ class Function:
             )
 
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
-        """Return one input's gradient, summed to its shape and rounded to its dtype. Raises RuntimeError if either
-        can't fit.
-        """
+        """Return one input's gradient in the input's shape and dtype. Raises RuntimeError if this is impossible."""
         if as_tensors and not isinstance(gradient, Tensor):
             raise RuntimeError(f"{self.name}.backward computes on arrays only: its gradient can't be differentiated")
         if gradient.shape != origin.shape:

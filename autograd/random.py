@@ -94,9 +94,7 @@ class Generator:
     __setstate__ = set_state
 
     def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
-        """Return draw(bits), computed atomically. `bits` is this stream, or the stream of a draw that is being
-        repeated.
-        """
+        """Return draw(bits), computed atomically. `bits` is this stream, or the stream of a draw to be repeated."""
         log = _thread.log
         if log is None:
             with self._lock:

@@ -24,8 +24,7 @@ class Norm(Module):
         return self(dropout.add(x, residual))
 
     def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        """Compute y = residual + dropout(x) and self(y), between two pre-norm sublayers, in one op if possible.
-        """
+        """Compute y = residual + dropout(x) and self(y), between two pre-norm sublayers, in one op if possible."""
         total = dropout.add(x, residual)
         return total, self(total)
 

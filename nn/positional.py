@@ -217,8 +217,7 @@ def attention_positions(
 
 
 class NoPositions(Module):
-    """A layer that adds nothing, for models without positions or with positions in attention. It does not limit the
-    length.
+    """A layer that adds nothing, for models without positions or with positions in attention, without a maximum length.
     """
 
     def forward(self, x: Tensor, offset: Any = 0) -> Tensor:

@@ -89,9 +89,7 @@ class Recurrent(Module):
         return x, final
 
     def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        """Return the next state from W_ih x + b_ih (batch, gates hidden_size) and the previous state. h is its first
-        array.
-        """
+        """Return the next state from W_ih x + b_ih (batch, gates hidden_size) and the previous state, with h first."""
         raise NotImplementedError
 
     def extra_repr(self) -> str:

@@ -180,9 +180,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of decoder layers, followed by an optional norm. `checkpoint_activations` is explained at
-    TransformerEncoder.
-    """
+    """A stack of decoder layers, followed by an optional norm. For `checkpoint_activations` see TransformerEncoder."""
 
     checkpoint_activations = False
 

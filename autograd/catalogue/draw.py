@@ -83,14 +83,12 @@ class Draw:
         return tuple(sides)
 
     def narrowed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Draw a shape that broadcasts to `shape`: some leading axes are dropped, some others have size 1.
-        """
+        """Draw a shape that broadcasts to `shape`: some leading axes are dropped, some others have size 1."""
         dropped = self.choice("dropped axes", (0, 0, 1, len(shape)))
         return tuple(1 if self.choice("stretched axis", (False, False, True)) else side for side in shape[dropped:])
 
     def axis(self, shape: tuple[int, ...], *, none: bool = True, many: bool = True) -> Any:
-        """Draw an argument `axis` for an array of `shape`: None, an axis counted from either end, or a tuple.
-        """
+        """Draw an argument `axis` for an array of `shape`: None, an axis counted from either end, or a tuple."""
         ndim = len(shape)
         kinds = ["first", "last"] * bool(ndim) + ["none"] * none + ["many"] * many
         kind = self.choice(f"axis of {min(ndim, 1)} or more dimensions", kinds)

@@ -1,5 +1,4 @@
-"""Specifications of the elementwise ops: the interval from which an op's inputs are drawn, and the points to avoid.
-"""
+"""Specifications of the elementwise ops: the interval from which an op's inputs are drawn, and the points to avoid."""
 
 from __future__ import annotations
 
@@ -158,7 +157,7 @@ def _masked_fill(d: Draw) -> Sample:
 
 @spec("astype", reference=lambda x, dtype: x)
 def _astype(d: Draw) -> Sample:
-    """Draw a cast to the same dtype. Difference quotients can't check casts between precisions, which have another
+    """Draw a cast to the same dtype. Casts between precisions, which difference quotients can't check, have another
     test.
     """
     return Sample((d.array(d.shape()), d.dtype))

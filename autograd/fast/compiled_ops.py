@@ -82,9 +82,7 @@ def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | N
 
 @implements(linear_cross_entropy_plain, "compiled", without_class_weights)
 class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
-    """Cross-entropy that reads and writes each row of logits once, because the row stays in the cache until its
-    gradient.
-    """
+    """Cross-entropy that reads and writes each row of logits once: the row stays in the cache until its gradient."""
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
         own, each, total_each, count = terms

@@ -51,8 +51,7 @@ class MergeHeadsOnCPU(MergeHeads):
 
 
 def whole_of(parts: Any) -> Array | None:
-    """Return the array (batch, length, parts, heads, width) that consists of the views `parts` in order, or None.
-    """
+    """Return the array (batch, length, parts, heads, width) that consists of the views `parts` in order, or None."""
     if parts[0].ndim != 4:
         return None
     batch, heads, length, width = parts[0].shape

@@ -214,9 +214,7 @@ def largest_numbers(flat, stride, columns, values, ids, start, stop):
 
 @exact
 def _all_below(some, least):
-    """Return whether each of LANES numbers is at most `least`. The loop counts them, because a loop with an early exit
-    isn't vectorised.
-    """
+    """Return whether each of LANES numbers is at most `least`. A loop with an early exit would not be vectorised."""
     below = np.int32(0)
     for j in range(LANES):
         below += np.int32(some[j] <= least)

@@ -13,8 +13,7 @@ from typing import Any
 
 
 def function_at(where: str) -> FunctionType:
-    """Return the function at "module:function", "module:Class.method" or, for a rule in a table of ops,
-    "module:op.gradient".
+    """Return the function at "module:function" or "module:Class.method", or the rule of an op at "module:op.gradient".
     """
     module, _, path = where.partition(":")
     found: Any = sys.modules[f"{__name__.split('.')[0]}.autograd.{module}"]

@@ -25,9 +25,7 @@ class EntryCheck:
 
     @property
     def excess(self) -> np.ndarray:
-        """Each entry's difference divided by the allowed difference: 0 at kinks, infinite where the gradient is not
-        finite.
-        """
+        """Each entry's difference divided by the allowed one: 0 at kinks, infinite where the gradient is not finite."""
         with np.errstate(invalid="ignore", over="ignore"):
             excess = np.abs(self.analytic - self.numeric) / self.allowed
         excess[~np.isfinite(self.analytic)] = np.inf
@@ -50,8 +48,7 @@ class EntryCheck:
 
     @property
     def relative_error(self) -> float:
-        """The worst entry's relative error: its difference divided by the larger value, or by 1e-6 if that is more.
-        """
+        """The worst entry's relative error: its difference divided by the larger value, or by 1e-6 if that is more."""
         if self.positions.size == 0:
             return 0.0
         analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
@@ -114,8 +111,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 @dataclass
 class GradcheckReport:
-    """The result of a gradient check, which is true if the gradients are right. Its text shows the wrong input and
-    entry.
+    """The result of a gradient check. It is true if the gradients are right; its text shows the wrong input and entry.
     """
 
     name: str

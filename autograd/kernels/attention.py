@@ -75,9 +75,7 @@ class AttentionKernels:
         )
 
     def mask_tiles(self, query: Any, value: Any, options: AttentionOptions) -> Any:
-        """Return an array that tells for each 32 x 32 tile of the mask whether any element is true, or None without a
-        mask.
-        """
+        """Return an array: whether any element of each 32 x 32 tile of the mask is true; or None without a mask."""
         if options.mask is None:
             return None
         batch, heads, rows, columns = options.mask.shape
@@ -236,9 +234,7 @@ def forward_constants(half: int, padded: int, extras: int, small: bool = False) 
 
 
 def backward_constants(half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
-    """Return the constants of attention_backward.cu: the fastest ones, or, if `small` is true, those that need at most
-    99 KiB.
-    """
+    """Return the constants of attention_backward.cu: the fastest, or, if `small`, constants for at most 99 KiB."""
     if not half:
         block = (1, 2, 16, 1) if small and padded > 64 else (1, 4, 32 if padded <= 96 else 16, 1)
     elif padded <= 64:
@@ -252,15 +248,13 @@ def backward_constants(half: int, padded: int, extras: int, small: bool = False)
 
 
 def forward_shared(constants: dict[str, int]) -> int:
-    """Return the bytes of shared memory for attention_forward.cu: tiles of Q, K and V, and P in float32.
-    """
+    """Return the bytes of shared memory for attention_forward.cu: tiles of Q, K and V, and P in float32."""
     owned, block, half = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK_K"], constants["HALF"]
     return ((owned + 2 * block) * constants["D"] + (0 if half else owned * block)) * (2 if half else 4)
 
 
 def backward_shared(constants: dict[str, int]) -> int:
-    """Return the bytes of shared memory for attention_backward.cu: four kinds of tiles, dS, shared P, L and delta.
-    """
+    """Return the bytes of shared memory for attention_backward.cu: four kinds of tiles, dS, shared P, L and delta."""
     owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
     pairs = owned * block * (1 if constants["TEAM"] == 1 else 2)

@@ -123,8 +123,7 @@ def _allocate(cupy: Any, size: int) -> Any:
 
 
 class _BatchGraph:
-    """A batch with arrays of given shapes on the device, and its graph. One transfer copies all host arrays there.
-    """
+    """A batch with arrays of given shapes on the device, and its graph. One transfer copies all host arrays there."""
 
     def __init__(self, cupy: Any, batch: Any, leaves: list[np.ndarray]):
         ends = np.cumsum([-(-leaf.nbytes // _ALIGNMENT) * _ALIGNMENT for leaf in leaves]).tolist()

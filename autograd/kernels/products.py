@@ -144,8 +144,7 @@ def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
 
 
 def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) -> int | None:
-    """Return the number of elements from one matrix of the stack to the next (0 for a repeated matrix), if it is
-    constant.
+    """Return the number of elements from one matrix of the stack to the next, if it is constant (0: a repeated matrix).
     """
     steps = [0 if mine == 1 else stride for stride, mine in zip(strides, own, strict=True)]
     axes = [(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]
@@ -156,8 +155,7 @@ def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) 
 
 
 def _multiply(x: _Stack, y: _Stack, out: Array, old: float) -> None:
-    """Compute out = x @ y + old * out. For cuBLAS, which is column-major, each array is transposed: out^T = y^T x^T.
-    """
+    """Compute out = x @ y + old * out. For cuBLAS, which is column-major, each array is transposed: out^T = y^T x^T."""
     library, cupy = load_cublas(), import_cupy()
     count, m, n = out.shape
     stacks: list[tuple[Any, ...]] = [(z.array.data.ptr, _TYPES[z.array.dtype], z.row, z.step) for z in (y, x)]

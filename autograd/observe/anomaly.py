@@ -121,9 +121,7 @@ def _has_nan(array: Any) -> bool:
 
 
 def _bad_kind(array: Any, sources: list[Any]) -> str:
-    """Return "NaN" if `array` contains NaN, "infinity" if it contains an infinity but no source does, else an empty
-    string.
-    """
+    """Return "NaN" if `array` contains NaN, "infinity" if `array` but no source contains infinity, else ""."""
     if not _is_floating(array) or bool(np.isfinite(to_device(array, "cpu") if is_array(array) else array).all()):
         return ""
     if _has_nan(array):

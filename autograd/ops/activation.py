@@ -42,9 +42,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
 
 
 class ELU(Function):
-    """y = scale * x where x > 0, else scale * alpha (exp(x) - 1); dx = g scale where x > 0, else g scale * alpha
-    exp(x).
-    """
+    """y = scale x where x > 0, else scale alpha (exp(x) - 1); dx = g scale where x > 0, else g scale alpha exp(x)."""
 
     def __init__(self, alpha, scale):
         self.alpha, self.scale = alpha, scale

@@ -303,8 +303,7 @@ class BlockedAttention(Function):
         return x[index].astype(self.wide, copy=False)
 
     def scores(self, block: Block, scaled: Any, buffer: Any) -> Any:
-        """Write S^T of one block, (batch, heads, key, query), into `buffer`, with -inf where a query may not attend.
-        """
+        """Write S^T of one block, (batch, heads, key, query), into `buffer`, with -inf where a query may not attend."""
         _, key, _, *others = self.saved
         rows, heads, _, k = block
         key_block = key[rows, heads, k].astype(self.wide, copy=False)

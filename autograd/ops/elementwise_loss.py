@@ -20,8 +20,7 @@ from .registry import OPS, declare
 
 
 def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
-    """Reduce `loss`, computed from `widened` operands, and convert the result to the operands' original dtype.
-    """
+    """Reduce `loss`, computed from `widened` operands, and convert the result to the operands' original dtype."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
     out = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss

@@ -32,9 +32,7 @@ class Embedding(Function):
 
 
 class SumRows(Function):
-    """The gradient of the table: zeros (rows, features) plus each row of g, added at the row's id. Row `padding_id` is
-    0.
-    """
+    """The gradient of the table: zeros (rows, features) plus each row of g, added at its id. Row `padding_id` is 0."""
 
     def __init__(self, ids, shape, padding_id):
         self.ids, self.shape, self.padding_id = ids, shape, padding_id

@@ -212,8 +212,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
 
 
 def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
-    """Return the NumPy index that selects the elements at `indices` along `axis` in an array of `shape`.
-    """
+    """Return the NumPy index that selects the elements at `indices` along `axis` in an array of `shape`."""
     (axis,) = normalized_axes(axis, len(shape))
     if indices.ndim != len(shape):
         raise ValueError(f"{name}: indices of shape {indices.shape} don't fit a tensor of shape {shape}")

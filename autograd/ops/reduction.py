@@ -34,9 +34,7 @@ def axis_of(x: Any, axis: Axis) -> Axis:
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
-    """Return a reduction's result or gradient with the reduced axes restored as size 1, so that it broadcasts to
-    `shape`.
-    """
+    """Return a reduction's result or gradient with the reduced axes as axes of size 1, which broadcasts to `shape`."""
     axes = normalized_axes(axis, len(shape))
     return g.reshape(tuple(1 if a in axes else size for a, size in enumerate(shape)))
 
@@ -87,9 +85,7 @@ class Sum(Reduction):
 
 
 def accumulator(x: Any) -> Any:
-    """Return the dtype in which to sum: float32 for float16, whose 11 significant bits can't represent integers above
-    2048 exactly.
-    """
+    """Return the dtype in which to sum: float32 for float16, in which integers above 2048 are not exact."""
     return np.float32 if x.dtype == np.float16 else None
 
 
@@ -101,9 +97,7 @@ def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
 
 
 def sum_of_rows(x: Any) -> Any:
-    """Sum the rows of an array (rows, n) as a product with ones, which BLAS computes three times as fast as NumPy's
-    sum.
-    """
+    """Sum the rows of an array (rows, n) as a product with ones, three times as fast as by NumPy's sum."""
     return summed(x, 0) if x.dtype == np.float16 else array_module(x).ones(len(x), x.dtype) @ x
 
 
@@ -167,8 +161,7 @@ def _others(lines: Any, xp: Any) -> Any:
 
 
 def _others_recorded(lines: Tensor) -> Any:
-    """Compute `_others` by recorded ops, as the products of n copies of each row. In copy i, element i is replaced by
-    1.
+    """Compute `_others` by recorded ops: the products of n copies of each row, with element i replaced by 1 in copy i.
     """
     rows, n = lines.shape
     xp = array_module(lines.data)

@@ -69,9 +69,7 @@ def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def implements(plain: Callable[..., Any], name: str, condition: Condition) -> Callable[[F], F]:
-    """Return a decorator that registers a class or function as the implementation `name` of the op that `plain`
-    implements.
-    """
+    """Return a decorator that registers a quick implementation, called `name`, of the op that `plain` implements."""
 
     def enter(compute: F) -> F:
         registered = QUICK.setdefault(plain, [])

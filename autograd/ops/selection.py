@@ -83,16 +83,16 @@ class Extreme(Function):
 
 @declare(np.maximum)
 def maximum(x: Any, y: Any) -> Tensor:
-    """Return the larger of two values, elementwise. Equal values share the gradient evenly.
-    Where a value is NaN, the result is NaN, and both get the whole gradient.
+    """Return the larger of two values, elementwise. Equal values get half of the gradient each.
+    Where a value is NaN, the result is NaN, and both values get the whole gradient.
     """
     return Extreme("maximum")(x, y)
 
 
 @declare(np.minimum)
 def minimum(x: Any, y: Any) -> Tensor:
-    """Return the smaller of two values, elementwise. Equal values share the gradient evenly.
-    Where a value is NaN, the result is NaN, and both get the whole gradient.
+    """Return the smaller of two values, elementwise. Equal values get half of the gradient each.
+    Where a value is NaN, the result is NaN, and both values get the whole gradient.
     """
     return Extreme("minimum")(x, y)
 

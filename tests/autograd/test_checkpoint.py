@@ -279,7 +279,7 @@ def test_a_held_leaf_with_another_array_is_refused() -> None:
     for change in (lambda: setattr(weight, "data", np.full(3, 7.0)), lambda: weight.requires_grad_(False)):
         y = checkpoint(lambda t: t * weight, x)
         change()
-        with pytest.raises(RuntimeError, match="the array or requires_grad of a leaf .* was changed"):
+        with pytest.raises(RuntimeError, match=r"the array or requires_grad of a leaf .* was changed"):
             y.sum().backward()
 
 
