@@ -1,6 +1,6 @@
 """NumPy or CuPy: an array's namespace and device, transfers between devices, and the BLAS library that NumPy uses.
 
-An op calls `xp = array_module(x)` on its first line and needs no other knowledge of devices. For a Tensor,
+An op calls `xp = array_module(x)` on its first line and contains no other code for devices. For a Tensor,
 `array_module` returns handloom's ops, which have NumPy's names. A backward rule that uses only functions common to
 NumPy, CuPy and handloom therefore works for arrays, and also for Tensors if the gradient is differentiated again.
 """
@@ -81,7 +81,7 @@ def is_array(value: Any) -> bool:
 
 
 def native(array: Array) -> Array:
-    """Return `array` in this machine's byte order, converted to NumPy's own array class.
+    """Return `array` in this machine's byte order, with subclasses converted to numpy.ndarray.
 
     Subclasses of NumPy's array can redefine operations such as `*` or `sum`.
 
@@ -126,7 +126,7 @@ def use_device(device: str) -> None:
 def check_device(device: str) -> None:
     """Raise DeviceError, with a remedy, if `device` ("cpu", "cuda" or "cuda:N") can't be used on this machine.
 
-    The first check of a GPU runs a kernel on it.
+    The first check of a GPU compiles and runs a kernel.
     """
     if device == "cpu":
         return
@@ -171,7 +171,9 @@ def _is_available(cupy: Any) -> bool:
 
 
 def compute_capability(cupy: Any, device: int) -> int:
-    """Return the compute capability of a GPU times ten: 75 for 7.5. It determines which instructions the GPU has."""
+    """Return the compute capability of a GPU times ten, such as 75 for 7.5.
+    The compute capability determines which instructions the GPU has.
+    """
     return int(cupy.cuda.Device(device).compute_capability)
 
 

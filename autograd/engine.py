@@ -1,8 +1,8 @@
 """The backward pass.
 
 Calls are numbered as they are made, and an input is always older than the call that uses it. The pass goes from the
-newest call to the oldest, so it processes each call after all calls that used its result. A heap holds the waiting
-calls; nothing is recursive, so a graph may be as deep as memory allows.
+newest call to the oldest, so it processes each call after all calls that used its result. The calls still to be
+processed are in a heap. There is no recursion, so a graph can be as deep as memory allows.
 """
 
 from __future__ import annotations
@@ -308,8 +308,8 @@ def grad(
     """Return the gradients of `outputs` with respect to `inputs` as Tensors, without changing any `.grad`.
 
     `grad_outputs` has one array or Tensor of the output's shape for each output, or None for a single number.
-    `create_graph=True` records the backward pass itself, so that the result can be differentiated again (and implies
-    `retain_graph`). The gradient of an input on which no output depends is 0. Returns a Tensor if `inputs` is one
+    `create_graph=True` records the backward pass, so that the result can be differentiated again. It implies
+    `retain_graph`. The gradient of an input on which no output depends is 0. Returns a Tensor if `inputs` is one
     Tensor, else a list of Tensors. Raises RuntimeError if an output or input does not require a gradient, or if an
     earlier pass freed the graph.
     """

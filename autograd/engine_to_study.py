@@ -3,8 +3,7 @@
 A Value stores its inputs, which are Values, and the rule that computes their gradients from its gradient. `backward`
 goes through the values from the newest to the oldest, so that each gradient is complete before its rule is called.
 `tensor.py`, `function.py` and `engine.py` do the same, and add dtypes, devices, memory that is freed early, checks,
-in-place changes and second derivatives. Tests compare this module with handloom's engine on random graphs and on a
-Transformer layer.
+in-place changes and second derivatives. Tests compare both on random graphs and a Transformer layer.
 
     x, w = Value([[1.0, 2.0]]), Value([[3.0], [4.0]])
     ((x @ w) * 2).sum().backward()
@@ -25,8 +24,7 @@ _numbers = itertools.count()  # a value is made after its inputs: its number is 
 class Value:
     """A float64 array `data`, its gradient `grad` (None before a backward pass), and the calls that computed it.
 
-    `rule(g)` takes the gradient g of this value and returns the gradient of each input: g times the derivative by the
-    input.
+    `rule(g)` takes the gradient g of this value and returns the gradients of `inputs`.
     """
 
     def __init__(self, data: Any, inputs: tuple[Value, ...] = (), rule: Any = lambda g: ()):
@@ -62,7 +60,7 @@ class Value:
         return Value(self.data**p, (self,), lambda g: (g * p * self.data ** (p - 1),))
 
     def __matmul__(self, other: Value) -> Value:
-        """(..., n, k) @ (..., k, m): dX = G Y^T, dY = X^T G."""
+        """Return the product of (..., n, k) and (..., k, m); the gradients are dX = G Y^T and dY = X^T G."""
         x, y = self.data, other.data
         return Value(x @ y, (self, other), lambda g: (g @ y.swapaxes(-1, -2), x.swapaxes(-1, -2) @ g))
 
@@ -118,7 +116,7 @@ def softmax(x: Value) -> Value:
 
 
 def cross_entropy(logits: Value, labels: np.ndarray) -> Value:
-    """Return the mean of -log softmax(logits)[label] over the n rows of logits (n, classes)."""
+    """Return the mean of -log softmax(logits)[label] over rows. For y = log softmax(x), dx = g - p sum(g)."""
     y = logits.data - logits.data.max(axis=-1, keepdims=True)
     y = y - np.log(np.exp(y).sum(axis=-1, keepdims=True))
     log_p = Value(y, (logits,), lambda g: (g - np.exp(y) * g.sum(axis=-1, keepdims=True),))

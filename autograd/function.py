@@ -1,9 +1,9 @@
 """Function: one call of one operation, recorded so that it can be differentiated.
 
-Each call creates a new object, which holds the call's parameters, the values that the backward rule needs, and the
-origins of the inputs. `forward` takes and returns plain arrays; `backward` is defined below it. This base class
-contains the code that all ops share: recording, summing gradients over broadcast axes, and checking each gradient's
-shape and dtype.
+Each call creates a new object with the call's parameters, the values that the backward rule needs, and the origins of
+the inputs. `forward` takes and returns plain arrays; `backward` is the rule for the gradients. This base class contains
+the code that all ops share: recording, summing gradients over broadcast axes, and checking each gradient's shape and
+dtype.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Function:
     values as `saved`, which are Tensors if the backward pass is recorded, and `kept`. `backward` returns one gradient
     per input, or None for an input without a gradient. The gradient must be a new array, the incoming gradient or a
     view of the incoming gradient, but never a saved array. `backward` must not write into the incoming gradient, which
-    other calls may share. `needs[i]` says whether input i requires a gradient. The base class rounds a float32 gradient
-    of a float16 input.
+    other calls may share. `needs[i]` says whether input i requires a gradient. If the gradient of a float16 input is
+    float32, the base class rounds it.
     """
 
     #: forward broadcasts its inputs against each other; gradients are summed to each input's shape.
@@ -145,7 +145,9 @@ class Function:
             raise _explain(self.name, error, arrays) from error
         if record:
             if self.number >= 0:
-                raise RuntimeError(f"{self.name}: a Function object is one call; make a new object for another call")
+                raise RuntimeError(
+                    f"{self.name}: a Function object can be called only once; create a new object for each call"
+                )
             self.number = next(call_numbers)
             self.inputs = origins
             self._identities = list(map(id, arrays))
@@ -273,7 +275,9 @@ class Function:
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
         """Return one input's gradient in the input's shape and dtype. Raises RuntimeError if this is impossible."""
         if as_tensors and not isinstance(gradient, Tensor):
-            raise RuntimeError(f"{self.name}.backward computes on arrays only: its gradient can't be differentiated")
+            raise RuntimeError(
+                f"{self.name}.backward supports only arrays, so its gradient can't be differentiated again"
+            )
         if gradient.shape != origin.shape:
             if not self.broadcasts:
                 raise RuntimeError(
@@ -289,7 +293,9 @@ class Function:
         if gradient.dtype != origin.dtype:
             rounded = (origin.dtype, gradient.dtype) == (np.float16, np.float32)  # the rule computed in float32
             if not rounded and any(g is not None and g.dtype == origin.dtype for g in gradients):
-                raise RuntimeError(f"{self.name}.backward returned {gradient.dtype} for an input of {origin.dtype}")
+                raise RuntimeError(
+                    f"{self.name}.backward returned a gradient of {gradient.dtype} for an input of {origin.dtype}"
+                )
             gradient = gradient.astype(origin.dtype)
         return gradient
 

@@ -1,4 +1,4 @@
-"""Makes NumPy's functions and methods work on tensors, or raises an error that names an alternative.
+"""NumPy's functions and methods for tensors. Those that don't work raise an error that names an alternative.
 
 NumPy's functions accept a tensor that does not require a gradient. They raise an error if a gradient would be lost.
 """
@@ -205,7 +205,7 @@ def _as_arrays(value: Any, wanted: list[bool]) -> Any:
 
 
 def _is_discrete(result: Any) -> bool:
-    """Return whether a function's result can have no gradient: shapes, comparisons, indices, text."""
+    """Return whether a function's result can't have a gradient, such as a shape, a comparison, an index or a text."""
     if isinstance(result, list | tuple):
         return all(map(_is_discrete, result))
     if is_array(result) or isinstance(result, np.generic):

@@ -40,7 +40,7 @@ class Origin:
 
 
 class Leaf(Origin):
-    """The origin of a tensor that no recorded call made."""
+    """The origin of a tensor that is not the result of a recorded call."""
 
     __slots__ = ("hooks", "number", "tensor")
 

@@ -54,7 +54,7 @@ class Generator:
 
     @property
     def numpy(self) -> np.random.Generator:
-        """The methods of NumPy's generators (`normal`, `integers`, `permutation` and so on) on this stream."""
+        """A NumPy generator (with `normal`, `integers`, `permutation` and so on) that draws from this stream."""
         return _Methods(self)
 
     def get_state(self) -> dict[str, Any]:
@@ -112,7 +112,8 @@ class Generator:
         return drawn
 
     def next_call(self, x: Array) -> tuple[Array, int]:
-        """Return the inputs of a kernel's random bits: a seed (1,) uint64 on x's device, and the number of this call.
+        """Return the two numbers for a kernel's random bits: a seed (1,) uint64 on x's device, and the number of this
+        call.
 
         The first call draws the seed.
         """
@@ -224,7 +225,7 @@ class Draws:
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
-        """Repeat the recorded draws in this block. Raises RuntimeError if the number of draws differs."""
+        """Repeat the recorded draws in this block. Raises RuntimeError if the numbers of draws differ."""
         with _Log(self.states, repeats=True) as log:
             yield
             log.check(log.index == len(self.states))

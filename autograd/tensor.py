@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a Tensor's methods call modules that import this one; `bind
 
 
 class Tensor(Operators, NumPyHabits):
-    """An array that can be differentiated through.
+    """An array that records the operations on it, so that gradients can be computed.
 
     Args:
         data: a NumPy or CuPy array, a Tensor, a number, or nested lists of Tensors and numbers. An array is shared, not

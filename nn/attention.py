@@ -22,7 +22,7 @@ class AttentionCall(NamedTuple):
 
     Attributes:
         query, key, value: (batch, heads, length, head_dim), after rotary positions if the layer has them.
-        settings: the other arguments of `ops.attention`: mask, key_lengths, causal, bias, ...
+        settings: the other arguments of `ops.attention`, such as mask, key_lengths, causal and bias.
         weights: (batch, heads, query_length, key_length).
         output: (batch, heads, query_length, head_dim), before the output projection.
     """
@@ -60,10 +60,10 @@ def observe_attention(model: Module, observe: Callable[[str, AttentionCall], Non
 def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
     """Collect the attention weights of all computations of `model` inside the `with` block.
 
-    Yields a dictionary from the name of each MultiHeadAttention in the model, such as "encoder.layers.0.self_attn", to
-    a list with one array (batch, heads, query_length, key_length) for each call. Every attention method reports
-    weights. Raises ValueError if a layer with dropout is in training mode, because the reported weights are the weights
-    before dropout.
+    Yields a dictionary that maps the name of each MultiHeadAttention, such as "encoder.layers.0.self_attn", to a list
+    with one array (batch, heads, query_length, key_length) for each call. Every attention method reports weights.
+    Raises ValueError if a layer with dropout is in training mode, because the reported weights are the weights before
+    dropout.
     """
     maps: dict[str, list[np.ndarray]] = {
         name: [] for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)
@@ -80,10 +80,10 @@ class MultiHeadAttention(Module):
     a Linear. The initial weights are Xavier uniform, the initial biases zero. `method` and the attribute
     `deterministic` are arguments of `ops.attention`. Source: arXiv 1706.03762, section 3.2.2.
 
-    With a `head_dim`, each projection has num_heads head_dim features instead of embed_dim. `positions` is one of
-    `ATTENTION_POSITIONS`: how the scores of self-attention depend on positions. `pattern` sets which positions
-    self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`. `rotary` is a dictionary of options of
-    `nn.positional.RotaryPositions`.
+    If `head_dim` is given, each projection has num_heads * head_dim features instead of embed_dim. `positions` is one
+    of `ATTENTION_POSITIONS`: it determines how the scores of self-attention depend on positions. `pattern` is the
+    pattern of self-attention, "full", "local:W" or "strided:S" (see `nn.sparse`). `rotary` is a dictionary of options
+    of `nn.positional.RotaryPositions`.
 
     If `kv_heads` is less than `num_heads`, there are `kv_heads` heads of keys and values, each shared by a group of
     query heads (Ainslie et al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim,

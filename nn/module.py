@@ -1,4 +1,4 @@
-"""Module: named parameters and submodules, and the state dict that saves and loads them.
+"""Module: named parameters and submodules, with a state dict for saving and loading.
 
 There is no registration: a module's parameters are its attributes of type Parameter, and its submodules are its
 attributes of type Module, in the order in which they were set.
@@ -16,7 +16,9 @@ from ..autograd.backend import native, to_device
 
 
 class Module:
-    """The base class of layers and models. Set parameters and submodules in `__init__`, and define `forward`."""
+    """The base class of layers and models.
+    Subclasses set parameters and submodules in `__init__`, and define `forward`.
+    """
 
     training: bool = True
 

@@ -35,7 +35,7 @@ class LayerNorm(Norm):
     `eps` is inside the square root, as in PyTorch. With `eps_outside`, the result before `weight` and `bias` is (x -
     mean) / (std + eps), as in several of the reports. The standard deviation std has the divisor features - 1. For a
     row of equal features, this result and its derivative are 0.
-    Raises ValueError for `eps_outside` with fewer than 2 features. Source: arXiv 1607.06450.
+    Raises ValueError if `eps_outside` is true and there are fewer than 2 features. Source: arXiv 1607.06450.
     """
 
     def __init__(self, features: int, eps: float = 1e-5, *, eps_outside: bool = False):
@@ -72,7 +72,7 @@ class LayerNorm(Norm):
 
 
 class RMSNorm(Norm):
-    """A layer that divides each row by its root mean square, then scales by `weight`, with PyTorch's interface.
+    """A layer that divides each row by its root mean square, then multiplies by `weight`. The interface is PyTorch's.
     Source: arXiv 1910.07467.
 
     Args:

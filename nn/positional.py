@@ -50,7 +50,7 @@ class _AddedPositions(Module):
 
 
 class SinusoidalPositions(_AddedPositions):
-    """A layer that adds the fixed sine and cosine table to (batch, length, d_model).
+    """A layer that adds the fixed sine and cosine table to embeddings (batch, length, d_model).
     `offset` is the first token's position. Raises ValueError for positions beyond `max_length`. Source: arXiv
     1706.03762, section 3.5.
     """
@@ -99,9 +99,9 @@ class PositionScores(Module):
 class RotaryPositions(PositionScores):
     """An encoding that rotates pairs of features of queries and keys by an angle proportional to the position.
 
-    At position t the pair (i, i + head_dim / 2) is rotated by t / 10000^(2i/head_dim). The score of two positions then
-    depends only on their distance. Source: Su et al. 2021, arXiv 2104.09864, equation 34, but with pairs of features i
-    and i + head_dim / 2. Raises ValueError for an odd head_dim.
+    At position t the pair (i, i + head_dim / 2) is rotated by t / 10000^(2i/head_dim). With these rotations, the score
+    of a query and a key depends on their positions only through the distance. Source: Su et al. 2021, arXiv 2104.09864,
+    equation 34, but with pairs of features i and i + head_dim / 2. Raises ValueError for an odd head_dim.
 
     Args:
         base: the number that replaces 10000; a larger base rotates more slowly.

@@ -13,9 +13,9 @@ from .module import Module
 def running_modules(model: Module) -> Iterator[list[str]]:
     """Context manager: yield a list that always contains the names of the modules whose `forward` is running.
 
-    The outermost module comes first; "" is the model itself. A module with several names is listed under its first
-    name. A direct call of another method, such as `norm.after`, is not listed. Outside the block, calls of modules take
-    no extra time.
+    The outermost module comes first; "" is the model. A module with several names is listed under its first name. A
+    direct call of another method, such as `norm.after`, is not listed. Outside the block, calls of modules take no
+    extra time.
     """
     running: list[str] = []
     wrapped: dict[int, Module] = {}

@@ -1,4 +1,4 @@
-"""Sparse self-attention patterns: a local window, or a window and every n-th position beyond it."""
+"""Sparse self-attention patterns: a local window, or a local window and every n-th position beyond the window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random inputs for ops, shared by the tests (drawn by hypothesis) and the command line (drawn from a seed).
+"""Random inputs for ops. The tests draw them by the library hypothesis, and the command line draws them from a seed.
 
 A specification is a function that draws shapes, axes and arrays from a `Draw` and returns a `Sample`. Arrays avoid
 kinks, poles and ties, because difference quotients are meaningless there; other tests cover kinks, poles and ties.
@@ -105,7 +105,8 @@ class Draw:
 
     def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
         """Draw numbers uniformly from [low, high].
-        Numbers near a value in `avoid` are moved at least CLEARANCE away from it, even beyond the bounds.
+        Numbers near a value in `avoid` are moved to a distance of at least CLEARANCE from this value, even beyond the
+        bounds.
         """
         values = self.rng.uniform(low, high, shape)
         for point in avoid:
@@ -115,7 +116,9 @@ class Draw:
         return np.asarray(values, dtype=self.dtype)
 
     def distinct(self, *shapes: tuple[int, ...]) -> Any:
-        """Draw an array of each shape. No two values, within an array or across them, are closer than CLEARANCE."""
+        """Draw an array of each shape.
+        The distance of any two values, in one array or in two arrays, is at least CLEARANCE.
+        """
         sizes = [int(np.prod(shape)) for shape in shapes]
         grid = self.rng.permutation(sum(sizes)) - sum(sizes) / 2 + self.rng.uniform(-0.2, 0.2, sum(sizes))
         pieces = np.split(2.5 * CLEARANCE * grid, np.cumsum(sizes)[:-1])
@@ -143,7 +146,8 @@ class OpSpec:
             gradient of an analytic function is checked by complex step.
         second_order: whether the gradient can be differentiated again.
         views: whether the result may share memory with an input.
-        ulps: tolerated difference from the reference, in units in the last place (ulp) of its largest element.
+        ulps: tolerated difference from the reference, in units in the last place (ulp) of the reference's largest
+            element.
     """
 
     name: str

@@ -65,7 +65,7 @@ for _name, (_low, _high, _avoid, _facts) in UNARY.items():
 
 
 def pair(d: Draw, low: float = -2, high: float = 2, avoid: tuple[float, ...] = ()) -> tuple[Any, Any]:
-    """Draw two operands that broadcast against each other. One of them may be a Python number."""
+    """Draw two operands that broadcast against each other. One of the operands can be a Python number."""
     shape = d.shape()
     x, y = (d.array(d.narrowed(shape), low, high, avoid) for _ in range(2))
     kind = d.choice("operand", ("arrays", "arrays", "arrays", "number left", "number right"))
@@ -157,9 +157,7 @@ def _masked_fill(d: Draw) -> Sample:
 
 @spec("astype", reference=lambda x, dtype: x)
 def _astype(d: Draw) -> Sample:
-    """Draw a cast to the same dtype. Casts between precisions, which difference quotients can't check, have another
-    test.
-    """
+    """Draw a cast to the same dtype. Casts between precisions have another test."""
     return Sample((d.array(d.shape()), d.dtype))
 
 

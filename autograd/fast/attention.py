@@ -84,7 +84,9 @@ class StandardAttention(QuickImplementation):
         return out
 
     def weigh(self, xp, scores, terms, factor, weights, keep_mask):
-        """Compute the weights times `factor` from the products, for some batch rows; return them after dropout."""
+        """Compute from the products the attention weights times `factor`, for some batch rows.
+        Return the weights after dropout.
+        """
         wide = scores.dtype
         scores *= wide.type(self.scale)
         for term in terms:
@@ -144,12 +146,12 @@ class StandardAttention(QuickImplementation):
 
 
 def keys_first(array: Any) -> Any:
-    """Return (batch, head, query, key) as a view (batch, key, head, query)."""
+    """Return a view of (batch, head, query, key) with the axes (batch, key, head, query)."""
     return array.transpose(0, 3, 1, 2)
 
 
 def by_head(array: Any) -> Any:
-    """Return (batch, key, head, query) as a view (batch, head, key, query)."""
+    """Return a view of (batch, key, head, query) with the axes (batch, head, key, query)."""
     return array.swapaxes(1, 2)
 
 

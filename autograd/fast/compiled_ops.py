@@ -1,4 +1,4 @@
-"""The large ops of a training step, with compiled loops instead of NumPy calls between matrix products.
+"""The large ops of a training step, with compiled loops in place of the NumPy calls between matrix products.
 
 The base classes define the products, threads and formulas; loops.py contains the loops. These implementations support
 large float32 arrays if Numba is installed (the extra `fast`). docs/log.md lists their speedups.
@@ -120,7 +120,8 @@ def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "compiled", standard_compiled)
 class StandardAttentionCompiled(StandardAttention):
-    """Attention with the softmax over the keys in one compiled loop; memory is laid out as in `StandardAttention`."""
+    """Attention with the softmax over the keys in one compiled loop, and with the memory layout of `StandardAttention`.
+    """
 
     def weigh(self, xp, scores, terms, factor, weights, keep_mask):
         one = scores.dtype.type

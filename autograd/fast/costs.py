@@ -1,7 +1,7 @@
 """Rough costs of the large ops on one core, with which `parallel_for` decides whether to use threads.
 
-All costs except counts are in nanoseconds. An error of 50 % in a cost only changes which small calls run on one thread;
-results do not depend on the costs. Waking a thread takes about 40 microseconds.
+Costs are in nanoseconds, except numbers of operations. An error of 50 % in a cost only changes which small calls run on
+one thread; results do not depend on the costs. Waking a thread takes about 40 microseconds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The gradient of an embedding, stored as rows, for NumPy arrays. It replaces the gradient of `Embedding` in
-embedding.py. The output gradients are sorted by id, so that rows of equal ids can be summed without a scatter. If few
-rows of a table were used, the gradient consists of only these rows (`RowGradient`).
+"""The gradient of an embedding, stored as rows of the table, for NumPy arrays. It replaces the gradient of `Embedding`
+in embedding.py. The output gradients are sorted by id, so that rows of equal ids can be summed without a scatter. If
+few rows of a table were used, the gradient consists of only these rows (`RowGradient`).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ CLASS_PARTS = 8
 
 @implements(linear_cross_entropy_plain, "cpu", on_cpu)
 class LinearCrossEntropyOnCPU(QuickImplementation):
-    """Cross-entropy of the classes t under softmax(z), z = x W^T + b; the gradients are computed with the loss.
+    """Cross-entropy of the classes t under softmax(z), z = x W^T + b; the forward pass also computes the gradients.
 
     With E = exp(z - max z), l = sum E, lse = log sum exp z, smoothing s, V classes, class weights w (1 by default) and
     a = (1 - s) w_t, a row's loss is a (lse - z_t) + (s/V) sum_c w_c (lse - z_c). So with k = a + (s/V) sum w
@@ -93,7 +93,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         return np.asarray(losses.sum() / divisor_of_mean(total_weight)).astype(x.dtype), dx, dw, db
 
     def block(self, z, rows, target, weight, bias, terms, losses, factor):
-        """Write the losses of a block of rows, F into `z`, and k / l divided by the mean's divisor into `factor`."""
+        """Write the losses of a block of rows into `losses`, F into `z`, and (k / l) / count into `factor`."""
 
         def logits(start, stop):
             multiply(rows, weight[start:stop].T, out=z[:, start:stop])

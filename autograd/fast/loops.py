@@ -1,8 +1,8 @@
 """The steps between the matrix products of a training step, each as a loop that Numba compiles.
 
-Arrays are float32 and contiguous. A loop computes rows `start` to `stop`, so that several threads can share an array
-(`nogil`: Python's lock is released). A mask or a bias that is None takes no time, because Numba compiles a version for
-each combination of types. `fused` loops can add in another order and round x * y + z only once, which allows vector
+Arrays are float32 and contiguous. A loop computes rows `start` to `stop`, so that several threads can share an array;
+`nogil` releases Python's lock. A mask or a bias that is None takes no time, because Numba compiles a version for each
+combination of types. `fused` loops can add in another order and round x * y + z only once, which allows vector
 instructions. Their results differ from NumPy's in the last bits. `exact` loops give the same bits as NumPy.
 """
 
@@ -79,7 +79,7 @@ def exponential(x):
 def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, out, start, stop):
     """Write residual + x * mask * scale into `total`, its layer norm into `out`, and also `x_hat` and `rstd`.
 
-    residual, mask and total may be None.
+    `residual`, `mask` and `total` can be None.
     """
     features = x.shape[1]
     share = _ONE / _F(features)
@@ -112,7 +112,7 @@ def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, d
     """Compute the gradients of `normalize`; add the gradients of weight and bias to `dw` and `db`.
 
     With h = g weight, d_total = rstd (h - mean(h) - x_hat mean(h x_hat)) + past and dx = d_total * mask * scale. `past`
-    and `mask` may be None; without a mask `dx` may be None too.
+    and `mask` can be None. If `mask` is None, `dx` can be None too.
     """
     features = g.shape[1]
     share = _ONE / _F(features)
@@ -144,7 +144,7 @@ _SUMMED = 512  # numbers of which a sum is taken before it is added to the row's
 
 @inlined
 def largest(row, lanes):
-    """Return the maximum of a row; `lanes` (LANES,) is scratch."""
+    """Return the maximum of a row. `lanes` (LANES,) is scratch memory."""
     lanes[:] = _F(-np.inf)
     whole = row.size // LANES
     blocks = row[: whole * LANES].reshape(whole, LANES)
@@ -159,7 +159,7 @@ def largest(row, lanes):
 
 @inlined
 def exponentials(row, top):
-    """Replace a row by e^(row - top). Return the sum of these exponentials and the sum of row - top."""
+    """Replace a row by e^(row - top). Return the sum of the exponentials and the sum of row - top."""
     total, shifted = _ZERO, _ZERO
     for j in range(row.size):
         t = row[j] - top
@@ -184,7 +184,7 @@ def sum_of_exponentials(row, top):
 
 @fused
 def log_sum_exp(flat, stride, columns, out, start, stop):
-    """Compute log sum exp of rows. Each row has `columns` numbers and begins `stride` after the row before.
+    """Compute log sum exp of rows. Each row has `columns` numbers, and successive rows begin `stride` numbers apart.
     The result is not finite for a row that contains infinity or NaN.
     """
     lanes = np.empty(LANES, np.float32)
@@ -238,7 +238,8 @@ def _insert(number, column, best, where):
 
 @fused
 def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor, start, stop):
-    """Compute the losses of logits z; F replaces z, and k / l / count goes into `factor`. See LinearCrossEntropyOnCPU.
+    """Compute the losses of logits z. Replace z by F, and write k / l / count into `factor`. See
+    LinearCrossEntropyOnCPU.
 
     `bias` can be None. `factor` can be None if only the loss is needed. Class weights are not supported: `each` is s /
     V.
@@ -279,7 +280,7 @@ def attention_weights(scores, scale, factor, mask, dropped, start, stop):
     """Replace scores (batch, keys, columns) by softmax(scale * scores) over axis 1, times `factor`.
     With a mask, also write the weights times the mask into `dropped`.
 
-    A column in which all scores are -inf gets zeros. `mask` and `dropped` may both be None.
+    The weights of a column in which all scores are -inf are 0. `mask` and `dropped` can both be None.
     """
     _, keys, columns = scores.shape
     top = np.empty(columns, np.float32)

@@ -117,7 +117,7 @@ def address(name: str) -> int:
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
-    """Compute out = a @ b for matrices a (m, k) and b (k, n). `out` (m, n) shares no memory with them.
+    """Compute out = a @ b for matrices a (m, k) and b (k, n). `out` (m, n) must share no memory with a or b.
 
     If `add` is true, the product is added to `out` instead.
     """
@@ -135,7 +135,7 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 
 
 def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Compute a @ b^T exactly for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0: (m, n) int32.
+    """Return a @ b^T, (m, n) int32, without rounding, for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0.
 
     Call this function only if `multiplies_bytes` returns True.
     """

@@ -30,7 +30,7 @@ class Normalization(QuickImplementation):
     eps: float
 
     def normalized(self, x, residual, weight, bias, p=0.0, total=None):
-        """Return the layer norm, shaped like x.
+        """Return the layer norm, an array of x's shape.
         If `total` is given, the sum residual + dropout(x) is written into it.
         """
         rows, past = rows_of(x), None if residual is None else rows_of(residual)
@@ -70,7 +70,7 @@ class Normalization(QuickImplementation):
         parallel_for(np, len(rows), part, cost=LAYER_NORM * width)
 
     def gradients(self, g, past=None):
-        """Compute d_total, dx (the same array without dropout), dw and db.
+        """Compute d_total, dx (the same array as d_total without dropout), dw and db.
         `past` is the gradient of the sum residual + dropout(x), or None.
         """
         x, weight = self.saved[0], self.saved[-2]

@@ -36,7 +36,7 @@ def gradcheck(
     redraw: bool = True,
     choose: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> GradcheckReport:
-    """Compare the gradient of `fn(*inputs)` with differences of its values, in float64.
+    """Compare the gradient of `fn(*inputs)` with a numeric derivative, in float64.
 
     Args:
         fn: a function of Tensors, or a module. It returns a Tensor, or a tuple, list or dict of Tensors. If it is a
@@ -47,7 +47,7 @@ def gradcheck(
         method: "central" uses differences of sixth order, works for any function and skips kinks. "complex" is exact up
             to rounding, but requires an analytic function whose ops accept complex arrays.
         seed: random seed of the output gradient and of the entries that are compared in a large input.
-        max_entries: maximum number of entries compared per input, drawn at random.
+        max_entries: maximum number of entries to compare per input; they are drawn at random.
         rtol: the relative difference that is allowed in addition to rounding.
         name: the name in the report; by default the function's name.
         choose: a function that maps an input's gradient to the flat indices of the entries to compare. By default they
@@ -82,7 +82,7 @@ def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> Non
 def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> GradcheckReport:
     """Check second derivatives by applying `gradcheck` to the gradient that `grad(..., create_graph=True)` returns.
 
-    The output gradient is one more checked input, since the gradient depends on it as well.
+    The output gradient is checked as a further input, because the gradient depends on it.
     """
     inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
     wanted = [index for index, value in enumerate(inputs) if _is_checked(value)]
@@ -127,7 +127,8 @@ class _Check:
         self.leaves.update(parameters)
         if not self.leaves:
             raise ValueError(
-                "gradcheck: no floating array, no Tensor that requires a gradient and no parameter to check"
+                "gradcheck: the inputs contain no floating array and no Tensor that requires a gradient, and fn has "
+                "no parameter"
             )
 
     def prepare(self) -> None:

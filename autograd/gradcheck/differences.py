@@ -28,9 +28,9 @@ def central_difference(change: Change, size: float, rounding: float) -> Estimate
         rounding: the absolute error of a value of `change`.
 
     Where the function is smooth, the first differences over 1, 2 and 3 steps agree to high order, and the second
-    differences agree too. If they disagree, there is a kink or a jump within 3 steps, and smaller steps are tried. The
-    result is NaN if the differences disagree for every step. With q_k = (f(kh) - f(-kh)) / 2kh: f' = (15 q_1 - 6 q_2 +
-    q_3) / 10 + O(h^6) (Fornberg 1988, Math. Comp. 51).
+    differences agree too. If the differences disagree, there is a kink or a jump within 3 steps, and smaller steps are
+    tried. The result is NaN if the differences disagree for every step. With q_k = (f(kh) - f(-kh)) / 2kh: f' = (15 q_1
+    - 6 q_2 + q_3) / 10 + O(h^6) (Fornberg 1988, Math. Comp. 51).
     """
     for relative in STEPS:
         h = relative * size

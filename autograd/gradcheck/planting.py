@@ -38,7 +38,7 @@ def source_of(function: Any) -> str:
 def planted(where: str, old: str, new: str) -> Iterator[None]:
     """Replace `old` by `new` in the source of a function within the `with` block, in all threads.
 
-    All references to the function are affected. Raises ValueError unless `old` occurs once.
+    The replacement affects all references to the function. Raises ValueError unless `old` occurs once.
     """
     function = function_at(where)
     source = source_of(function)

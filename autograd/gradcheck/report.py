@@ -48,7 +48,7 @@ class EntryCheck:
 
     @property
     def relative_error(self) -> float:
-        """The worst entry's relative error: its difference divided by the larger value, or by 1e-6 if that is more."""
+        """The worst relative error: the difference divided by the larger value, or by 1e-6 for smaller values."""
         if self.positions.size == 0:
             return 0.0
         analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]

@@ -45,7 +45,7 @@ class AttentionOptions:
 
     @property
     def extras(self) -> bool:
-        """Whether the call uses a mask, bias, slopes, dropout or a scale that is not positive.
+        """True if the call uses a mask, bias, slopes, dropout or a scale that is not positive.
         If not, a smaller variant of the kernels runs.
         """
         return any(x is not None for x in (self.mask, self.bias, self.slopes)) or self.dropout > 0 or self.scale <= 0
@@ -185,7 +185,7 @@ class AttentionKernels:
         return d_query, d_key, d_value
 
     def _forward_variant(self, query: Any, value: Any, options: AttentionOptions) -> tuple[dict[str, int], int]:
-        """Return the constants of the kernel and its bytes of shared memory."""
+        """Return the constants of the forward kernel, and the number of bytes of shared memory that it needs."""
         constants = forward_constants(*_asked(query, value, options), self.small)
         return constants, forward_shared(constants)
 
@@ -248,13 +248,14 @@ def backward_constants(half: int, padded: int, extras: int, small: bool = False)
 
 
 def forward_shared(constants: dict[str, int]) -> int:
-    """Return the bytes of shared memory for attention_forward.cu: tiles of Q, K and V, and P in float32."""
+    """Return the number of bytes of shared memory for attention_forward.cu (tiles of Q, K and V, and P in float32)."""
     owned, block, half = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK_K"], constants["HALF"]
     return ((owned + 2 * block) * constants["D"] + (0 if half else owned * block)) * (2 if half else 4)
 
 
 def backward_shared(constants: dict[str, int]) -> int:
-    """Return the bytes of shared memory for attention_backward.cu: four kinds of tiles, dS, shared P, L and delta."""
+    """Return the number of bytes of shared memory for attention_backward.cu (four kinds of tiles, dS, P, L and delta).
+    """
     owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
     pairs = owned * block * (1 if constants["TEAM"] == 1 else 2)
@@ -262,7 +263,7 @@ def backward_shared(constants: dict[str, int]) -> int:
 
 
 def _asked(query: Any, value: Any, options: AttentionOptions) -> tuple[int, int, int]:
-    """Return the constants HALF, D and EXTRAS."""
+    """Return the kernel constants HALF, D and EXTRAS for a call."""
     padded = max(32, 32 * math.ceil(max(query.shape[3], value.shape[3]) / 32))
     return int(query.dtype == np.float16), padded, int(options.extras)
 
@@ -299,12 +300,12 @@ def _rows_contiguous(x: Any) -> Any:
 
 
 def _strides(*arrays: Any) -> tuple[np.int64, ...]:
-    """Return the number of elements from one batch row, head and row to the next."""
+    """Return the strides of batch rows, heads and rows, in elements."""
     return tuple(np.int64(stride // x.itemsize) for x in arrays for stride in x.strides[:3])
 
 
 def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
-    """Return the number of elements from one batch row, head, query and key to the next.
+    """Return the strides of batch rows, heads, queries and keys, in elements.
     The number is 0 for an axis of length 1.
     """
     if x is None:

@@ -2,7 +2,7 @@
 
 The kernels replace `attention_plain` of attention.py on a GPU. They never write scores to memory, only the output and
 the log-sum-exp. If the kernels don't support a call (float64, a head_dim beyond 128, a GPU of compute capability below
-8.0), the blocked or the standard method computes it.
+8.0), the blocked or the standard method computes attention.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _warn(refused: str) -> None:
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """Return the reason why the call is not supported, or None if it is.
-    The arrays must be on a GPU, and the call must not request another method.
+    The arrays must be on a GPU, and the call must not request another method than "fused".
     """
     if options["method"] not in ("auto", "fused"):
         return f"method {options['method']!r} was requested"

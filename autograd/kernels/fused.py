@@ -64,7 +64,7 @@ def _launch(file: str, name: str, grid: Any, block: Any, args: Any, shared: int 
 def layer_norm(
     x: Array, weight: Array, bias: Array, eps: float, residual: Array | None = None, drop: DropoutKey | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """Normalise the rows of z = x, or of residual + dropout(x).
+    """Normalise the rows of z, which is x or, if `residual` is given, residual + dropout(x).
     Return y, z and the rows' mean and 1 / standard deviation.
 
     x is (..., width), `mean` and `rstd` are (rows,) float32. Raises ValueError for rows beyond `WIDEST_ROW`.
@@ -194,7 +194,7 @@ def bias_activation_dropout(
 def bias_activation_dropout_backward(
     g: Array, x: Array, bias: Array | None, activation: str, drop: DropoutKey
 ) -> tuple[Array, Array]:
-    """Compute the gradients of x and bias from the gradient of the result."""
+    """Return the gradients of x and bias in `bias_activation_dropout`. g is the gradient of the result."""
     dx = array_module(x).empty_like(x)
     bias = None if bias is None else _aligned(bias)
     args = (_aligned(g), _aligned(x), bias, dx, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())

@@ -35,7 +35,7 @@ Compute = Callable[[Any], dict[str, Any]]
 
 @replaces(cuda_graphs)
 class Graphs:
-    """CUDA graphs of computations, by name and by the shapes of the batch; see the module's docstring.
+    """CUDA graphs of computations, one for each name and shapes of the batch. The module's docstring explains them.
 
     All graphs share one pool of memory, since they run one after the other. A graph's results remain valid until its
     next launch, and a call returns copies of the results.

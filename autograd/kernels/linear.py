@@ -72,7 +72,8 @@ def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | No
 
 @implements(linear_activation_plain, "device", by_kernels_activated)
 class LinearActivationOnDevice(QuickImplementation):
-    """The op dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
+    """The op dropout(activation(x W^T + b)): one product and one kernel in the forward pass, one kernel and two
+    products in the backward pass.
 
     For ReLU the kernel overwrites the product, because the result determines the gradient: the slope is 1 where the
     result is above 0, and both negative and dropped elements have gradient 0.
@@ -128,7 +129,7 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
         return loss
 
     def compute(self, x, weight, bias):
-        """Return the loss of each row and, if their sum is to be differentiated, its gradients dx, dW and db."""
+        """Return the loss of each row and, if they are needed, the gradients dx, dW and db of the sum of the losses."""
         xp, rows, (classes, features) = array_module(x), contiguous_rows(x), weight.shape
         count, weight = len(rows), xp.ascontiguousarray(weight)
         step = min(self.block_rows or max(BLOCK_BYTES // max(classes * x.itemsize, 1), 1), MAX_ROWS, max(count, 1))

@@ -66,7 +66,7 @@ def load_kernel(file: str, name: str, **constants: int | float | bool) -> Any:
 def launch(kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared: int = 0) -> None:
     """Launch a kernel on the current stream; `args[0]` is an array.
 
-    Raises DeviceError if that array is not on the current GPU, where the kernel would run.
+    Raises DeviceError if `args[0]` is not on the current GPU, on which the kernel would run.
     """
     first: Array = args[0]
     on_device = not isinstance(first, np.ndarray)  # an emulator's kernels take NumPy arrays

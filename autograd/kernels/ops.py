@@ -1,4 +1,4 @@
-"""The ops of a training step by the CUDA kernels: one kernel forward, one or two backward.
+"""The ops of a training step by CUDA kernels: one kernel in the forward pass, one or two in the backward pass.
 
 They replace the plain implementations of `layer_norm`, `residual_layer_norm`, `dropout`, `dropout_add`, `cross_entropy`
 and `embedding` for float16 and float32 arrays on a device. A kernel reads and writes each array once, whereas separate
@@ -117,7 +117,7 @@ class DropoutOnDevice(QuickImplementation):
 
 
 class SameDrop(Function):
-    """Dropout by the mask of an earlier call."""
+    """Dropout with the mask of an earlier call."""
 
     def __init__(self, drop):
         self.drop = drop
@@ -142,7 +142,7 @@ class DropoutAddOnDevice(QuickImplementation):
 
 
 def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return None, or the reason why the kernels of cross-entropy don't support the arrays and options."""
+    """Return the reason why the kernels of cross-entropy don't support the arrays and options, or None if they do."""
     weighted = options.get("weight", options.get("class_weight")) is not None
     if weighted or options["reduction"] == "none" or not arrays[0].size:
         return "the kernel takes no class weights, no reduction 'none' and no empty array"

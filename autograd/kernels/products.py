@@ -2,8 +2,8 @@
 
 CuPy's own products have three limits. CuPy multiplies a stack of float16 matrices in float32, which needs copies and is
 slow. CuPy can't add a product to an array of another dtype. CuPy refuses every product while a stream is captured. This
-module calls `cublasGemmEx` and `cublasGemmStridedBatchedEx` of the library that CuPy has loaded, on CuPy's current
-stream. The handle and the workspace belong to handloom, because a captured product needs its workspace at a fixed
+module calls `cublasGemmEx` and `cublasGemmStridedBatchedEx` on CuPy's current stream, from the cuBLAS library that CuPy
+has loaded. The handle and the workspace belong to handloom, because a captured product needs its workspace at a fixed
 address. Sums are float32.
 """
 

@@ -1,9 +1,9 @@
-"""The update of all parameters on the device in three launches: gradient norm, loss scale and step count, Adam.
+"""The update of all parameters on the device in three launches: the gradient norm; loss scale and step count; Adam.
 
 All parameters are in one array; so are all gradients, and each of Adam's two moments. The loss scale of fp16 training,
 the step count, the learning rate and the decision to skip a step that overflowed are on the device. The host therefore
-never waits for the device, and a captured graph reads their current values. NumPy arrays are updated by NumPy with the
-same formulas.
+never waits for the device, and a captured graph uses the current values of these numbers. NumPy arrays are updated by
+NumPy with the same formulas.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def prepare_update(
 
     Args:
         state: the array made by `new_state`, which is modified in place.
-        settings: (2,) float32: the learning rate, and the factor of the gradient in addition to 1 / loss scale.
-        max_norm: maximum of the gradient's norm, to which a larger gradient is scaled down; None for no maximum.
-        interval, least: number of steps without overflow before the loss scale doubles, and the minimum of the loss
+        settings: (2,) float32: the learning rate, and a factor of the gradient in addition to 1 / loss scale. max_norm:
+        maximum of the gradient's norm, to which a larger gradient is scaled down; None for no maximum. interval, least:
+        number of steps without overflow before the loss scale doubles, and the minimum of the loss
             scale.
     """
     if isinstance(gradient, np.ndarray):
@@ -107,8 +107,8 @@ def adam(
 ) -> None:
     """Update flat float32 weights and moments by Adam. `copy` receives the weights in the gradient's dtype.
 
-    `settings` are the settings of `prepare_update`. Weight decay applies to the first `decayed` elements. Nothing
-    changes in a step that `prepare_update` skipped.
+    `settings` are the settings of `prepare_update`. Weight decay applies to the first `decayed` elements. If
+    `prepare_update` decided to skip the step, nothing changes.
     """
     if isinstance(gradient, np.ndarray):
         now, lr = state.view(STATE)[0], float(settings[0])

@@ -1,4 +1,4 @@
-"""detect_anomaly: finds the op that produced the first NaN or infinity, and the line of your code that called it."""
+"""detect_anomaly finds the op that produced the first NaN or infinity, and the line of your code that called the op."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly
     """Context manager: check every value and every gradient, in all threads, and raise an error at the first NaN or
     infinity.
 
-    Raises AnomalyError that names the op, the shapes and the line of your code that called it
+    Raises AnomalyError, with the op, the shapes and the line of your code that called the op,
 
-    - when a forward or backward computation turns finite numbers into NaN or infinity (an infinity among the inputs or
-      parameters of the op, such as the -inf of a mask, may pass through; a NaN may not);
+    - when a forward or backward computation turns finite numbers into NaN or infinity (an infinity in the op's inputs
+      or parameters, such as the -inf of a mask, is allowed; a NaN is not);
     - when an array that a backward rule needs was changed from outside between the forward and the backward pass,
       which the engine can't notice otherwise (`tensor.data[0] = 1`, or a NumPy array that was passed in and changed).
 

@@ -15,12 +15,12 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
     """Return the graph of the calls that computed `tensor`, in Graphviz's DOT language. Leaves are at the top, each
     call is a box, and the arrows show shapes.
 
-    If an op has several implementations, the selected one is shown under its name (see `explain`).
+    If an op has several implementations, the selected implementation is shown under the op's name (see `explain`).
 
     Args:
         tensor: a recorded result whose graph has not been freed. Inputs that do not require a gradient are not drawn.
-        path: also write the graph to this file: text to `NAME.dot`, or a picture by Graphviz's `dot` to `NAME.svg`.
-        module: the module whose parameters are labelled with their names in `module.named_parameters()`.
+        path: a file to which the graph is also written: `NAME.dot` for text, or `NAME.svg` for a picture by Graphviz's
+        `dot`. module: the module whose parameters are labelled with their names in `module.named_parameters()`.
 
     Raises RuntimeError if no graph was recorded, if it was freed, or if `path` needs `dot`, which is not installed.
     Raises ValueError for another file suffix.

@@ -24,11 +24,11 @@ class Observer:
     inner: Observer | None = None  # the next one in the stack
 
     def forward(self, call: Function, arrays: list[Any]) -> Any:
-        """Return call.forward(*arrays): an array or a tuple of arrays."""
+        """Return call.forward(*arrays), which is an array or a tuple of arrays."""
         return call.forward(*arrays) if self.inner is None else self.inner.forward(call, arrays)
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
-        """Return rule(*gradients): the gradients of the call's inputs.
+        """Return rule(*gradients), the gradients of the call's inputs.
         `gradients` are the gradients of the outputs, None for unused outputs.
         """
         return rule(*gradients) if self.inner is None else self.inner.backward(call, rule, gradients)

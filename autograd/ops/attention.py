@@ -191,8 +191,9 @@ def attention(
         causal: whether a query attends only to keys up to the query's position; the last query has the last key's
             position.
         window: the maximum distance, in positions, of the keys that a query attends to.
-        bias: added to the scaled scores; broadcasts to (batch, heads, query_length, key_length); has a gradient.
-        alibi_slopes: (heads,); the head's slope times the distance in positions is subtracted from the score.
+        bias: array or Tensor that is added to the scaled scores. It broadcasts to (batch, heads, query_length,
+        key_length) and gets a gradient. alibi_slopes: (heads,); the head's slope times the distance in positions is
+        subtracted from the score.
         dropout: probability with which an attention weight is dropped.
         scale: 1 / sqrt(head_dim) by default.
         return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of head
@@ -298,9 +299,7 @@ def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
 
 
 def with_four_axes(name: str, array: Any, full: tuple[int, ...]) -> Any:
-    """Return a view of `array` with four axes.
-    Raises ValueError if it doesn't broadcast to (batch, heads, query, key).
-    """
+    """Return a view of `array` with four axes. Raises ValueError if `array` doesn't broadcast to the shape `full`."""
     wide = array[(None,) * (4 - array.ndim)] if array.ndim < 4 else array
     if wide.ndim > 4 or any(side not in (1, whole) for side, whole in zip(wide.shape, full, strict=True)):
         raise ValueError(f"attention: the {name} of shape {array.shape} does not broadcast to {full}")

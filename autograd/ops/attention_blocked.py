@@ -7,9 +7,9 @@ values v weighted by exp(score - m). If a block contains a larger score, the sum
     m' = max(m, max_j s_j)               p_j = exp(s_j - m')
     l' = exp(m - m') l + sum_j p_j       o' = exp(m - m') o + sum_j p_j v_j
 
-At the end the output is o / l. The op keeps only the output and the log-sum-exp L = m + log(l), one number for each
-query. The backward pass recomputes each block of weights as P = exp(S - L). Memory grows with the length, not with its
-square: at a length of 4,096 blocked attention needs less than an eighth of the memory of all weights
+After the last block, the output is o / l. The op keeps only the output and the log-sum-exp L = m + log(l), one number
+for each query. The backward pass recomputes each block of weights as P = exp(S - L). Memory grows with the length, not
+with its square: at a length of 4,096 blocked attention needs less than an eighth of the memory of all weights
 (tests/autograd/ops/test_attention_methods.py). This implementation replaces `attention_plain` of attention.py for long
 sequences, on any device; the kernels in `autograd/kernels` run the same algorithm on a GPU.
 """

@@ -51,7 +51,7 @@ class Triangle(Function):
 
     def forward(self, x):
         if x.ndim < 2:
-            raise ValueError("a triangle needs at least two dimensions")
+            raise ValueError("tril and triu need an array of at least two dimensions")
         return self.triangle(x)
 
     def backward(self, g):

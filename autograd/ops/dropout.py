@@ -43,7 +43,8 @@ def _dropout_reference(x: np.ndarray, p: float = 0.5, *, training: bool = True, 
 
 @declare(_dropout_reference)
 def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor:
-    """Zero each element with probability p and scale the others by 1/(1-p). If `training` is false, return x itself.
+    """Zero each element with probability p and scale the other elements by 1/(1-p). If `training` is false, return x
+    itself.
 
     p is rounded to a multiple of 2^-16. Source: Srivastava et al. 2014 (JMLR 15), in the "inverted" form.
     Raises ValueError unless 0 <= p <= 1.

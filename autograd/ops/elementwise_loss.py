@@ -121,7 +121,9 @@ class BinaryCrossEntropy(Function):
     def forward(self, p, target):
         self.save(p, target)
         if ((p < 0) | (p > 1)).any():
-            raise ValueError("probabilities must lie in [0, 1]; for logits use binary_cross_entropy_with_logits")
+            raise ValueError(
+                "binary_cross_entropy needs probabilities in [0, 1]; for logits use binary_cross_entropy_with_logits"
+            )
         log_p, log_q = self.logarithms(p)
         return -(target * log_p + (1 - target) * log_q)
 
@@ -148,7 +150,7 @@ def _bce_reference(
 @declare(_bce_reference)
 def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: str = "mean") -> Tensor:
     """Compute -(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats. Logarithms are limited to at
-    least -100. `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown
+    least -100. `weight` broadcasts to p. Raises ValueError for different shapes, p outside [0, 1] or an unknown
     reduction.
     """
     _same_shape("binary_cross_entropy", p, target)

@@ -25,7 +25,7 @@ class SplitHeads(Function):
         batch, length, features = x.shape
         width, rest = divmod(features, self.parts * self.heads)
         if rest:
-            raise ValueError(f"{features} features don't divide into {self.parts} parts of {self.heads} heads")
+            raise ValueError(f"{features} features are not divisible into {self.parts} parts of {self.heads} heads")
         views = x.reshape(batch, length, self.parts, self.heads, width).transpose(2, 0, 3, 1, 4)
         return tuple(views[part] for part in range(self.parts))
 

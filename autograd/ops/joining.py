@@ -35,8 +35,8 @@ class Concatenate(Function):
 def joined(arrays: Sequence[Array], axis: int) -> Array:
     """Concatenate arrays.
 
-    For more than eight arrays CuPy copies their addresses from the host, which a CUDA graph can't record. While a graph
-    is captured, each array is therefore copied separately.
+    For more than eight arrays, CuPy copies the arrays' addresses from the host, which a CUDA graph can't record. While
+    a graph is captured, each array is therefore copied separately.
     """
     xp = array_module(*arrays)
     if len(arrays) <= 8 or not is_capturing():

@@ -1,4 +1,4 @@
-"""Matrix products, arranged so that BLAS and cuBLAS get few, large, two-dimensional products."""
+"""Matrix products, computed as few, large, two-dimensional products by BLAS and cuBLAS."""
 
 from __future__ import annotations
 

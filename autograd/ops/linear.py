@@ -74,7 +74,7 @@ def linear_relu(
 
     Args:
         x, weight, bias: the arguments of `linear`.
-        dropout: probability of dropping a unit; the others are scaled by 1 / (1 - dropout).
+        dropout: probability of dropping a unit; the other units are scaled by 1 / (1 - dropout).
 
     Raises ValueError for shapes that don't fit, or unless 0 <= dropout <= 1.
     """

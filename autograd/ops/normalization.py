@@ -53,7 +53,7 @@ def row_mean(x: Any) -> Any:
 def _check_features(op: str, x: Any, weight: Any, bias: Any) -> None:
     for name, vector in (("weight", weight), ("bias", bias)):
         if not x.shape or vector.shape != x.shape[-1:]:
-            raise ValueError(f"{op}: a {name} of shape {vector.shape} does not fit rows of x, {x.shape}")
+            raise ValueError(f"{op}: a {name} of shape {vector.shape} does not fit the rows of x of shape {x.shape}")
 
 
 def _layer_norm_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float = 1e-5) -> np.ndarray:
@@ -117,7 +117,7 @@ def residual_layer_norm(
 
     If `both` is true, also return the sum residual + dropout(x), which a pre-norm Transformer needs between two
     sublayers. x and residual have the same shape (..., features). p is the argument of `dropout`; weight, bias and eps
-    are arguments of `layer_norm`. Raises ValueError unless 0 <= p <= 1 and the shapes agree.
+    are arguments of `layer_norm`. Raises ValueError unless 0 <= p <= 1 and all shapes agree.
     """
     check_probability("residual_layer_norm", p)
     p, generator = p if training else 0.0, generator or default_generator

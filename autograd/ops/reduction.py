@@ -48,7 +48,7 @@ def count(axis: Axis, shape: tuple[int, ...]) -> int:
 
 
 def floating(x: Any) -> Any:
-    """Convert integers and booleans to float64, in which their differences don't wrap around. Others are unchanged."""
+    """Convert integers and booleans to float64, in which differences can't wrap around. Others are unchanged."""
     return x.astype(np.float64) if x.dtype.kind in "iub" else x
 
 

@@ -1,8 +1,8 @@
 """The registry of ops: each public function, its NumPy reference, and its implementations.
 
-The *plain* implementation of an op, a Function class or a function, comes first in the op's file. It is written for
-readers and supports any array. Most ops have no other implementation. The large ops of a training step also have quick
-implementations
+The *plain* implementation of an op is a Function class or a function at the beginning of the op's file. It is written
+for readers and supports any array. Most ops have no other implementation. The large ops of a training step also have
+quick implementations
 in `fast/` and `kernels/`, each with a condition that says which calls it supports:
 
     @implements(Linear, "cpu", on_cpu)
@@ -85,7 +85,7 @@ def implements(plain: Callable[..., Any], name: str, condition: Condition) -> Ca
 
 
 def dispatch(plain: Callable[..., Any], operands: tuple[Any, ...], **options: Any) -> Any:
-    """Run the first quick implementation that supports these operands and options, or else the plain one."""
+    """Run the first quick implementation that supports these operands and options, or else the plain implementation."""
     if _mode.asked:
         raise _Asked(plain, operands, options)
     return _run(_select(plain, operands, options), operands, options)
@@ -142,7 +142,7 @@ def through_plain(call: Any, *inputs: Any) -> Any:
 
 
 class QuickImplementation(Function):
-    """A quick implementation. Its attributes are the options of the op."""
+    """A quick implementation. The attributes are the options of the op."""
 
     def __init__(self, **options: Any):
         vars(self).update(options)

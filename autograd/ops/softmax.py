@@ -47,7 +47,7 @@ def _softmax_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 @declare(_softmax_reference)
 def softmax(x: Any, axis: int = -1) -> Tensor:
-    """Compute exp(x) normalised to sum to 1 along `axis`. float16 is computed in float32."""
+    """Compute exp(x), normalised so that the sum along `axis` is 1, in float32 for float16."""
     return Softmax(axis)(x)
 
 

@@ -42,7 +42,7 @@ def _variance(x: Any, axis: Axis, keepdims: bool, divisor: float) -> Any:
 
 
 class Var(Reduction):
-    """sum (x - mean)^2 / (n - ddof); dx = 2 g (x - mean) / (n - ddof): the terms from the mean cancel."""
+    """sum (x - mean)^2 / (n - ddof); dx = 2 g (x - mean) / (n - ddof), because the terms from the mean cancel."""
 
     def __init__(self, axis, keepdims, ddof):
         super().__init__(axis, keepdims)

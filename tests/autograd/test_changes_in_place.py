@@ -97,7 +97,7 @@ def test_marking_a_change_made_by_hand() -> None:
     x.data -= 0.1
     x.mark_changed()
     with pytest.raises(
-        RuntimeError, match=rf"Multiply: its input 0 of shape \(2,\) {CHANGED}.*Change it after backward"
+        RuntimeError, match=rf"Multiply: input 0 of shape \(2,\) {CHANGED}.*Change this array after backward"
     ):
         y.backward()
 

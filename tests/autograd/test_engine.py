@@ -200,7 +200,7 @@ def test_grad_of_several_outputs() -> None:
     x = leaf([1.0, 2.0])
     (result,) = grad([x * 2, (x * 3).sum()], [x], [np.array([1.0, 10.0]), None])
     np.testing.assert_array_equal(result.data, [5.0, 23.0])
-    with pytest.raises(ValueError, match="2 outputs but 1 gradients"):
+    with pytest.raises(ValueError, match="2 outputs but 1 output gradients"):
         grad([x * 2, x * 3], [x], [np.ones(2)])
 
 

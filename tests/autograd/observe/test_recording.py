@@ -52,7 +52,7 @@ def test_observers_stack_and_go_in_any_order() -> None:
     first, second = start_observing(Noting("first")), start_observing(Noting("second"))
     ops.exp(Tensor(1.0))
     assert seen == ["second", "first"]
-    with pytest.raises(ValueError, match="observes already"):
+    with pytest.raises(ValueError, match="is already active"):
         start_observing(first)
     stop_observing(first)
     ops.exp(Tensor(1.0))

@@ -101,7 +101,7 @@ CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
     ("merge_heads", lambda: ops.merge_heads(f(2, 2, 3, 4), f(2, 2, 1, 4)), ValueError, ("2, 2, 3, 4", "2, 2, 1, 4")),
     ("merge_heads", lambda: ops.merge_heads(f(2, 2, 3, 4), f(4, 2, 3, 4)), ValueError, ("2, 2, 3, 4", "4, 2, 3, 4")),
     ("merge_heads", lambda: ops.merge_heads(f(2, 2, 3)), ValueError, ("2, 2, 3",)),
-    ("merge_heads", lambda: ops.merge_heads(), ValueError, ("one shape",)),
+    ("merge_heads", lambda: ops.merge_heads(), ValueError, ("same shape",)),
     ("embedding", lambda: ops.embedding(np.array([0]), f(3, 2), padding_id=3), IndexError, ("padding_id 3", "3 rows")),
 ]  # fmt: skip
 
