@@ -153,7 +153,7 @@ def test_what_is_checked_and_what_is_passed_on() -> None:
     )
     assert report
     assert [check.name for check in report.checks] == ["input 0"]
-    with pytest.raises(ValueError, match="no floating array and no Tensor that requires a gradient, and fn has no parameter"):
+    with pytest.raises(ValueError, match="no floating array and no Tensor that requires a gradient, and fn"):
         gradcheck(lambda i: Tensor(X)[i], [ids])
     single = gradcheck(ops.exp, X)  # one input needs no list
     assert single.entries == 12

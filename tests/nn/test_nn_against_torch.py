@@ -58,7 +58,7 @@ def test_the_epsilon_of_rms_norm_is_that_of_the_precision_it_is_computed_in(dtyp
 
 def test_rms_norm_of_another_width_is_refused() -> None:
     for shape in [(2, D + 1), (2, 1), ()]:
-        with pytest.raises(ValueError, match=rf"RMSNorm: .* are not \({D},\)"):
+        with pytest.raises(ValueError, match=rf"RMSNorm: .* must have the sizes \({D},\)"):
             nn.RMSNorm(D)(Tensor(np.ones(shape, np.float32)))
 
 
