@@ -37,9 +37,11 @@ class Tensor(Operators, NumPyHabits):
     Attributes:
         data: the array. The array of a recorded operation's result is read-only, since a backward rule can need it.
         grad: None, or an array of the tensor's shape and dtype, to which `backward` adds. An array assigned to `grad`
-        is copied. grad_or_rows: the same gradient, as an array or, for the table of an embedding, as a `RowGradient`,
-        which uses less memory. requires_grad: True for a leaf whose gradient is to be computed, and for every recorded
-        result that depends on such a leaf.
+            is copied.
+        grad_or_rows: the same gradient, as an array or, for the table of an embedding, as a `RowGradient`, which uses
+            less memory.
+        requires_grad: True for a leaf whose gradient is to be computed, and for every recorded result that depends on
+            such a leaf.
 
     Raises TypeError for data that is not numeric, or for `requires_grad` on integers, booleans or complex numbers.
     """

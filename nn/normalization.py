@@ -78,7 +78,8 @@ class RMSNorm(Norm):
     Args:
         normalized_shape: the sizes of the last axes, over which the mean is taken, or an int for the last axis only.
         eps: the number added to the mean square. None means the machine epsilon of the input's dtype (float32's for
-        float16). elementwise_affine: whether the layer has a `weight` of shape `normalized_shape`, initially ones.
+            float16).
+        elementwise_affine: whether the layer has a `weight` of shape `normalized_shape`, initially ones.
 
     Raises ValueError for an input whose last axes are not `normalized_shape`.
     """

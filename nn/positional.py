@@ -106,10 +106,11 @@ class RotaryPositions(PositionScores):
     Args:
         base: the number that replaces 10000; a larger base rotates more slowly.
         factor: the number by which the rotation speed is divided, for contexts longer by this factor (Chen et al. 2023,
-        arXiv 2306.15595). low, high, length: limits of the slowing down, as in Llama 3. Pairs that rotate fewer than
-        `low` times in `length` positions are slowed down by the whole factor. Pairs that rotate more than `high` times
-        are not slowed down. For pairs in between, the factor is interpolated. Without these three options, all pairs
-        are slowed down.
+            arXiv 2306.15595).
+        low, high, length: limits of the slowing down, as in Llama 3. Pairs that rotate fewer than `low` times in
+            `length` positions are slowed down by the whole factor. Pairs that rotate more than `high` times are not
+            slowed down. For pairs in between, the factor is interpolated. Without these three options, all pairs are
+            slowed down.
     """
 
     def __init__(

@@ -198,8 +198,8 @@ class TransformerDecoder(Module):
         cross_weights: list[Tensor] | None = None,
         last_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply the layers. Return the stack's output. The arguments are the arguments of a layer's `forward`, and
-        `last_weights`, a list to which the last layer appends its cross-attention weights.
+        """Return the stack's output. The arguments are the arguments of a layer's `forward`, and `last_weights`, a list
+        to which the last layer appends its cross-attention weights.
         """
         for layer in self.layers:
             own = last_weights if cross_weights is None and layer is self.layers[-1] else cross_weights

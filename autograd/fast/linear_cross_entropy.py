@@ -130,7 +130,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             factor[piece] = (k / total / count)[:, None]
 
     def gradients(self, f, rows, factor, weight, dw, db, first):
-        """Compute dx of the rows, (k/l) (F W). Add F^T (k/l) to db and F^T ((k/l) x) to dW (the `first` block: assign).
+        """Compute dx of the rows, (k/l) (F W). Add F^T (k/l) to db and F^T ((k/l) x) to dW, or assign them if `first`.
         """
         scaled = rows * factor
         size = max(-(-len(weight) // CLASS_PARTS), 1)

@@ -73,9 +73,9 @@ def prepare_update(
 
     Args:
         state: the array made by `new_state`, which is modified in place.
-        settings: (2,) float32: the learning rate, and a factor of the gradient in addition to 1 / loss scale. max_norm:
-        maximum of the gradient's norm, to which a larger gradient is scaled down; None for no maximum. interval, least:
-        number of steps without overflow before the loss scale doubles, and the minimum of the loss
+        settings: (2,) float32: the learning rate, and a factor of the gradient in addition to 1 / loss scale.
+        max_norm: maximum of the gradient's norm, to which a larger gradient is scaled down; None for no maximum.
+        interval, least: number of steps without overflow before the loss scale doubles, and the minimum of the loss
             scale.
     """
     if isinstance(gradient, np.ndarray):

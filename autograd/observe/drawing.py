@@ -20,7 +20,8 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
     Args:
         tensor: a recorded result whose graph has not been freed. Inputs that do not require a gradient are not drawn.
         path: a file to which the graph is also written: `NAME.dot` for text, or `NAME.svg` for a picture by Graphviz's
-        `dot`. module: the module whose parameters are labelled with their names in `module.named_parameters()`.
+            `dot`.
+        module: the module whose parameters are labelled with their names in `module.named_parameters()`.
 
     Raises RuntimeError if no graph was recorded, if it was freed, or if `path` needs `dot`, which is not installed.
     Raises ValueError for another file suffix.

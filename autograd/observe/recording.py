@@ -19,8 +19,8 @@ class RecordedCall:
     """The record of one call.
 
     Attributes:
-        call: the Function. Its `number` is the number of the call, or -1 if the call is not part of a graph. settings:
-        the call's attributes before the computation, from which `again` makes a new call.
+        call: the Function. Its `number` is the number of the call, or -1 if the call is not part of a graph.
+        settings: the call's attributes before the computation, from which `again` makes a new call.
         label: the string that `record`'s argument `label` returned at the call.
         inputs, outputs: the input and output arrays (or numbers) of the call, not copied.
         output_gradients, input_gradients: copies of the gradients that the backward rule received and returned (before

@@ -192,8 +192,8 @@ def attention(
             position.
         window: the maximum distance, in positions, of the keys that a query attends to.
         bias: array or Tensor that is added to the scaled scores. It broadcasts to (batch, heads, query_length,
-        key_length) and gets a gradient. alibi_slopes: (heads,); the head's slope times the distance in positions is
-        subtracted from the score.
+            key_length) and gets a gradient.
+        alibi_slopes: (heads,); the head's slope times the distance in positions is subtracted from the score.
         dropout: probability with which an attention weight is dropped.
         scale: 1 / sqrt(head_dim) by default.
         return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of head

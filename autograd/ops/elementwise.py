@@ -160,8 +160,8 @@ def elementwise(
         name: the name of the call in a graph; the function's name is the same in lower case.
         value: function (x, xp) -> y of an array x of the namespace xp.
         saved: the value that the gradient needs, "x", "y" or "".
-        gradient: function (g, saved, xp) -> dx, from the gradient g of y; for Tensors it is recorded. reference: see
-        `declare`.
+        gradient: function (g, saved, xp) -> dx, from the gradient g of y; for Tensors it is recorded.
+        reference: see `declare`.
         text: the docstring of the function.
     """
     needed = {"x": slice(0, 1), "y": slice(1, 2), "": slice(0)}[saved]
