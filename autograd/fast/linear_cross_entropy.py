@@ -130,8 +130,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             factor[piece] = (k / total / count)[:, None]
 
     def gradients(self, f, rows, factor, weight, dw, db, first):
-        """Compute dx of the rows, (k/l) (F W). Add F^T (k/l) to db and F^T ((k/l) x) to dW, or assign them if `first`.
-        """
+        """Compute dx of the rows, (k/l) (F W). Add F^T (k/l) to db and F^T ((k/l) x) to dW, or assign if `first`."""
         scaled = rows * factor
         size = max(-(-len(weight) // CLASS_PARTS), 1)
         d_parts = np.zeros((CLASS_PARTS, *rows.shape), f.dtype)  # summed in the same order for any number of threads

@@ -305,8 +305,7 @@ def _strides(*arrays: Any) -> tuple[np.int64, ...]:
 
 
 def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
-    """Return the strides of batch rows, heads, queries and keys, in elements.
-    The number is 0 for an axis of length 1.
+    """Return the strides of batch rows, heads, queries and keys, in elements. The stride of an axis of length 1 is 0.
     """
     if x is None:
         return (np.int64(0),) * 4
@@ -316,8 +315,8 @@ def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
 
 
 def _aligned(*arrays: Any) -> tuple[np.int32]:
-    """Return 1 if every row of every array starts and ends at a multiple of 16 bytes, else 0.
-    For 1, the kernels copy 16 bytes at a time.
+    """Return 1 if every row of every array starts and ends at a multiple of 16 bytes, so that the kernels can copy 16
+    bytes at a time, else 0.
     """
     counts = (n for x in arrays for n in (address_of(x), *x.strides[:3], x.shape[3] * x.itemsize))
     return (np.int32(all(n % 16 == 0 for n in counts)),)

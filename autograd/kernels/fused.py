@@ -139,7 +139,7 @@ def _row_threads(width: int) -> int:
 
 
 def column_sums(x: Array) -> Array:
-    """Sum the rows of x (rows, width) in float32, in a fixed order. The result has x's dtype."""
+    """Sum the rows of x (rows, width) in float32, in a fixed order. The sums are returned in x's dtype."""
     xp, (rows, width) = array_module(x), x.shape
     columns = -(-width // 256)
     chunks = max(min(_BLOCKS // columns, -(-rows // 8)), 1)
@@ -230,8 +230,8 @@ def cross_entropy_rows(
     """Compute the loss of each row of logits + bias into `out`, (rows,) float32.
 
     The loss is 0 where the target (int64) is `ignored`. If `gradient` is true, the logits are overwritten by their
-    gradient, multiplied by `factor` (one float32 on the device) if that is given. They must then start at a multiple of
-    16 bytes.
+    gradient, multiplied by `factor` (one float32 on the device) if `factor` is given. The logits must then start at a
+    multiple of 16 bytes.
     """
     rows, classes = logits.shape
     loss = array_module(logits).empty(rows, np.float32) if out is None else out

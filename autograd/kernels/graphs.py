@@ -114,7 +114,7 @@ def _allocate(cupy: Any, size: int) -> Any:
     """Allocate memory for the pool of the graphs.
 
     When memory runs out, CuPy's pools free all blocks that seem unused, although other graphs use these blocks and
-    nothing may be freed during a capture. A MemoryError, which the pools pass on, prevents that.
+    nothing may be freed during a capture. `_allocate` therefore raises a MemoryError, which the pools pass on.
     """
     try:
         return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)

@@ -83,7 +83,7 @@ class LayerNormOnDevice(QuickImplementation):
 
 @implements(residual_layer_norm_plain, "device", by_kernels_in_rows)
 class ResidualLayerNormOnDevice(QuickImplementation):
-    """LayerNorm of residual + dropout(x), in one kernel. If `both` is true, the op also returns the sum."""
+    """LayerNorm of residual + dropout(x), in one kernel. If `both` is true, it also returns residual + dropout(x)."""
 
     composed = through_plain
 

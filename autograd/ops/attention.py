@@ -2,9 +2,8 @@
 
 softmax(Q K^T scale + bias) V, with a score of -infinity for each key that a query may not attend to (Vaswani et al.
 2017, arXiv 1706.03762, equation 1). Other implementations: `fast/attention.py` computes all weights in one op on
-several
-threads, attention_blocked.py computes them block by block for long sequences, and `kernels/attention_op.py` computes
-blocks on a GPU.
+several threads, attention_blocked.py computes the weights block by block for long sequences, and
+`kernels/attention_op.py` computes blocks on a GPU.
 """
 
 from __future__ import annotations

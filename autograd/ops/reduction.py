@@ -48,12 +48,12 @@ def count(axis: Axis, shape: tuple[int, ...]) -> int:
 
 
 def floating(x: Any) -> Any:
-    """Convert integers and booleans to float64, in which differences can't wrap around. Others are unchanged."""
+    """Convert integers and booleans to float64, in which differences can't wrap around. Other dtypes are unchanged."""
     return x.astype(np.float64) if x.dtype.kind in "iub" else x
 
 
 def widened(x: Any) -> Any:
-    """Convert float16 to float32, whose 24 significant bits suffice for sums and statistics. Others are unchanged."""
+    """Convert float16 to float32, whose 24 significant bits suffice for sums. Other dtypes are unchanged."""
     return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
 
 
@@ -161,8 +161,7 @@ def _others(lines: Any, xp: Any) -> Any:
 
 
 def _others_recorded(lines: Tensor) -> Any:
-    """Compute `_others` by recorded ops: the products of n copies of each row, with element i replaced by 1 in copy i.
-    """
+    """Compute `_others` by recorded ops, as products of n copies of each row. In copy i, element i is 1."""
     rows, n = lines.shape
     xp = array_module(lines.data)
     return prod(where(xp.eye(n, dtype=bool), 1.0, lines.reshape((rows, 1, n))), axis=-1)
