@@ -196,8 +196,8 @@ class Tensor(Operators, NumPyHabits):
 
         The hook gets the gradient as a read-only array, or as a Tensor under create_graph. It can return a new gradient
         of the same shape and dtype, which replaces the old gradient. Hooks run in the order in which they were
-        registered. Returns a function that removes
-        the hook. Raises RuntimeError if this tensor does not require a gradient.
+        registered. Returns a function that removes the hook. Raises RuntimeError if this tensor does not require a
+        gradient.
         """
         if not self.requires_grad:
             raise RuntimeError(

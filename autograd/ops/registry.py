@@ -2,8 +2,7 @@
 
 The *plain* implementation of an op is a Function class or a function at the beginning of the op's file. It is written
 for readers and supports any array. Most ops have no other implementation. The large ops of a training step also have
-quick implementations
-in `fast/` and `kernels/`, each with a condition that says which calls it supports:
+quick implementations in `fast/` and `kernels/`. Each of them has a condition, which tells the calls that it supports:
 
     @implements(Linear, "cpu", on_cpu)
     class LinearOnCPU(Linear): ...
