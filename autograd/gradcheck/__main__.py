@@ -1,4 +1,4 @@
-"""Check the gradient of every op: `python -m handloom.autograd.gradcheck`. Exit code 1: a gradient is wrong."""
+"""Check every op's gradient: `python -m handloom.autograd.gradcheck`. The exit code is 1 if a gradient is wrong."""
 
 from __future__ import annotations
 

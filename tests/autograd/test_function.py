@@ -33,7 +33,7 @@ class Rule(Function):
         (lambda g: (g, g.T), True, r"shape \(2,\) does not broadcast to the gradient's shape \(2, 3\)"),
         (lambda g: (g.T, g), True, r"shape \(3, 2\) does not broadcast to the gradient's shape \(2, 3\)"),
         (lambda g: (g[0], g), True, r"shape \(3, 2\) does not broadcast to the gradient's shape \(2,\)"),
-        (lambda g: (g.astype(np.float32), None), True, "returned float32 for an input of float64"),
+        (lambda g: (g.astype(np.float32), None), True, "returned a gradient of float32 for an input of float64"),
     ],
 )
 def test_wrong_rules_are_refused(rule, broadcasts, message) -> None:
