@@ -165,7 +165,7 @@ def test_tensors_made_of_lists() -> None:
         (lambda x: np.exp(x), r"ops\.exp\(x\) for np\.exp\(x\)"),
         (lambda x: np.add(1.0, x), r"ops\.exp\(x\) for np\.exp\(x\)"),
         (lambda x: np.array([x, x]), r"ops\.stack\(list\)"),
-        (lambda x: np.asarray(x), r"does not turn into a NumPy array silently.*x\.numpy\(\)"),
+        (lambda x: np.asarray(x), r"is not converted to a NumPy array implicitly.*x\.numpy\(\)"),
     ],
 )
 def test_numpys_functions_refuse_what_would_lose_a_gradient(call, instead) -> None:
