@@ -10,8 +10,8 @@ continues an interrupted check from this file.
     pip install -e '.[gpu,test]'            # or .[gpu-cuda12,test]; an installed PyTorch for CUDA is also measured
     python -m handloom.gpu_check            # takes an hour; --minutes 10 runs only the first steps
 
-Exit code 0: all steps passed; 1: a step failed, see the report; 2: no step can run on this machine, for the reason that
-is printed.
+Exit code 0: all steps passed; 1: a step failed, see the report; 2: no step can run on this machine, and the reason is
+printed.
 """
 
 from __future__ import annotations

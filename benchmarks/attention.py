@@ -6,8 +6,8 @@
 On a GPU, in float16, handloom's fused kernels and its standard method are compared with PyTorch's FlashAttention, cuDNN
 and default backends. A method that runs out of memory or is not available has no figures. Without a GPU the blocked and
 the standard method are compared with PyTorch's CPU kernel. Each library runs in a separate process with the same number
-of threads; runs are interleaved, and the result is the median of several runs. The number of operations is 4 batch
-heads length^2 head_dim in the forward pass and 2.5 times as large in the backward pass. A causal mask halves both
+of threads; runs are interleaved, and the result is the median of several runs. The number of operations is 4 * batch *
+heads * length^2 * head_dim in the forward pass and 2.5 times as large in the backward pass. A causal mask halves both
 numbers. Peak memory does not include the inputs.
 """
 
@@ -44,7 +44,7 @@ def operations(task: Task) -> float:
 
 
 class Side:
-    """The interface of a worker. A subclass defines `wait`, `peak_mb` and `make`, which returns a task."""
+    """The base class of a worker. A subclass defines `wait`, `peak_mb` and `make`, which returns a task."""
 
     def prepare(self, task: Task) -> dict[str, Any]:
         """Run the task once. Return the peak memory of the task, or the reason why it failed."""

@@ -236,7 +236,7 @@ def report(result: Result, indent: int = 0) -> None:
 def main() -> None:
     parser = program(__doc__)
     parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="text files (default: those in HANDLOOM_DATA)"
+        "files", nargs="*", type=Path, metavar="FILE", help="text files (default: the texts in HANDLOOM_DATA)"
     )
     parser.add_argument("--vocab-size", type=int, default=30_000, help="vocabulary size (default: 30000)")
     parser.add_argument("--repeat", type=int, default=5, help="measurements of each kind (default: 5)")

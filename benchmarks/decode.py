@@ -70,7 +70,7 @@ def build(size: Size) -> Any:
 
 
 class Engine:
-    """The interface of a worker. A subclass defines `generate`, which returns the ids for a source (batch, length)."""
+    """The base class of a worker. A subclass defines `generate`, which returns the ids for a source (batch, length)."""
 
     def __init__(self, size: Size, threads: int):
         self.size, self.threads = size, threads

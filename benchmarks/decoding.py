@@ -2,8 +2,9 @@
 
     HANDLOOM_DATA=folder python -m benchmarks.decoding --run runs/fr --data multi30k --source en --target fr
 
-Each row translates the same test set with the same model. Repetition is the share of pairs of neighbouring words that
-occur earlier in the same text. The references contain some repetition too. Nothing is trained.
+Each row of the results is for the same test set and the same model, but other decoding options. Repetition is the share
+of pairs of neighbouring words that occur earlier in the same text. The references contain some repetition too. Nothing
+is trained.
 """
 
 from __future__ import annotations

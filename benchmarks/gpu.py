@@ -3,8 +3,8 @@
 environment: describes the machine and the loaded libraries. kernels: measures the time, registers and occupancy of each
 kernel on large arrays, the GPU's rate of copying memory, products, and the cost of a launch. large: checks attention at
 lengths 4096 and 16384. repeats: checks that a hundred runs give the same bits. graphs: checks a thousand replays. far:
-checks arrays of more than 2^31 elements, if memory allows. devices: checks a second GPU. The exit code is 1 if a result
-is wrong; the worst element is named.
+checks arrays of more than 2^31 elements, if memory allows. devices: checks a second GPU. If a result is wrong, the
+element with the largest error is printed and the exit code is 1.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ IMPORT = "import time, numpy; start = time.process_time(); import handloom; prin
 
 
 class Op(NamedTuple):
-    """An op x -> f(x, w) in handloom, the same function in NumPy, and the NumPy calls of its backward rule."""
+    """An op x -> f(x, w) of handloom, the equivalent NumPy function, and the NumPy calls of the op's backward rule."""
 
     handloom: Callable[[Any, Any], Any]
     numpy: Callable[[Any, Any], Any]

@@ -44,7 +44,7 @@ def size_of(config: str) -> Size:
 
 
 class OnDevice:
-    """The interface of a worker. A subclass defines `step`, `wait`, `launches`, `memory` and `about`."""
+    """The base class of a worker. A subclass defines `step`, `wait`, `launches`, `memory` and `about`."""
 
     def step(self) -> None:
         raise NotImplementedError

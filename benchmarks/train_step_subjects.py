@@ -47,7 +47,7 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 class Subject:
-    """The interface of a worker. A subclass defines `step`, `load`, `gradients_of`, `product` and `libraries`."""
+    """The base class of a worker. A subclass defines `step`, `load`, `gradients_of`, `product` and `libraries`."""
 
     def __init__(self, size: dict[str, Any] | str, batches: str | None = None):
         self.size = Size(**(json.loads(size) if isinstance(size, str) else size))

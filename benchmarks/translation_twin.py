@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=200, help="warm-up steps of the noam schedule (default: 200)")
     parser.add_argument("--tests", type=int, default=1000, help="number of test pairs to translate (default: 1000)")
     parser.add_argument("--beam", type=int, default=5, help="beam width (default: 5)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch; handloom uses NumPy's (default: 1)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: 1), not of handloom")
     arguments = parser.parse_args()
     if find_spec("torch") is None:
         sys.exit("PyTorch is missing: pip install '.[oracles]'.")
