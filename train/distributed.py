@@ -1,8 +1,8 @@
 """Several processes train one model, each on its share of the batches: `mpirun -n 4 python examples/...`.
 
-Every process (rank) holds the whole model. The gradients are summed over the ranks, so that all make the same update
-and stay equal. `ProcessGroup` is a single process. `MpiProcessGroup` has the same interface: it communicates through
-mpi4py, and sums gradients on GPUs with NCCL (`NcclSums`).
+Every process (rank) has a copy of the whole model. The gradients are summed over the ranks, so that all ranks make the
+same update, and their copies stay equal. `ProcessGroup` is a single process. `MpiProcessGroup` has the same interface:
+it communicates through mpi4py, and sums gradients on GPUs with NCCL (`NcclSums`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ProcessGroup:
     """A group of one process, and the interface of larger groups.
 
     Attributes:
-        rank: this process's number, from 0. Rank 0 alone writes files.
+        rank: the number of this process, from 0. Only rank 0 writes files.
         size: the number of processes.
         prints: whether this process prints progress; only rank 0 does.
     """
@@ -44,7 +44,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Return the sums over the ranks. They are bit-equal on all ranks."""
+        """Return the sum of each value over the ranks. All ranks receive bit-equal sums."""
         return list(values)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
@@ -69,10 +69,10 @@ class ProcessGroup:
         """Give pending sums time to progress; MPI works only while it is called."""
 
     def check_equal(self, weights: Callable[[], dict[str, np.ndarray]]) -> None:
-        """Raise RuntimeError, on every rank, unless all ranks hold bit-equal weights."""
+        """Raise RuntimeError on every rank if the weights of the ranks are not bit-equal."""
 
     def abort(self, code: int) -> None:
-        """End all processes of the job: the others may be waiting for this one."""
+        """End all processes of the job, because the other processes may be waiting for this process."""
 
 
 class MpiProcessGroup(ProcessGroup):
@@ -179,14 +179,14 @@ class NcclSums:
 
 
 def alone() -> ProcessGroup:
-    """Return a group of one rank, even under mpirun: this process trains and writes by itself."""
+    """Return a group of this process only, even under mpirun, so that it trains and writes files independently."""
     group = ProcessGroup()
     group.prints = find_process_group().prints
     return group
 
 
 def in_turn(make: Callable[[], Any]) -> Any:
-    """Call `make()` first on rank 0, then on the others, which find the files that it downloaded."""
+    """Return `make()`, called first on rank 0 and then on the other ranks, which find the files rank 0 downloaded."""
     group = find_process_group()
     made = make() if group.first else None
     group.gather(None)
@@ -195,7 +195,7 @@ def in_turn(make: Callable[[], Any]) -> Any:
 
 @cache
 def find_process_group() -> ProcessGroup:
-    """Return the group of processes that mpirun started together with this one, or a group of this process alone.
+    """Return the group of processes that mpirun started, or a group of this process only without mpirun.
 
     Raises:
         InputError: mpirun started this process, but mpi4py is not installed.

@@ -16,14 +16,14 @@ SEARCH = Strategy(beam=5, alpha=1.0, length_norm="power", early_stopping=False)
 
 
 def export(source: str | Path, folder: str | Path) -> str:
-    """Write a trained model as a folder of `transformers`, see `models.pretrained.save`.
+    """Save a trained model as a folder for Hugging Face `transformers`. See `models.pretrained.save`.
 
     Args:
-        source: a run's folder, or the name of a model that comes with handloom, as in `handloom.load`.
+        source: a run folder, or the name of a model that comes with handloom.
         folder: the folder to write to; it must be new or empty.
 
-    Returns a line that describes the folder. Raises InputError, before anything is written, for a source that is not a
-    trained model, a model without an equivalent in `transformers`, and a folder that holds files.
+    Returns a line that describes the folder. Raises InputError, before anything is written, if `source` is not a
+    trained model, the model has no equivalent in `transformers`, or the folder contains files.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

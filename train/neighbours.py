@@ -1,8 +1,8 @@
 """A ring of TCP connections between the processes of a job, which detects that a host is lost.
 
-A host without power or network closes no connection, and MPI waits for it without end. Here every rank
-is connected with the next one, and nothing is sent: the operating systems ask each other whether the connection still
-exists (TCP keepalive). Training steps do no extra work.
+A host that loses power or network does not close its connections, and MPI waits for this host forever. Here, every
+rank is connected with the next rank. The ranks send nothing: the operating systems check the connections with TCP
+keepalive, without extra work in training steps.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ LOST = 3  # the exit code of the other processes
 
 
 class Neighbours:
-    """The connections of this rank with the previous and the next one.
+    """The connections of this rank with the previous rank and the next rank.
 
-    If a connection is lost, this process prints one line and ends, and so do all others: each passes on the exit code.
-    This needs no launcher, which may be on the lost host. If some rank can't be reached by TCP, a warning is issued,
-    and lost hosts are not detected.
+    If a connection is lost, this process prints one line, passes an exit code to its neighbours, and ends. The
+    neighbours then do the same, without the launcher, which may be on the lost host. If some rank can't be reached by
+    TCP, a warning is issued, and lost hosts are not detected.
 
     Args:
         communicator: of MPI, over which the processes find each other.

@@ -34,7 +34,7 @@ TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
 
 
 def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
-    """Load one of the bilingual grammars in the package: English and German or French, in either direction."""
+    """Return random sentence pairs of a grammar in the package: English with German or French, in either direction."""
     _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
     if "fr" in (source, target):
         return _embedded_french(source, target, seed)
@@ -60,7 +60,7 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
 
 
 def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
-    """Make 20,000 training pairs of the small English-French grammar, and 500 each for validation and test."""
+    """Return 20,000 training pairs of the small English-French grammar, and 500 pairs each for validation and test."""
     from .grammar.french import french_pairs
 
     found: dict[str, str] = {}
@@ -83,7 +83,7 @@ def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
 
 
 def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
-    """Load Multi30k, task 1: descriptions of images in English, German and French; 29,000, 1,014 and 1,000 pairs."""
+    """Load Multi30k, task 1: image descriptions, with 29,000 training, 1,014 validation and 1,000 test pairs."""
     _check_languages("multi30k", source, target, [{"de", "en"}, {"de", "fr"}, {"en", "fr"}])
     names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
     paths = [fetch(MULTI30K_URL, "multi30k", name, MULTI30K_SHA256[name], all_names=names) for name in names]
@@ -133,8 +133,8 @@ def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
 def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
     """Load a mixture for everyday German and English: Tatoeba, Multi30k and a sample of WMT's text, `augmented`.
 
-    Validation has the sentences of Tatoeba and Multi30k, test those of Tatoeba. A training pair is left out if one of
-    its sentences has the same letters as a sentence in their validation or test parts.
+    The validation sets of Tatoeba and Multi30k are joined, and the test set is Tatoeba's. A training pair is left out
+    if one of its sentences has the same letters as a validation or test sentence of Tatoeba or Multi30k.
     """
     from .augmentation import augmented
 
@@ -170,8 +170,8 @@ def load_wmt17(
 ) -> TranslationData:
     """Load the news task of WMT17, German and English, through the `datasets` library.
 
-    Training takes `train_size` (1,000,000 unless given) of the 5.9 million pairs, chosen by `seed`. Validation is
-    newstest2016, or, with a `valid_size`, this many other pairs of the training text. Test is newstest2017.
+    The training set contains `train_size` (by default 1,000,000) random pairs of the 5.9 million training pairs. The
+    validation set is newstest2016, or `valid_size` other training pairs. The test set is newstest2017.
     """
     _check_languages("wmt17", source, target, [{"de", "en"}])
     hub = load_hub("wmt/wmt17", "de-en")
@@ -199,7 +199,7 @@ def load_wmt17(
 
 
 def load_hub(name: str, configuration: str) -> Any:
-    """Load a data set of the Hugging Face hub: a dict of its parts."""
+    """Return a data set of the Hugging Face hub as a dictionary of its training, validation and test sets."""
     try:
         import datasets
     except ImportError:
@@ -250,7 +250,7 @@ def _check_languages(name: str, source: str, target: str, offered: list[set[str]
         )
 
 
-#: The sets by name: each function takes the languages and the keyword arguments `seed`, `train_size` and `valid_size`.
+#: Loading functions by data set. Arguments: source and target language, `seed`, `train_size` and `valid_size`.
 SETS: dict[str, Callable[..., TranslationData]] = {
     "embedded": load_embedded,
     "multi30k": load_multi30k,

@@ -24,7 +24,7 @@ _ARTICLES = ("news_category/news_v3_head10k.jsonl.gz", "news_category/news_v2_20
 
 @dataclass(frozen=True)
 class News:
-    """Articles for training, validation and test. No headline is in two parts; `notes` describe what was left out."""
+    """Articles for training, validation and test, without common headlines. `notes` describe articles left out."""
 
     train: list[Article]
     valid: list[Article]
@@ -39,7 +39,7 @@ class News:
         return sorted({article.category for article in self.train})
 
     def summary(self) -> str:
-        """Return one line with the set's name and the sizes of its parts."""
+        """Return one line with the name of the data set and the sizes of its training, validation and test sets."""
         return (
             f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test "
             f"articles in {len(self.categories)} categories"
@@ -47,22 +47,22 @@ class News:
 
 
 def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None = None, seed: int = 0) -> News:
-    """Load one of `NEWS_NAMES`, or a file of your own, split by headline (see `split_by_sentence`).
+    """Load one of the data sets `NEWS_NAMES`, or your own file, split by headline (see `split_by_sentence`).
 
-    "news" is the HuffPost set (Misra 2022, arXiv 2209.11429). The hub has all of it. HANDLOOM_DATA may hold a part:
-    headlines of 41 categories, or with `descriptions` 26,000 articles of 2017 to 2022. "news42" joins both: 51,829
-    headlines of 42 categories, of which half have a description. Without `categories` only that half is loaded.
+    "news" is the HuffPost data set (Misra 2022, arXiv 2209.11429), which is complete on the Hugging Face hub. The
+    folder HANDLOOM_DATA can contain parts of the data set: headlines of 41 categories, and 26,000 articles with
+    descriptions, of 2017 to 2022. "news42" joins these two parts: 51,829 headlines of 42 categories.
 
     Args:
-        name_or_path: a path is the path of a JSON Lines file whose objects have "category", "headline" and
-            "short_description" (or "description"), or of a table category<TAB>headline<TAB>description. It may be
+        name_or_path: name of a data set, or path of a JSON Lines file whose objects have "category", "headline" and
+            "short_description" (or "description"), or of a table category<TAB>headline<TAB>description. Files can be
             gzipped.
-        descriptions: keep only articles that have one.
-        categories: keep only held-out articles whose category is also trained on, for classification; by default the
-            opposite of `descriptions`.
+        descriptions: keep only articles that have a description.
+        categories: keep only validation and test articles whose category also occurs in training, for classification.
+            The default is the opposite of `descriptions`.
         seed: seed of the embedded grammar.
 
-    Raises InputError if the set can't be obtained or the file can't be used.
+    Raises InputError if the data set can't be found or the file can't be used.
     """
     known = not descriptions if categories is None else categories
     if name_or_path == "embedded":
@@ -89,7 +89,7 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
 
 def read_articles(path: str | Path) -> Iterator[Article]:
     """Yield the articles of a JSON Lines file or a table.
-    Raises InputError with the number of a line that can't be used.
+    Raises InputError, with the line number, for a line that can't be used.
     """
     for number, line in enumerate(iter_lines(path), 1):
         if not line.strip():

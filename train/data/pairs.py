@@ -1,4 +1,4 @@
-"""A data set for translation: three lists of sentence pairs, and how one list is split into three."""
+"""A data set for translation, and functions that split a list of sentence pairs into training, validation and test."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class TranslationData:
     Attributes:
         train, valid, test: lists of (source, target).
         name: "embedded", "multi30k", "tatoeba", "everyday", "wmt17", or the path.
-        description: origin, licence and what to cite, a sentence or two.
+        description: one or two sentences with origin, licence and citation.
         test_name: name of the test set, such as "test_2016_flickr".
         source, target: codes of the languages, such as "de" and "en".
-        notes: sentences on the pairs that were left out, and the reasons.
+        notes: sentences about the pairs that were left out, with the reasons.
     """
 
     train: list[Pair]
@@ -39,7 +39,7 @@ class TranslationData:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """Return one line with the set's name, its languages and the sizes of its parts."""
+        """Return one line with the name, the languages, and the sizes of the training, validation and test sets."""
         return (
             f"{self.name}, {self.source}-{self.target}: {len(self.train):,} training, {len(self.valid):,} validation "
             f"and {len(self.test):,} test pairs ({self.test_name})"
@@ -57,18 +57,17 @@ def sentence_key(text: str) -> str:
 
 
 def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """Split pairs into (train, valid, test) so that no sentence of one side is in two parts.
+    """Split pairs into (train, valid, test) so that all pairs with the same sentence are in the same list.
 
-    Validation and test get 5 % of the pairs each, at most 2,000, rounded up to all translations of a sentence. A hash
-    of the sentence decides its part, not a random generator. So a sentence stays in its part when the file grows or is
-    reordered.
+    The validation and test sets get 5 % of the pairs each, but at most about 2,000. A hash of each sentence determines
+    the assignment, so that it hardly changes if the file grows, and not if the file is reordered.
 
     Args:
-        pairs: (source, target); each part keeps their order.
-        side: 0 or 1, the side by which to split. Sentences that differ only in case and punctuation count as one.
+        pairs: (source, target); the order is kept in each list.
+        side: 0 to compare the sources, 1 to compare the targets. Case and punctuation are ignored.
 
     Raises:
-        InputError: there are fewer than three different sentences, or one makes up nearly all of the pairs.
+        InputError: there are fewer than three different sentences, or nearly all pairs have the same sentence.
     """
     keys = [sentence_key(pair[side]) for pair in pairs]
     counts: dict[str, int] = {}
@@ -102,9 +101,7 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
 
 
 def choose(pairs: list[Pair], size: int | None, seed: int) -> list[Pair]:
-    """Choose `size` of the pairs at random and keep their order.
-    Return all pairs if there are no more than `size`, or if `size` is None.
-    """
+    """Return `size` random pairs in their original order, or all pairs if `size` is None or at least their number."""
     if size is None or size >= len(pairs):
         return pairs
     chosen = np.random.default_rng(seed).permutation(len(pairs))[:size]

@@ -12,10 +12,10 @@ _END = object()
 
 
 def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """Yield the same items in the same order; a thread computes up to `depth` items ahead.
+    """Yield `items` in their order, while a thread computes up to `depth` items ahead.
 
-    If making an item raises an exception, it is raised here when this item is due. If the consumer stops early (closes
-    or drops the generator), the thread ends. Raises ValueError for a depth below 1.
+    An exception in the thread is raised when the item that caused it is requested. If the generator is closed or
+    deleted early, the thread ends. Raises ValueError for a depth below 1.
     """
     if depth < 1:
         raise ValueError(f"prefetch: depth = {depth} must be at least 1")
@@ -64,7 +64,7 @@ class PrefetchedBatches:
 
     Args:
         batches: the data; all other attributes, such as `fingerprint`, are forwarded to it.
-        depth: batches made ahead, at least 1.
+        depth: number of batches that the thread computes ahead, at least 1.
     """
 
     def __init__(self, batches: Any, depth: int):

@@ -41,7 +41,7 @@ EMBEDDED_SENTENCES = 20_000
 
 @dataclass(frozen=True)
 class TextData:
-    """Three texts for training, validation and test; `notes` are sentences on their peculiarities."""
+    """Three texts for training, validation and test. `notes` are sentences about their limitations."""
 
     train: str
     valid: str
@@ -51,7 +51,7 @@ class TextData:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """Return one line with the set's name and the sizes of its parts."""
+        """Return one line with the name of the data set and the sizes of its training, validation and test texts."""
         return (
             f"{self.name}: {len(self.train):,} characters for training, {len(self.valid):,} for validation, "
             f"{len(self.test):,} for test"
@@ -61,8 +61,8 @@ class TextData:
 def load_text_data(name_or_path: str, *, seed: int = 0, bare: bool = False) -> TextData:
     """Load one of `TEXT_NAMES`, several joined by +, or your own UTF-8 text file, gzipped or not.
 
-    If a text has no official parts, its first 90 % are for training, the next 5 % for validation and the last 5 % for
-    test. With Gutenberg this applies to each book. `seed` is the seed of the embedded grammar.
+    If a text has no official split, the first 90 % are for training, the next 5 % for validation and the last 5 % for
+    test. Each book of Gutenberg is split in this way. `seed` is the seed of the embedded grammar.
     With `bare`, Gutenberg's books begin with their first paragraph; see `without_front_matter`.
 
     Raises InputError if the set can't be obtained or the file can't be used.
@@ -115,8 +115,8 @@ def load_gutenberg(seed: int, *, bare: bool = False) -> TextData:
 def load_wikitext2(seed: int) -> TextData:
     """Load WikiText-2, raw: the official parts, or the parts in HANDLOOM_DATA (Merity et al. 2016, arXiv 1609.07843).
 
-    Without a training part (files `wikitext2/wiki.{train,valid,test}.raw.gz`) the beginning of the validation part
-    replaces it, and a note says so.
+    The files in HANDLOOM_DATA are `wikitext2/wiki.{train,valid,test}.raw.gz`. If the training file is missing, the
+    beginning of the validation text is used for training, and a note says so.
     """
     description = "WikiText-2 (Merity et al. 2016, arXiv 1609.07843), raw text of Wikipedia, CC BY-SA."
     paths = [find_local(f"wikitext2/wiki.{part}.raw.gz") for part in ("train", "valid", "test")]
@@ -138,7 +138,7 @@ def load_wikitext2(seed: int) -> TextData:
 def read_text(path: str | Path) -> str:
     """Read the whole text of a UTF-8 file, gzipped or not, with lines of up to 256 MiB. (text8 is one line of 100 MB.)
 
-    Raises InputError as `iter_lines`, or if it is blank.
+    Raises InputError if the text is blank, or if `iter_lines` can't read the file.
     """
     text = "\n".join(iter_lines(path, longest=1 << 28)) + "\n"
     if not text.strip():
@@ -176,7 +176,7 @@ def _one_after_another(texts: list[TextData]) -> TextData:
 
 
 def _from_parts(texts: list[str], name: str, description: str) -> TextData:
-    """Split each text into its first 90 %, next 5 % and last 5 %, counted in characters, and join them."""
+    """Return the first 90 % of the texts' characters for training, the next 5 % for validation, the rest for test."""
     if min(map(len, texts)) < 100:
         raise InputError(f"{name} holds fewer than 100 characters, too few to train on. {EMBEDDED_WORKS}")
     cuts = [(len(text) * 90 // 100, len(text) * 95 // 100) for text in texts]
@@ -187,7 +187,7 @@ def _from_parts(texts: list[str], name: str, description: str) -> TextData:
     return TextData(parts[0], parts[1], parts[2], name, description)
 
 
-#: The texts by name: each function takes the seed of the embedded grammar.
+#: Loading functions by name of the text. The argument is the seed of the embedded grammar.
 SETS: dict[str, Callable[[int], TextData]] = {
     "embedded": load_embedded_text,
     "shakespeare": load_shakespeare,

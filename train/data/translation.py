@@ -27,23 +27,22 @@ def load_translation_data(
 ) -> TranslationData:
     """Load a data set for translation from `source` to `target`.
 
-    Your own files are split by `split_by_sentence` on the target side, unless there are held-out files next to them:
-    PATH.valid.de and PATH.valid.en (or corpus.valid.tsv next to corpus.tsv), and the same names with `test`. The named
-    sets have their official parts, except tatoeba, which is split like your own files. No split depends on `seed`, so
-    scores of runs with different seeds can be compared. Only the embedded grammar changes with the seed.
+    Your own files are split by target sentence (`split_by_sentence`), unless the same folder has validation and test
+    files: PATH.valid.de and PATH.valid.en (or corpus.valid.tsv for corpus.tsv), and such files with `test`. The named
+    data sets have official splits, except tatoeba, which is split by English sentence. Splits do not depend on `seed`,
+    so scores of runs with different seeds can be compared. Only the embedded grammar changes with the seed.
 
     Args:
         name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `read_tsv`); or a .jsonl file (see
             `read_jsonl`); or a prefix of two parallel files,
             PATH for PATH.de and PATH.en. Files may be gzipped. Write ./NAME for a path that equals a name.
         seed: seed of the embedded grammar, and of the choice of pairs if a size is given.
-        source, target: language codes. embedded and tatoeba have en with de or fr; wmt17 de and en; multi30k de, en and
-            fr. For your own files they are the endings or the columns.
-        train_size, valid_size: at most this many pairs, chosen at random, in the order of the set. For wmt17 see
-            `load_wmt17`.
+        source, target: language codes. The data sets embedded and tatoeba have en with de or fr; everyday and wmt17
+            have de and en; multi30k has de, en and fr. In your own files, the codes are name endings or columns.
+        train_size, valid_size: maximum number of pairs, which are chosen at random. For wmt17 see `load_wmt17`.
 
     Raises:
-        InputError: the name is unknown, the set lacks these languages or can't be obtained, or a file can't be used.
+        InputError: the name is unknown, the data set lacks these languages or can't be found, or a file can't be used.
     """
     if source == target:
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
@@ -97,7 +96,8 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
 
 
 def _part_path(path: str, part: str) -> str:
-    """Return the name of a part's file: corpus.valid.tsv.gz for corpus.tsv.gz; corpus.valid for the prefix corpus."""
+    """Insert `part` into a path: with "valid", corpus.tsv.gz gives corpus.valid.tsv.gz, and corpus gives corpus.valid.
+    """
     ending = next((ending for ending in _TABLE_ENDINGS if path.endswith(ending)), "")
     return f"{path.removesuffix(ending)}.{part}{ending}"
 
