@@ -1,4 +1,4 @@
-"""The course: a Transformer built in sixteen chapters, every step checked: `python -m handloom.course`.
+"""The course `python -m handloom.course`: the learner builds a Transformer in sixteen chapters and checks each step.
 
 course/README.md explains how to write a chapter.
 """

@@ -1,10 +1,10 @@
-"""Build a Transformer in sixteen chapters, every step checked.
+"""Build a Transformer in sixteen chapters, with automatic checks of every exercise.
 
-python -m handloom.course start DIR       a folder with the texts and the files to write in
-python -m handloom.course check           what is done, and what comes next
-python -m handloom.course check 1         one chapter
-python -m handloom.course hint 1          a hint, more detailed each time; the fourth shows the solution
-python -m handloom.course watch           checks a chapter again whenever its file is saved
+python -m handloom.course start DIR       create a folder with the texts and the files to complete
+python -m handloom.course check           check the chapters in order, and show what comes next
+python -m handloom.course check 1         check one chapter
+python -m handloom.course hint 1          show a hint, more detailed each time; the fourth is the solution
+python -m handloom.course watch           check a chapter again whenever its file is saved
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .watching import saved
 def main() -> None:
     parser = Parser(prog="python -m handloom.course", description=__doc__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    one = commands.add_parser("start", help="create the folder of the course, or add missing files without overwriting")
+    one = commands.add_parser("start", help="create the course's folder, or add its missing files")
     one.add_argument("dir", type=Path, metavar="DIR", help="folder of the course")
     numbers = [chapter.number for chapter in chapters()]
     inside = Parser(add_help=False)
@@ -42,8 +42,8 @@ def main() -> None:
         "hint", parents=[inside], help="show a hint for the first exercise that does not pass yet"
     )
     one.add_argument("chapter", type=int, choices=numbers, metavar="CHAPTER", help="number of the chapter: 1, 2, ...")
-    one.add_argument("--exercise", metavar="NAME", help="show a hint for this exercise instead")
-    commands.add_parser("watch", parents=[inside], help="check a chapter whenever its file is saved, until Ctrl-C")
+    one.add_argument("--exercise", metavar="NAME", help="show a hint for the exercise NAME")
+    commands.add_parser("watch", parents=[inside], help="check each chapter whenever its file is saved")
     arguments = parser.parse_args()
     if arguments.command is None:
         parser.print_help()
@@ -91,7 +91,7 @@ def _check_one(folder: Folder, chapter: Chapter) -> bool:
 
 
 def _check_all(folder: Folder) -> bool:
-    """Check the chapters in order up to the first unfinished one. What passed and is unchanged is not run again."""
+    """Check the chapters in order up to the first unfinished one. Skip unchanged chapters that have passed."""
     for chapter in chapters():
         if not folder.is_done(chapter) and not _check(folder, chapter).done:
             break
@@ -99,7 +99,7 @@ def _check_all(folder: Folder) -> bool:
 
 
 def _overview(folder: Folder) -> bool:
-    """Print what is done and what comes next."""
+    """Print the progress in each chapter and the chapter to continue with."""
     print()
     for chapter in chapters():
         count = len(folder.passed(chapter))

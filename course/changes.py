@@ -1,4 +1,4 @@
-"""Reads typical mistakes, written as small changes of an exercise's solution, each with a message.
+"""Reads descriptions of typical mistakes, each a message and a small change of an exercise's solution.
 
 The scores are not divided by sqrt(d), so the weights are too sharp.
 - / np.sqrt(q.shape[1])
@@ -17,10 +17,10 @@ from .stub import without_marks
 
 
 def changed(solution: Any, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield each message of `text` with the solution (a function or class), changed by the lines below the message.
+    """Yield each message of `text`, and a copy of `solution` (a function or class) with the changes below the message.
 
-    "- " begins the text to replace, wherever it occurs, and "+ " begins its replacement. Further lines with the same
-    sign have the indentation of the source line that contains the first one.
+    A line with "- " contains the code to replace, wherever it occurs, and a line with "+ " contains its replacement. If
+    several lines have the same sign, the later ones get the indentation of the source line with the first one.
     """
     message: list[str] = []
     changes: list[tuple[list[str], list[str]]] = []

@@ -1,7 +1,8 @@
 """Finds the chapters in `chapters/`, and makes the learner's files from them.
 
-A chapter `c01_gradient` has the text `c01_gradient.md`, the solution `c01_gradient_solution.py`, from which the
-learner's file is made, the exercises `c01_gradient.py`, and the pictures, drawn by `c01_gradient_pictures.py`.
+For example, chapter `c01_gradient` consists of the text `c01_gradient.md`, the solution `c01_gradient_solution.py`, the
+exercises `c01_gradient.py`, and the code for the pictures, `c01_gradient_pictures.py`. The learner's file is the
+solution without the code that the learner writes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .stub import HEAD, stub, without_marks
 FOLDER = Path(__file__).parent / "chapters"
 IMAGES = FOLDER / "images"
 ROOT = FOLDER.parents[1]
-#: The views of the explorer, by the end of their address.
+#: The views of the explorer: the last part of a view's address, and its title.
 VIEWS = {
     "model": "Model",
     "translate": "Translate",
@@ -35,14 +36,14 @@ VIEWS = {
     "tiles": "Three ways",
     "training": "Training",
 }
-#: The views that show a learner's code for a chapter next to that of handloom.
+#: The chapters whose code the explorer can show next to handloom's code, and the view that shows it.
 BUILT = {"c06_head": "head", "c11_beam": "beam"}
-WORDS_A_MINUTE = 150  # of a text with formulas and code
+WORDS_A_MINUTE = 150  # reading speed for a text with formulas and code
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter. `stem` is the name of its files, such as c01_gradient."""
+    """One chapter. `stem` is the common part of its files' names, such as c01_gradient."""
 
     stem: str
 
@@ -62,7 +63,7 @@ class Chapter:
 
     @property
     def minutes(self) -> int:
-        """The minutes for reading the chapter."""
+        """The estimated reading time in minutes."""
         return max(1, round(len(self.text.split()) / WORDS_A_MINUTE))
 
     @property
@@ -85,7 +86,7 @@ class Chapter:
 
     @property
     def messages(self) -> list[str]:
-        """The messages of the unfinished exercises."""
+        """The messages that `check` prints for unfinished exercises."""
         return self._stub[1]
 
     @property
@@ -104,7 +105,7 @@ class Chapter:
 
     @property
     def drawings(self) -> dict[str, Any]:
-        """Return the functions that draw the pictures, by the name of the file in `images`."""
+        """A dictionary from the name of each picture's file in `images` to the function that draws the picture."""
         functions = vars(self._module("_pictures"))
         drawn = {name: function for name, function in functions.items() if name.startswith("draw_")}
         return {f"{self.stem[:3]}_{name.removeprefix('draw_')}.png": function for name, function in drawn.items()}
@@ -118,7 +119,7 @@ class Chapter:
         return importlib.import_module(f".chapters.{self.stem}{kind}", __package__)
 
     def solution_of(self, name: str) -> str:
-        """Return the lines of one function or class in the solution."""
+        """Return the source of the function or class `name` in the solution."""
         for node in ast.parse(self.solution_source).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
                 lines = self.solution_source.split("\n")[node.lineno - 1 : node.end_lineno]
@@ -133,7 +134,7 @@ def chapters() -> list[Chapter]:
 
 
 def definition(name: str) -> tuple[Path, str, int]:
-    """Return file, name and line of a definition in the package, such as "autograd.ops.softmax.Softmax.backward".
+    """Return file, name and line of a definition, such as that of "autograd.ops.softmax.Softmax.backward".
 
     Raises KeyError if there is no such function, class or module.
     """
@@ -153,19 +154,19 @@ def definition(name: str) -> tuple[Path, str, int]:
 
 
 def _names(node: Any) -> list[str]:
-    """Return the names that a statement defines: a function, a class, or the row of a table."""
+    """Return the names that a statement defines: a function, a class, or variables."""
     targets = node.targets if isinstance(node, ast.Assign) else []
     return [name for one in (node, *targets) if (name := getattr(one, "name", None) or getattr(one, "id", None))]
 
 
 def source_link(name: str) -> str:
-    """Return the place of a definition for display in a terminal: file:line and the name."""
+    """Return the location of the definition `name` as a text for the terminal, "file:line (name)"."""
     file, inside, line = definition(name)
     return f"{file}:{line} ({inside})" if inside else str(file)
 
 
 def explorer_link(view: str, yours: Path | None = None) -> str:
-    """Return the command that opens a view of the explorer with the learner's code in the folder `yours`."""
+    """Return the command that opens a view of the explorer, with the learner's code if the folder `yours` is given."""
     own = f" --yours {shlex.quote(str(yours))}" if yours else ""
     return f"`python -m handloom.explorer --view {view}{own}`, the view {VIEWS[view]}"
 
@@ -173,8 +174,8 @@ def explorer_link(view: str, yours: Path | None = None) -> str:
 def with_links(text: str, up: str | None = None) -> str:
     """Return a chapter's text with its roles replaced by links: {source}`module.name` and {explorer}`view`.
 
-    Links to sources begin with `up`, the path from the text to the repository's root, or name this installation's
-    files.
+    Links to sources begin with `up`, the path from the text to the repository's root. If `up` is None, they are the
+    full paths of the installed files.
     """
 
     def source(match: re.Match[str]) -> str:

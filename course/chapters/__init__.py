@@ -1,1 +1,1 @@
-"""The chapters: of each the text, the solution that the learner's file is cut from, its exercises and its pictures."""
+"""The chapters of the course, each with its text, its solution, its exercises and its pictures."""

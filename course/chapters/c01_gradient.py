@@ -1,4 +1,4 @@
-"""Chapter 1, the exercises: the rules of a product and of tanh, and the walk back."""
+"""Chapter 1, the exercises: the rules of a product and of tanh, and the backward pass."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ POINTS = [-1.3, -0.2, 0.0, 0.7, 2.5]
 
 
 def rule_of(result: Any, inputs: tuple[Any, ...], g: Any, what: str) -> tuple[Any, ...]:
-    """Return the result of the rule of a learner's Scalar; it must be a tuple with a number for each input."""
+    """Return the tuple that the rule of the learner's Scalar `result` gives for g, or raise Wrong."""
     if not all(hasattr(result, name) for name in ("data", "inputs", "rule")):
-        need(result, Scalar, what)  # the learner's Scalar is another class
+        need(result, Scalar, what)  # the learner's Scalar is a different class
     if not isinstance(result.inputs, (tuple, list)):
-        raise Wrong(f"{what}: its `inputs` should be a tuple. A tuple of one has a comma: (x,).")
+        raise Wrong(f"{what}: its `inputs` should be a tuple. A tuple with one element is written with a comma: (x,).")
     if tuple(result.inputs) != inputs:
-        raise Wrong(f"{what}: its `inputs` should be the {len(inputs)} Scalars that it was given, in order.")
+        raise Wrong(f"{what}: its `inputs` should be the {len(inputs)} Scalars from the call, in order.")
     shares = need(result.rule(g), tuple, f"The rule of {what}")
     if len(shares) != len(inputs):
-        raise Wrong(f"The rule of {what} gave {len(shares)} numbers; it has {len(inputs)} inputs.")
+        raise Wrong(f"The rule of {what} returned {len(shares)} numbers, but {what} has {len(inputs)} inputs.")
     return shares
 
 
@@ -155,7 +155,7 @@ class _TooManyError(Exception):
 
 
 def doublings(backward: Any) -> tuple[bool, bool]:
-    """Return whether each rule of 40 doublings y + y is called once, and whether few of their inputs are read.
+    """Return whether `backward` calls each rule once for 40 doublings y + y, and whether it reads `inputs` only rarely.
 
     A doubling adds two copies of y, so 2^40 paths lead from the last sum to the first number.
     """
@@ -199,12 +199,12 @@ def probe_backward(backward: Any) -> dict[str, Any]:
         return np.array([x.grad, w.grad, b.grad])
 
     def twice(x: Scalar, w: Scalar, b: Scalar) -> Scalar:
-        """A graph in which h is used twice."""
+        """Build a graph in which h is used three times."""
         h = tanh(add(multiply(x, w), b))
         return multiply(add(h, b), multiply(h, h))
 
     def late(x: Scalar, w: Scalar, b: Scalar) -> Scalar:
-        """A short way and a long way lead from the result to h."""
+        """Build a graph with a short path and a long path from the result to h."""
         h = multiply(x, w)
         return add(h, tanh(tanh(multiply(h, b))))
 
@@ -283,8 +283,8 @@ def passed_back(y, scalars):
 
 @BACKWARD.wrong
 def nearest_first(y):
-    """The rules are called too early for a Scalar that is reached by a short way and a long one: by the short way
-    it comes up before the share of the long way has arrived. Sort by `number`.
+    """If a short path and a long path lead to a Scalar, its rule is called too early here: the short path reaches the
+    Scalar before the share from the long path has arrived. Sort by `number`.
     """
     passed_back(y, ancestors(y))
 
@@ -314,8 +314,8 @@ def each_begins_with_one(y):
 
 @BACKWARD.wrong
 def along_every_path(y):
-    """The gradients are right, but this walks every path from y separately, and 40 doublings have 2^40 paths. Collect
-    the Scalars first. Then call each rule once, beginning with the newest Scalar.
+    """The gradients are right, but this code follows every path from y separately, and 40 doublings have 2^40 paths.
+    Collect the Scalars first. Then call each rule once, beginning with the newest Scalar.
     """
 
     def hand(scalar, g):
@@ -329,7 +329,7 @@ def along_every_path(y):
 @BACKWARD.wrong
 def collected_on_every_path(y):
     """Each rule is called once, but the search for the Scalars follows every path, and 40 doublings have 2^40 paths.
-    Skip a Scalar that was found before, together with its inputs.
+    If a Scalar was found before, skip the Scalar and its inputs.
     """
     order = []
 
@@ -359,7 +359,7 @@ def queued_for_each_share(y):
 
 @BACKWARD.right
 def after_all_that_use_it(y):
-    """A correct answer that goes in the reversed order of a depth-first search instead of by number."""
+    """A correct answer that orders the Scalars by a reversed depth-first search instead of by number."""
     order = []
 
     def visit(scalar):

@@ -31,7 +31,7 @@ def draw_tanh() -> Any:
 
 
 def draw_graph() -> Any:
-    """The graph of L = h h with h = tanh(x w + b): values forward, gradients back."""
+    """Draw the graph of L = h h with h = tanh(x w + b), with the value and the gradient of each node."""
     x, w, b = 0.5, -1.5, 0.25
     p, s = x * w, x * w + b
     h = np.tanh(s)

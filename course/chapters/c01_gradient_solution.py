@@ -1,4 +1,4 @@
-"""What chapter 1 builds: a scalar engine; the learner's file is cut from this one."""
+"""The solution of chapter 1: an automatic differentiation engine for single numbers."""
 
 import itertools
 import math
@@ -7,9 +7,9 @@ numbers = itertools.count()  # 0, 1, 2, ...: a number that was made later has a 
 
 
 class Scalar:
-    """A number `data` that stores its inputs, and the rule that computes their gradients from its own.
+    """A number `data`, the Scalars `inputs` from which it was computed, and a rule for their gradients.
 
-    rule(g) is given the gradient of this number and returns a tuple: for each of `inputs`, g times the derivative.
+    rule(g), where g is the gradient of this Scalar, returns a tuple: g times the derivative by each of `inputs`.
     """
 
     def __init__(self, data, inputs=(), rule=lambda g: ()):
@@ -19,28 +19,29 @@ class Scalar:
 
 
 def add(x, y):
-    """x + y, an example: if x grows by 1, so does the sum; the same for y."""
+    """Return x + y as a Scalar. Both derivatives are 1: if x or y grows by 1, the sum also grows by 1."""
     return Scalar(x.data + y.data, (x, y), lambda g: (g * 1.0, g * 1.0))
 
 
 def multiply(x, y):
-    """x * y of two Scalars, as a Scalar."""
-    # your turn: Look at `add` above. If x grows a little, by how many times as much does x * y grow? And if y does?
+    """Return the product x * y of two Scalars as a Scalar."""
+    # your turn: Look at `add` above. If x grows a little, how many times as fast as x does x * y grow? And if y grows?
     return Scalar(x.data * y.data, (x, y), lambda g: (g * y.data, g * x.data))
 
 
 def tanh(x):
-    """The hyperbolic tangent of a Scalar, as a Scalar; math.tanh gives the value."""
-    # your turn: The value is math.tanh(x.data). For the rule: which derivative does the text find, written in terms of
-    # the value y itself? There is one input, so the rule returns a tuple with one element: (something,).
+    """Return the hyperbolic tangent of a Scalar as a Scalar."""
+    # your turn: The value is math.tanh(x.data). For the rule, use the derivative from the text. How does it depend on
+    # the value y? There is one input, so the rule returns a tuple with one element: (something,).
     y = math.tanh(x.data)
     return Scalar(y, (x,), lambda g: (g * (1 - y * y),))
 
 
 def backward(y):
-    """For each Scalar that y was made from, add the derivative of y to the Scalar's `grad`; for y itself it is 1."""
-    # your turn: Go through all Scalars that y was made from, beginning with the newest. Each passes gradients to its
-    # inputs by its rule. A Scalar that was used twice gets two shares.
+    """Add the derivative of y by each Scalar to the Scalar's `grad`, for all Scalars from which y was computed."""
+    # your turn: Go through all Scalars that y was made from, beginning with the newest. Call the rule of each Scalar
+    # and add the resulting shares to the gradients of its inputs. A Scalar that was used twice gets two shares. The
+    # derivative of y by itself is 1.
     found, waiting = {y}, [y]
     while waiting:
         new = set(waiting.pop().inputs) - found

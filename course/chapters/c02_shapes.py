@@ -1,4 +1,6 @@
-"""Chapter 2, the exercises: un-broadcasting, the rule of a product with copies, the rule of a matrix product."""
+"""Chapter 2, the exercises: sums over broadcast axes, the rule of a product with broadcasting, the rule of a matrix
+product.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def two(gradients: Any, what: str) -> tuple[Any, Any]:
-    """Return the result of a rule; it must be a gradient for each of two operands."""
+    """Return the two gradients in `gradients`, the result of a rule, or raise Wrong."""
     if isinstance(gradients, np.ndarray):
-        raise Wrong(f"{what} gave one array; it should give two gradients: return of_x, of_y.")
+        raise Wrong(f"{what} returned one array instead of two gradients. Write: return of_x, of_y.")
     if len(need(gradients, (tuple, list), what)) != 2:
-        raise Wrong(f"{what} gave {len(gradients)} results; it should give two gradients, of x and of y.")
+        raise Wrong(f"{what} returned {len(gradients)} values instead of two, the gradients of x and y.")
     return gradients[0], gradients[1]
 
 
@@ -170,7 +172,7 @@ def copy_by_copy(x, y, g):
     d_x, d_y = np.zeros(x.shape), np.zeros(y.shape)
     at_x, at_y = (
         np.broadcast_to(np.arange(array.size).reshape(array.shape), g.shape) for array in (x, y)
-    )  # which element is at which place
+    )  # shows the place of each element
     for place in np.ndindex(g.shape):
         i, j = at_x[place], at_y[place]
         d_x.reshape(-1)[i] += g[place] * y.reshape(-1)[j]

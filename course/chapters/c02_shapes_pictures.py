@@ -1,4 +1,4 @@
-"""Chapter 2, the pictures: copies forward and sums back; where a number of a matrix goes in a product."""
+"""Chapter 2, the pictures: copies forward and sums backward; the uses of one number in a matrix product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CELL = 0.8
 
 
 def cells(axes: Any, x: float, y: float, texts: Any, colours: Any, edge: str = GREY) -> None:
-    """Draw a table of texts on coloured cells; (x, y) is its upper left corner."""
+    """Draw a table of texts in coloured cells. (x, y) is the upper left corner of the table."""
     from matplotlib.patches import Rectangle
 
     for (i, j), text in np.ndenumerate(np.asarray(texts)):
@@ -26,7 +26,7 @@ def tinted(shape: tuple[int, int], colour: str = "white") -> list[list[str]]:
     return [[colour] * shape[1] for _ in range(shape[0])]
 
 
-COLUMN = ["#f8d9bf", "#cfe0f4", "#cfe8d8"]  # the three numbers of b, and what belongs to each
+COLUMN = ["#f8d9bf", "#cfe0f4", "#cfe8d8"]  # colours of the three columns
 
 
 def draw_copies() -> Any:
@@ -52,7 +52,8 @@ def draw_copies() -> Any:
 
 
 def draw_product() -> Any:
-    """Draw x on the left, y at the top and c between them: c_ij is in the row of x and the column of y that give it."""
+    """Draw x on the left, y at the top and c between them: c_ij is to the right of row i of x and below column j of y.
+    """
     figure = new_figure(3.6)
     axes = empty(figure.subplots(), 16.6, 6.6)
     orange, blue, mixed = "#f4b07a", "#a9c8ec", "#f8d9bf"

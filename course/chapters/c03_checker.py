@@ -15,7 +15,7 @@ POINT = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
 
 
 def along(f: Any, x: np.ndarray, index: tuple[int, ...]) -> Any:
-    """Return the function step -> f(x with one element moved by step)."""
+    """Return a function of one number `step`: f(x) after `step` was added to one element of x."""
 
     def value(step: complex) -> Any:
         moved = x.astype(np.result_type(x.dtype, type(step)))
@@ -96,16 +96,16 @@ CENTRAL = Exercise(
 
 @CENTRAL.wrong
 def all_at_once(f, x, h):
-    """All elements are moved at once, which gives the sum of all derivatives. Move one element at a time, and leave the
-    others where they are.
+    """All elements are changed at once, which gives the sum of all derivatives. Change one element at a time, and keep
+    the other elements unchanged.
     """
     return (f(x + h) - f(x - h)) / (2 * h)
 
 
 @CENTRAL.wrong
 def forward_at_once(f, x, h):
-    """This gives one number for all of x, because all elements are moved at once. Move one element at a time, for index
-    in np.ndindex(x.shape), in both directions.
+    """This gives one number for the whole array x, because all elements are changed at once. Change one element at a
+    time, for index in np.ndindex(x.shape), in both directions.
     """
     return (f(x + h) - f(x)) / h
 
@@ -190,7 +190,7 @@ def probe_accepts(accepts: Any) -> dict[str, Any]:
     def verdict(f: Any, rule: Any, x: np.ndarray) -> bool:
         answer = accepts(f, rule, x.copy())
         if isinstance(answer, np.ndarray) and answer.size > 1:
-            raise Wrong(f"accepts(f, rule, x) gave {answer.size} answers. Make one of them: the largest difference.")
+            raise Wrong(f"accepts(f, rule, x) returned {answer.size} values. Return one bool.")
         return bool(answer) if isinstance(answer, np.bool_) else need(answer, bool, "accepts(f, rule, x)")
 
     found = {f"the verdict on the right rule of {name}": verdict(*case) for name, case in RIGHT.items()}
@@ -278,7 +278,9 @@ ACCEPTS = Exercise(
 
 @ACCEPTS.right
 def along_a_direction(f, rule, x):
-    """A correct answer with random directions instead of single elements: L changes along v by the gradient times v."""
+    """A correct answer with random directions instead of single elements: the slope of L along v is the gradient times
+    v.
+    """
     rng = np.random.default_rng(5)
     for _ in range(5):
         g, v, h = rng.standard_normal(f(x).shape), rng.standard_normal(x.shape), 1e-5 * np.abs(x).max()

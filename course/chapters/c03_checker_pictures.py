@@ -1,4 +1,6 @@
-"""Chapter 3, the pictures: errors of numeric derivatives by their step, and a mistake that g = 1 does not see."""
+"""Chapter 3, the pictures: errors of numeric derivatives for several steps, and a mistake that a check with g = 1
+misses.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from .c03_checker_solution import RIGHT, WRONG, central, complex_step
 
 
 def draw_steps() -> Any:
-    """Of exp(sin x) at 0.6, whose derivative is cos(x) exp(sin x)."""
+    """Draw the errors of numeric derivatives of exp(sin x) at x = 0.6. The derivative is cos(x) exp(sin x)."""
     figure = new_figure(3.3)
     axes = plain(figure.subplots(), "error of the derivative of exp(sin x) at x = 0.6, by the step h")
 
@@ -41,7 +43,7 @@ def draw_steps() -> Any:
 
 
 def signed(axes: Any, array: np.ndarray, title: str, names: list[str], top: float) -> None:
-    """Numbers shaded from orange (negative) to blue (positive)."""
+    """Draw a matrix with cells shaded from orange (negative) to blue (positive)."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("signed", [ORANGE, "white", BLUE])

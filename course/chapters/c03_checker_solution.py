@@ -1,4 +1,4 @@
-"""What chapter 3 builds: numeric derivatives, and a checker of rules with its mutants."""
+"""The solution of chapter 3: numeric derivatives, and a checker of rules with its mutants."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def mean_of_g(x, g):
 X = np.array([0.7, -0.4, 1.9, -2.2])
 MATRIX = np.array([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, -1.0, 2.0]])
 
-# Each is a function of an array, its rule (x, g) -> the gradient of x, and an x to try it with.
+# Each entry contains a function of an array, its rule (x, g) -> gradient of x, and an x for the check.
 RIGHT = {
     "tanh": (np.tanh, lambda x, g: g * (1 - np.tanh(x) ** 2), X),
     "relu": (lambda x: np.maximum(x, 0), lambda x, g: g * (x > 0), X),
@@ -39,10 +39,10 @@ WRONG = {
 
 
 def central(f, x, h):
-    """Return central differences with step h: the derivatives of f(array) -> number by each element of x."""
-    # your turn: Go through the elements, for index in np.ndindex(x.shape). For each element make two copies of x, one
-    # with this element moved up by h and one with it moved down by h. How much do the values of f differ, and over
-    # which distance?
+    """Return the derivatives of f(x), a number, by each element of the array x, as central differences with step h."""
+    # your turn: Go through the elements, for index in np.ndindex(x.shape). For each element make two copies of x: in
+    # one copy increase this element by h, in the other copy decrease it by h. How much do the values of f differ, and
+    # how much do the two elements differ?
     out = np.zeros(x.shape)
     for index in np.ndindex(x.shape):
         up, down = x.copy(), x.copy()
@@ -53,9 +53,9 @@ def central(f, x, h):
 
 
 def complex_step(f, x):
-    """Return the derivatives of f(array) -> number by each element of x, computed with imaginary steps."""
+    """Return the derivatives of f(x), a number, by each element of the array x, computed with imaginary steps."""
     # your turn: Add 1e-20j to one element, in a copy that can hold complex numbers: x.astype(complex). Which part of
-    # f's value holds the derivative, and multiplied by what?
+    # f's value contains the derivative, and by which number is the derivative multiplied?
     out = np.zeros(x.shape)
     for index in np.ndindex(x.shape):
         moved = x.astype(complex)
@@ -65,9 +65,10 @@ def complex_step(f, x):
 
 
 def accepts(f, rule, x):
-    """Return whether rule(x, g), which computes the gradient of x from the gradient g of f(x), is right."""
-    # your turn: Draw a g at random (np.random.default_rng(0).standard_normal). The rule gives its gradient; `central`
-    # gives the gradient of (f(x) * g).sum(). How far apart may they be, relative to what?
+    """Return whether rule(x, g) computes the gradient of x correctly from x and the gradient g of f(x)."""
+    # your turn: Draw a g at random (np.random.default_rng(0).standard_normal). Compare the gradient from the rule with
+    # the gradient of (f(x) * g).sum() from `central`. How large a difference do you allow, and relative to which
+    # number?
     g = np.random.default_rng(0).standard_normal(f(x).shape)
     numeric = central(lambda x: (f(x) * g).sum(), x, 1e-4)
     difference = np.abs(rule(x, g) - numeric).max()
