@@ -1,4 +1,4 @@
-"""Chapter 4, the exercises: counting pairs, merging one, training, encoding."""
+"""Chapter 4, the exercises: counting pairs, merging a pair, training, encoding."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def probe_count_pairs(count_pairs: Any) -> dict[str, Any]:
 
 
 def real_count_pairs(words: Any) -> dict[Any, int]:
-    """Return what `train_reference` counts before its first merge."""
+    """Return the pair counts that `train_reference` computes before its first merge."""
     counts: Counter[Any] = Counter()
     for tokens, often in words.items():
         for pair in pairwise(tokens):
@@ -71,14 +71,16 @@ COUNT_PAIRS = Exercise(
 
 @COUNT_PAIRS.wrong
 def across_words(words):
-    """The end of a word and the beginning of the next are counted as a pair: no pair reaches across words."""
+    """The last token of a word and the first token of the next word are counted as a pair. A pair must not span two
+    words.
+    """
     text = [token for tokens, often in words.items() for _ in range(often) for token in tokens]
     return Counter(pairwise(text))
 
 
 @COUNT_PAIRS.wrong
 def not_overlapping(words):
-    """In `aaa` the pair (a, a) occurs at two places. Both count, although they share the middle token."""
+    """In `aaa` the pair (a, a) occurs at two places. Count both occurrences, although they share the middle token."""
     counts = Counter()
     for tokens, often in words.items():
         last = None
@@ -157,8 +159,7 @@ MERGE = Exercise(
 
 @MERGE.wrong
 def from_the_right(tokens, pair, new):
-    """This is right except for one thing: in (1, 1, 1) the left pair must be merged, which gives (256, 1), not (1,
-    256).
+    """Only one thing is wrong: in (1, 1, 1) the left pair must be merged, which gives (256, 1), not (1, 256).
     """
     return merge(tokens[::-1], pair[::-1], new)[::-1]
 
@@ -249,8 +250,8 @@ TRAIN = Exercise(
 
 @TRAIN.wrong
 def counted_once(words, merges):
-    """The pairs are counted once, at the beginning. But each merge creates new pairs and removes others: count again
-    after each merge.
+    """The pairs are counted once, at the beginning. But each merge creates new pairs and removes other pairs: count
+    again after each merge.
     """
     counts = count_pairs(words)
     return sorted(counts, key=lambda pair: (-counts[pair], pair))[:merges]
@@ -333,8 +334,8 @@ def spelling(merges: Any) -> dict[int, bytes]:
 
 @ENCODE.wrong
 def longest_token(tokens, merges):
-    """This takes the longest token that fits, from the left. The merges don't work like that: an earlier merge joins
-    the w with another token, so that `low` can't be formed. Apply the merges in their order.
+    """This takes the longest token that fits, from the left. But the merges give other tokens: an earlier merge joins
+    the w with the next letter, so that `low` can't be formed. Apply the merges in their order.
     """
     known = {text: token for token, text in spelling(merges).items()}
     word, out = bytes(tokens), []
@@ -347,8 +348,8 @@ def longest_token(tokens, merges):
 
 @ENCODE.wrong
 def leftmost_first(tokens, merges):
-    """This merges the leftmost pair that it finds. Which pair is merged is decided by the order of the merges: apply
-    the first merge first, wherever its pair is in the word.
+    """This merges the leftmost pair that it finds. But the order of the merges decides: apply the first merge first,
+    wherever its pair occurs in the word.
     """
     tokens, i = list(tokens), 0
     while i < len(tokens) - 1:
@@ -363,7 +364,7 @@ def leftmost_first(tokens, merges):
 
 @ENCODE.right
 def lowest_rank(tokens, merges):
-    """A correct answer that always merges the pair that was merged earliest in training."""
+    """A correct answer that repeatedly merges, of all pairs in the word, the pair that was merged first in training."""
     ranks = {tuple(pair): rank for rank, pair in enumerate(merges)}
     while len(tokens) > 1:
         rank = min(ranks.get(pair, len(merges)) for pair in pairwise(tokens))

@@ -1,4 +1,4 @@
-"""Chapter 6, the pictures: from scores to weights to output, and the masks."""
+"""Chapter 6, the pictures: scores, weights and output of a head, and the masks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDS = ["the", "cat", "saw", "its", "tail"]
 
 
 def scores_and_weights() -> tuple[np.ndarray, np.ndarray]:
-    """Made up so that "its" looks at "cat"."""
+    """Return invented scores, with which "its" looks at "cat", and their weights."""
     scores = np.array(
         [
             [1.2, 0.8, 0.1, 0.0, 0.3],

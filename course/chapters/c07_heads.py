@@ -19,7 +19,7 @@ def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def counted(*shape: int) -> np.ndarray:
-    """0, 1, 2, ...: a number at a wrong place is recognized by its value."""
+    """Return the numbers 0, 1, 2, ... in an array. Each number shows where it comes from."""
     return np.arange(float(np.prod(shape))).reshape(shape)
 
 
@@ -201,7 +201,9 @@ ROTATE = Exercise(
 
 @ROTATE.wrong
 def neighbours(x, first=0):
-    """You take neighbours as an arrow, 2p and 2p + 1, as the paper does. Here p goes with p + d / 2."""
+    """You use features 2p and 2p + 1 as an arrow, as the original paper does. Here features p and p + d / 2 are an
+    arrow.
+    """
     angles, out = table(x, first), np.empty_like(x)
     a, b = x[..., 0::2], x[..., 1::2]
     out[..., 0::2] = a * np.cos(angles) - b * np.sin(angles)

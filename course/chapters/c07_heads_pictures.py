@@ -1,4 +1,6 @@
-"""Chapter 7, the pictures: features dealt out to heads, rightly and wrongly, and arrows that turn with position."""
+"""Chapter 7, the pictures: features divided between heads, rightly and wrongly, and arrows that rotate with the
+position.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from ..drawing import BLUE, GREY, ORANGE, arrow, empty, heat, new_figure
 from .c07_heads_solution import rotate, split_heads
 
 WORDS = ["the", "cat", "saw", "it"]
-SHADES = [["#a9c8ec", "#f4b07a"], ["#cfe0f4", "#f8d9bf"]]  # by word, every other one paler; by half of the features
+SHADES = [["#a9c8ec", "#f4b07a"], ["#cfe0f4", "#f8d9bf"]]  # [odd or even word][half of the features]
 CELL = 0.72
 
 
 def table(axes: Any, x: float, y: float, array: np.ndarray, rows: Any = ()) -> None:
-    """Numbers 0 to 15 in cells, coloured by the half of the features that each comes from."""
+    """Draw a table of feature names for the numbers 0 to 15, coloured by the half of the features."""
     from matplotlib.patches import Rectangle
 
     for (i, j), value in np.ndenumerate(array):

@@ -104,7 +104,7 @@ def probe_layer_norm_rule(layer_norm_rule: Any) -> dict[str, Any]:
     ):
         gradients = need(layer_norm_rule(*arguments), (tuple, list), "layer_norm_rule(x, weight, g)")
         if len(gradients) != 3:
-            raise Wrong(f"layer_norm_rule gave {len(gradients)} results; it should give those of x, weight and bias.")
+            raise Wrong(f"layer_norm_rule returned {len(gradients)} values, not the gradients of x, weight and bias.")
         names = ("bias", "weight", "x")
         found |= {f"the gradient of {name} {where}": one for name, one in zip(names, gradients[::-1], strict=True)}
     return found
@@ -170,7 +170,7 @@ LAYER_NORM_RULE = Exercise(
 
 @LAYER_NORM_RULE.right
 def by_the_matrix(x, weight, g, eps=1e-5):
-    """The whole matrix of derivatives of each row, as derived in the text."""
+    """A correct answer that computes the matrix of derivatives of each row, as derived in the text."""
     n, dx, d_weight = x.shape[1], [], 0
     for row, arrived in zip(x, g, strict=True):
         r = (row.var() + eps) ** -0.5
@@ -326,7 +326,7 @@ BLOCK = Exercise(
 
 
 def parts(weights: Any, heads: int) -> Any:
-    """norm1, attention, norm2, feed_forward as functions of x."""
+    """Return norm1, attention, norm2 and feed_forward as functions of x."""
     linear = [weights[f"linear{number}.{kind}"] for number in (1, 2) for kind in ("weight", "bias")]
     w_in, w_out = weights["self_attn.in_proj_weight"], weights["self_attn.out_proj.weight"]
     norm1, norm2 = (

@@ -1,4 +1,4 @@
-"""Chapter 8, the pictures: numbers and gradients through 50 layers, and what layer norm leaves of a gradient."""
+"""Chapter 8, the pictures: sizes of numbers and gradients in 50 layers, and the gradient of layer norm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAYERS, WIDTH, ROWS = 50, 48, 8
 
 
 def sizes(kind: str, scale: float) -> tuple[list[float], list[float]]:
-    """Of the numbers after each layer, and of the gradient there: root mean squares. Layers: matrix, relu, matrix."""
+    """Return the root mean squares of the numbers after each layer, and of the gradient of these numbers."""
     rng = np.random.default_rng(0)
     x = Tensor(rng.standard_normal((ROWS, WIDTH)), requires_grad=True)
     one, zero = Tensor(np.ones(WIDTH)), Tensor(np.zeros(WIDTH))
@@ -58,7 +58,8 @@ def draw_depth() -> Any:
 
 
 def draw_norm() -> Any:
-    """Rows of three features without their mean lie in a plane; the norm puts them on a circle in it."""
+    """Draw rows of three features minus their mean, which lie in a plane, and their norms, on a circle in this plane.
+    """
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((40, 3)) * [1.5, 0.8, 1.1] + 3
     first, second = np.array([1, -1, 0]) / np.sqrt(2), np.array([1, 1, -2]) / np.sqrt(6)

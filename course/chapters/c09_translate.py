@@ -1,4 +1,4 @@
-"""Chapter 9, the exercises: what the decoder reads and says, the embedding, both layers, and the whole translator."""
+"""Chapter 9, the exercises: inputs and targets of the decoder, the embedding, both layers, and the whole translator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ D, HEADS, INNER, LAYERS, PAD, BOS, EOS = 6, 2, 10, 2, 0, 1, 2
 
 
 def model() -> Seq2SeqTransformer:
-    """A small one in float64 whose weights depend on nothing but this line."""
+    """Return a small Transformer in float64 with fixed random weights."""
     config = Seq2SeqConfig(13, 11, D, HEADS, LAYERS, LAYERS, INNER, dropout=0.0, max_length=16, pad_id=PAD)
     made = Seq2SeqTransformer(config).eval().astype(np.float64)
     rng = np.random.default_rng(9)
@@ -270,7 +270,7 @@ def probe_decoder_layer(decoder_layer: Any) -> dict[str, Any]:
 
 
 def real_decoder_layer(x, memory, w, name, heads, own_mask, memory_mask):
-    """handloom's takes lengths in place of masks, and never looks ahead."""
+    """Call handloom's layer, which has lengths as arguments instead of masks, and always uses the causal mask."""
     lengths = np.broadcast_to(memory_mask, (len(x), 1, 1, memory.shape[1])).sum(axis=(1, 2, 3))
     return loaded(TransformerDecoderLayer(D, heads, INNER), w, name)(
         Tensor(x), Tensor(memory), memory_lengths=lengths
@@ -321,7 +321,9 @@ DECODER_LAYER = Exercise(
 
 @DECODER_LAYER.wrong
 def source_first(x, memory, w, name, heads, own_mask, memory_mask):
-    """The steps are right, but their order is not: the target's words look at each other first, then at the source."""
+    """The steps are right, but their order is wrong. First the words of the target look at each other, then at the
+    source.
+    """
     x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
     x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
     return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
@@ -408,7 +410,7 @@ TRANSFORMER = Exercise(
 def assembled(
     source, target, w, layers, *, table="target", seen=True, causal=True, last=True, memory_too=True, output=True
 ):
-    """The translator, with something left out."""
+    """Compute the translator, without the parts that the arguments switch off."""
     mask = (source != PAD)[:, None, None, :]
     memory = embed(source, w["source_embedding.weight"])
     memories = []
@@ -426,6 +428,6 @@ def assembled(
 
 @TRANSFORMER.right
 def prefix_by_prefix(source, target, w, heads, layers, pad=0):
-    """A pass for each word, of which the last place counts; the mask is needed all the same, for the words before."""
+    """A correct answer that runs one pass for each word and uses only the logits at the last position."""
     ends = range(1, target.shape[1] + 1)
     return np.stack([assembled(source, target[:, :end], w, layers)[:, -1] for end in ends], axis=1)

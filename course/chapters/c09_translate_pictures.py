@@ -1,4 +1,4 @@
-"""Chapter 9, the pictures: the two stacks, and what each prediction depends on."""
+"""Chapter 9, the pictures: the two stacks, and the words on which each prediction depends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def draw_stacks() -> Any:
 
 
 def influence() -> np.ndarray:
-    """How far the logits at each place of the target move when one word is exchanged: (target, source + target)."""
+    """Return the largest change of the logits at each position of the target (rows) for each exchanged word (columns).
+    """
     w = weights()
     source, target = np.array([[5, 6, 10, 3, 8, 0]]), np.array([[1, 8, 4, 7]])
     before = transformer(source, target, w, HEADS, LAYERS)
@@ -51,7 +52,7 @@ def influence() -> np.ndarray:
     for ids, others in ((source, 7), (target, 9)):
         for place in range(ids.shape[1]):
             kept, ids[0, place] = ids[0, place], others
-            if kept == 0:  # it stays padding: another length would be another sentence
+            if kept == 0:  # keep the padding and change its vector
                 ids[0, place] = kept
                 w = w | {"source_embedding.weight": w["source_embedding.weight"].copy()}
                 w["source_embedding.weight"][0] += 1.0

@@ -1,10 +1,10 @@
-"""What chapter 9 builds: the layers of encoder and decoder, and the translator; the learner's file is cut from this."""
+"""The solution of chapter 9: the layers of encoder and decoder, and the translator."""
 
 import numpy as np
 
 from ...nn.positional import sinusoidal_table
 
-# The blocks of chapters 6 to 8, for a dictionary `w` of weights by name, such as w["output.bias"].
+# The building blocks of chapters 6 to 8. `w` is a dictionary of weights by name, such as w["output.bias"].
 
 
 def linear(x, w, name):
@@ -12,16 +12,16 @@ def linear(x, w, name):
 
 
 def norm(x, w, name):
-    """Each row to mean 0 and variance 1, then scaled and shifted."""
+    """Normalise each row to mean 0 and variance 1, then scale and shift the row."""
     centred = x - x.mean(axis=-1, keepdims=True)
     std = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
     return centred / std * w[f"{name}.weight"] + w[f"{name}.bias"]
 
 
 def attention(x, memory, w, name, heads, mask):
-    """Each row of x (batch, queries, d) looks at the rows of memory (batch, keys, d), with several heads.
+    """Return multi-head attention of the rows of x (batch, queries, d) to the rows of memory (batch, keys, d).
 
-    mask is boolean, True = may look, and broadcasts to (batch, heads, queries, keys).
+    mask is boolean, True for allowed keys, and broadcasts to (batch, heads, queries, keys).
     """
     weights, biases = (np.split(w[f"{name}.in_proj_{kind}"], 3) for kind in ("weight", "bias"))
     q, k, v = (
@@ -39,13 +39,12 @@ def feed_forward(x, w, name):
 
 
 def shifted(sentences, pad, bos, eos):
-    """Return what the decoder reads and what it should predict: two arrays (batch, longest + 1) of ids, padded with
-    `pad`.
+    """Return the decoder's inputs and targets, two arrays (batch, longest + 1) of ids, padded with `pad`.
 
     sentences: lists of ids, without `bos` and `eos`.
     """
-    # your turn: When the decoder has read <bos> and the first n words, what should it say? Write down both rows for
-    # the sentence [5, 6, 7]; they have the same length.
+    # your turn: After <bos> and the first n words, which word should the decoder predict? Write down the input and the
+    # target for the sentence [5, 6, 7]. They have the same length.
     longest = max(map(len, sentences))
     fill = [[pad] * (longest - len(ids)) for ids in sentences]
     read = [[bos, *ids, *more] for ids, more in zip(sentences, fill, strict=True)]
@@ -54,7 +53,7 @@ def shifted(sentences, pad, bos, eos):
 
 
 def embed(ids, table):
-    """ids (batch, length) -> vectors (batch, length, d): rows of the table (vocabulary, d), plus their positions."""
+    """Return vectors (batch, length, d) for ids (batch, length): rows of the table (vocabulary, d), plus positions."""
     # your turn: Take the row of the table for each id, times sqrt(d). Then add sinusoidal_table(length, d), whose row t
     # belongs to position t.
     d = table.shape[1]
@@ -62,32 +61,35 @@ def embed(ids, table):
 
 
 def encoder_layer(x, w, name, heads, mask):
-    """x (batch, length, d) -> the same shape. The weights have names such as f"{name}.self_attn", f"{name}.norm1"."""
-    # your turn: There are two steps, each of the form norm(what there was + what is new): first the words look at each
-    # other, then each word goes through feed_forward(..., name) separately.
+    """Return the encoder layer of x (batch, length, d). Its weights begin with f"{name}.self_attn", f"{name}.norm1"
+    etc.
+    """
+    # your turn: There are two steps, each of the form norm(x + step(x)). In the first step the words look at each
+    # other. The second step is feed_forward(..., name).
     x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, mask), w, f"{name}.norm1")
     return norm(x + feed_forward(x, w, name), w, f"{name}.norm2")
 
 
 def decoder_layer(x, memory, w, name, heads, own_mask, memory_mask):
-    """x (batch, length, d) -> the same shape; memory (batch, source length, d) is what the encoder made."""
-    # your turn: There are three steps now, each of the form norm(what there was + what is new): attention to the words
-    # said so far, attention to the source (weights f"{name}.multihead_attn"), and feed_forward.
+    """Return the decoder layer of x (batch, length, d). memory (batch, source length, d) is the output of the encoder.
+    """
+    # your turn: There are three steps, each of the form norm(x + step(x)): attention to the words of the target,
+    # attention to the source (weights f"{name}.multihead_attn"), and feed_forward.
     x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
     x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
     return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
 
 
 def transformer(source, target, w, heads, layers, pad=0):
-    """Logits (batch, target length, vocabulary) of the word after each word of `target`.
+    """Return the logits (batch, target length, vocabulary) of the word after each word of `target`.
 
-    source (batch, source length), target (batch, target length): ids. `layers`: how many each stack has; their names
-    are "encoder.layers.0", ..., "decoder.layers.0", ... The tables are w["source_embedding.weight"] and
+    source (batch, source length), target (batch, target length): ids. `layers`: number of layers in each stack, with
+    the names "encoder.layers.0", ..., "decoder.layers.0", ... The tables are w["source_embedding.weight"] and
     w["target_embedding.weight"], the last layer is "output".
     """
-    # your turn: Make two masks: no word looks at padding of the source, and no word of the target looks ahead. Then
-    # apply the encoder layers to the embedded source, and the decoder layers to the embedded target; each decoder layer
-    # gets the output of the *last* encoder layer. At the end apply the linear layer "output".
+    # your turn: Make two masks: a mask for the padding of the source, and a causal mask for the target. Then apply the
+    # encoder layers to the embedded source, and the decoder layers to the embedded target; each decoder layer gets the
+    # output of the *last* encoder layer. At the end apply the linear layer "output".
     seen = (source != pad)[:, None, None, :]
     causal = np.tri(target.shape[1], dtype=bool)
     memory = embed(source, w["source_embedding.weight"])
