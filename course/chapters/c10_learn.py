@@ -1,4 +1,4 @@
-"""Chapter 10, the exercises: Adam, the schedule of the learning rate, and a training loop with four mistakes in it."""
+"""Chapter 10, the exercises: Adam, the learning rate schedule, and a training loop with four mistakes."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def real_train(model, optimizer, rate, batches, held_out):
 
 
 LEAK, PADDING, KEPT, MODE = "what the decoder reads", "the padding", "the gradients", "the held-out loss"
-#: The four mistakes of `suspect`: what is said while it is the first one left, and the change that makes it.
+#: The four mistakes of `suspect`: the message if the mistake is the first that remains, and the change that makes it.
 FOUR = {
     LEAK: (
         "The decoder reads target[:, 1:], the very words that it should say: it learns to copy. It should read what "
@@ -241,7 +241,7 @@ FOUR = {
 
 
 def some_left() -> str:
-    """The changes that leave four, three, two or one of the mistakes of `suspect`."""
+    """Return the text of `changes` for all loops with four, three, two or one of the mistakes of `suspect`."""
     lines = []
     for count in (4, 3, 2, 1):
         for left in combinations(FOUR, count):
@@ -253,7 +253,7 @@ def some_left() -> str:
 
 
 def loop_with(*left: str) -> Any:
-    """The training loop with some of the four mistakes left in it."""
+    """Return the training loop with the mistakes `left`."""
     if not left:
         return train
     ((_, loop),) = changed(train, "\n".join(FOUR[name][1] for name in left))

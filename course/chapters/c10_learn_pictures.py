@@ -1,4 +1,4 @@
-"""Chapter 10, the pictures: Adam in a valley, Adam on noise, and the losses of loops with a mistake in them."""
+"""Chapter 10, the pictures: Adam in a valley, Adam on noise, and the losses of loops with a mistake."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def adams_update() -> Callable[..., np.ndarray]:
 
 
 def steps_on_noise(b2: float, corrected: bool, steps: int = 60) -> np.ndarray:
-    """The mean size of a step over the rate, where gradients are nothing but noise, of 2000 weights."""
+    """Return the size of each step divided by the rate, if the gradients of 2000 weights are noise."""
     rng = np.random.default_rng(0)
     w, m, v, sizes = np.zeros(2000), np.zeros(2000), np.zeros(2000), []
     for t in range(1, steps + 1):
@@ -70,7 +70,7 @@ def draw_adam() -> Any:
 
 
 def pairs(count: int, seed: int, size: int = 20) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows of 2 to 4 ids, to be said backwards."""
+    """Return batches of rows of 2 to 4 ids, with the reversed rows as targets."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(count):
         source, target = np.zeros((size, 4), int), np.zeros((size, 6), int)
@@ -82,7 +82,7 @@ def pairs(count: int, seed: int, size: int = 20) -> list[tuple[np.ndarray, np.nd
 
 
 def trained(*left: str) -> tuple[list[float], float]:
-    """The losses of a loop with these mistakes in it, and the share of new rows that are said backwards then."""
+    """Return the losses of a loop with the mistakes `left`, and the share of new rows that the model then reverses."""
     manual_seed(0)
     model = Seq2SeqTransformer(Seq2SeqConfig(9, 9, 16, 2, 1, 1, 32, dropout=0.0, max_length=8))
     optimizer = Adam(model.parameters(), betas=(0.9, 0.98))

@@ -1,4 +1,4 @@
-"""What chapter 10 builds: Adam, the learning rate's schedule, a training loop; the learner's file is cut from this."""
+"""The solution of chapter 10: Adam, the learning rate schedule, and a training loop."""
 
 import numpy as np
 
@@ -8,9 +8,10 @@ PAD = 0
 
 
 def adam(w, g, m, v, t, lr, b1=0.9, b2=0.98, eps=1e-9):
-    """Step number t (1, 2, ...): weights w, gradient g and both running means, arrays of one shape -> new w, m, v."""
-    # your turn: m is a running mean of g, and v is a running mean of g squared. Both began at 0: by what must they be
-    # divided to correct this? Then the step is lr times m divided by the root of v.
+    """Return new w, m and v after step t (1, 2, ...), from weights w, gradient g and the running means m and v."""
+    # your turn: m is a running mean of g, and v is a running mean of g squared. Both means began at 0: by which numbers
+    # must they be divided to correct this? Then the step is lr times the corrected m, divided by the root of the
+    # corrected v.
     m = b1 * m + (1 - b1) * g
     v = b2 * v + (1 - b2) * g**2
     mean, square = m / (1 - b1**t), v / (1 - b2**t)
@@ -18,18 +19,18 @@ def adam(w, g, m, v, t, lr, b1=0.9, b2=0.98, eps=1e-9):
 
 
 def noam(step, d, warmup):
-    """The learning rate at a step (1, 2, ...) for a model of width d: up for `warmup` steps, then down."""
-    # your turn: One curve rises in proportion to the step, the other falls with its root, and the rate is the lower
-    # one. They meet at the step `warmup`.
+    """Return the learning rate of step 1, 2, ... for d features, which rises for `warmup` steps and then falls."""
+    # your turn: The first curve rises in proportion to the step. The second curve falls with the root of the step. The
+    # rate is the minimum of the two curves, which meet at the step `warmup`.
     return d**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
 def suspect(model, optimizer, rate, batches, held_out):
-    """A training loop. It runs, and the loss falls. Yet four things are wrong with it. Leave it as it is.
+    """Train a model, with four mistakes. The loop runs, and the loss falls. Do not change this function.
 
-    batches, held_out: lists of (source, target), arrays of ids; a row of target is <bos>, words, <eos>, padding.
-    rate: step (1, 2, ...) -> learning rate. Returns the loss of each batch before its update, in a list, and at the end
-    the loss of each held-out batch.
+    batches, held_out: lists of pairs (source, target) of arrays of ids. A target is <bos>, words, <eos>, padding.
+    rate: step (1, 2, ...) -> learning rate. Returns a list of the losses of the batches before each update, and a list
+    of the final losses of the held-out batches.
     """
 
     def loss_of(source, target):
@@ -50,10 +51,10 @@ def suspect(model, optimizer, rate, batches, held_out):
 
 
 def train(model, optimizer, rate, batches, held_out):
-    """The corrected `suspect`: the same arguments, the same two lists."""
-    # your turn: Copy the lines of `suspect` here and fix four mistakes. What does the decoder read, and what should it
-    # say? Whose losses are counted? What does backward() do with the gradients that are there already? And which mode
-    # is the model in when the held-out loss is taken?
+    """Train a model like `suspect`, with the same arguments and results, but without mistakes."""
+    # your turn: Copy the lines of `suspect` here and fix four mistakes. What is the decoder's input, and what should it
+    # predict? At which positions is the loss computed? What does backward() do with gradients from earlier steps? And
+    # in which mode is the model when the held-out loss is computed?
 
     def loss_of(source, target):
         logits = model(source, target[:, :-1])

@@ -22,7 +22,7 @@ Model = Callable[[list[int]], np.ndarray]
 
 
 def model(seed: int, words: int = 5) -> Model:
-    """Log-probabilities that depend on the last two words."""
+    """Return a model with random log-probabilities that depend on the last two words."""
     logits = 1.5 * np.random.default_rng(seed).standard_normal((words, words, words))
     logits[:, :, BOS] -= 9
     log_p = logits - np.log(np.exp(logits).sum(axis=2, keepdims=True))
@@ -128,7 +128,7 @@ def probe_trap(trap: Any) -> dict[str, Any]:
 
 
 def real_trap():
-    """After word 3 the end is certain, after word 2 nothing is."""
+    """Return a table in which eos is certain after word 3, and uncertain after word 2."""
     return np.array([[0, 0, 0.51, 0.49], [1, 0, 0, 0], [0, 0.34, 0.33, 0.33], [0, 1, 0, 0]])
 
 
@@ -163,19 +163,19 @@ TRAP = Exercise(
 
 @TRAP.wrong
 def columns_sum_to_one():
-    """The columns sum to 1, but the rows should: row a holds the probabilities of the words that follow word a."""
+    """The columns sum to 1, but the rows should sum to 1: row a is for the words after word a."""
     return trap().T
 
 
 @TRAP.wrong
 def logarithms():
-    """These are logarithms. The table holds probabilities, from 0 to 1."""
+    """These are logarithms. The table should contain probabilities, which are from 0 to 1."""
     return np.log(trap() + 1e-9)
 
 
 @TRAP.right
 def another_trap():
-    """Greedy goes round in a circle, and the way out is unlikely at each turn."""
+    """A correct answer in which greedy search repeats two words, and eos is improbable at each step."""
     return np.array([[0, 0, 0.4, 0.6], [0, 1, 0, 0], [0, 0.95, 0, 0.05], [0, 0.15, 0.1, 0.75]])
 
 
@@ -288,7 +288,7 @@ EXTENDED = Exercise(
 @EXTENDED.wrong
 def each_for_itself(sentences, next_log_p, bos):
     """The continuations of each sentence are sorted separately. But all continuations compete with each other: the
-    third best of the first sentence may beat the best of the second.
+    third best continuation of the first sentence can be better than the best continuation of the second.
     """
     return [longer for sentence in sentences for longer in extended([sentence], next_log_p, bos)]
 
@@ -392,7 +392,7 @@ BEAM_SEARCH = Exercise(
 
 @BEAM_SEARCH.wrong
 def greedy_after_all(next_log_p, bos, eos, width, limit, alpha=0.0):
-    """This finds the same sentence as greedy search, whatever the width is: more than one sentence must go on."""
+    """This finds the same sentence as greedy search for every width. Keep more than one sentence."""
     ids, total = greedy(next_log_p, bos, eos, limit)
     return ids, score(total, min(len(ids) + 1, limit), alpha)
 

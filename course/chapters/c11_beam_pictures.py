@@ -1,4 +1,4 @@
-"""Chapter 11, the pictures: the trap as a tree, and sentences by length and likelihood."""
+"""Chapter 11, the pictures: a tree in which greedy search fails, and sentences by length and probability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .c11_beam_solution import beam_search, greedy, score, trap
 
 
 def all_sentences(next_log_p: Model, limit: int, words: int) -> list[tuple[float, list[int]]]:
-    """The log-probability of every sentence that ends with eos, of at most `limit` words with it."""
+    """Return the log-probability of every sentence that ends with eos and has at most `limit` words, including eos."""
     inner = [word for word in range(words) if word not in (BOS, EOS)]
     result = []
     for length in range(limit):

@@ -1,4 +1,4 @@
-"""Chapter 12, the exercises: attention with a cache, the start, a step, and the choice of a beam's sentences."""
+"""Chapter 12, the exercises: attention with a cache, the initial state, a step, and the selection of sentences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def encoded(source: np.ndarray = SOURCE) -> tuple[Seq2SeqTransformer, np.ndarray
 
 
 def made(memory, source, w, heads, layers, *, name="multihead_attn", which=(1, 2), only=False, mask="word"):
-    """A state with something wrong in it."""
+    """Return an initial state, with the mistakes that the keyword arguments choose."""
     names = [f"decoder.layers.{0 if only else i}.{name}" for i in range(layers)]
     keys, values = ([project(memory, w, name, number, heads) for name in names] for number in which)
     masks = {"word": source != 0, "pad": source == 0, "all": source == source}
@@ -112,11 +112,11 @@ def probe_start(start: Any) -> dict[str, Any]:
     made, memory = encoded()
     state = start(memory, SOURCE, made.state_dict(), HEADS, LAYERS)
     if not hasattr(state, "memory_keys"):
-        need(state, State, "start(...)")  # the learner's State is a class of its own
+        need(state, State, "start(...)")  # the learner's State is a different class
     if np.shape(state.memory_mask) != (2, 1, 1, 4):
         raise Wrong(
-            f"memory_mask has the shape {np.shape(state.memory_mask)}; it should be (batch, 1, 1, source length), here "
-            "(2, 1, 1, 4): one axis for the heads, one for the queries. mask[:, None, None, :] makes them."
+            f"memory_mask has the shape {np.shape(state.memory_mask)}; it should be (batch, 1, 1, source length), "
+            "here (2, 1, 1, 4): one axis for the heads, one for the queries. mask[:, None, None, :] adds these axes."
         )
     return {
         "the first layer's keys of the source": state.memory_keys[0],
@@ -250,7 +250,7 @@ STEP = Exercise(
 
 
 def stepped(ids, state, w, heads, *, position=None, keep=True, cache=None, masked=True, layer_input=False):
-    """A step with something left out."""
+    """Compute a step, with the mistakes that the keyword arguments choose."""
     from ...nn.positional import sinusoidal_table
 
     table = w["target_embedding.weight"]
@@ -275,7 +275,7 @@ def stepped(ids, state, w, heads, *, position=None, keep=True, cache=None, maske
 
 @STEP.right
 def sentence_by_sentence(ids, state, w, heads):
-    """Each for itself, with Tensors for the embedding."""
+    """A correct answer that computes each sentence separately."""
     rows = np.arange(len(ids))
     parts, logits = [], []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Chapter 12, the pictures: what a further word changes, and the work with and without a cache."""
+"""Chapter 12, the pictures: the vectors that a new word changes, and the work with and without a cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .c09_translate_solution import decoder_layer, embed, encoder_layer
 
 
 def changes(decoder: bool) -> np.ndarray:
-    """How far each word's vector moves when a fifth word is appended: (embedding and layers, four words)."""
+    """Return how much a fifth word changes the vectors of four words: an array (embedding and layers, four words)."""
     w, ids = weights(), np.array([[1, 8, 4, 7, 10]])
     if decoder:
         memory, kind = embed(np.array([[5, 6, 10, 3]]), w["source_embedding.weight"]), "target"
@@ -48,10 +48,10 @@ def draw_unchanged() -> Any:
 def multiplications(
     words: int, cached: bool, layers: int = 6, d: int = 512, inner: int = 2048, source: int = 20
 ) -> float:
-    """Of a decoder that says so many words: in the matrices, and in both attentions."""
+    """Return the number of multiplications with which a decoder generates `words` words."""
     matrices = layers * (
         4 * d * d + 2 * d * d + 2 * d * inner
-    )  # of one word: own attention, the source's, feed-forward
+    )  # for one word: self-attention, attention to the source, feed-forward
     total = 0.0
     for length in range(1, words + 1):
         computed = 1 if cached else length

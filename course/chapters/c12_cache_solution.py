@@ -1,10 +1,10 @@
-"""What chapter 12 builds: a decoder that computes each word once; the learner's file is cut from this one."""
+"""The solution of chapter 12: a decoder that computes each word once."""
 
 import numpy as np
 
 from ...nn.positional import sinusoidal_table
 
-# The blocks of chapter 9 once more, with attention in three pieces: project, attend, merge.
+# The building blocks of chapter 9, with attention in three functions: project, attend, merge.
 
 
 def linear(x, w, name):
@@ -22,30 +22,30 @@ def feed_forward(x, w, name):
 
 
 def project(x, w, name, which, heads):
-    """The queries (which = 0), keys (1) or values (2) of x (batch, length, d): (batch, heads, length, d / heads)."""
+    """Return queries (which = 0), keys (1) or values (2) (batch, heads, length, d / heads) of x (batch, length, d)."""
     weight, bias = (np.split(w[f"{name}.in_proj_{kind}"], 3)[which] for kind in ("weight", "bias"))
     return (x @ weight.T + bias).reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
 
 
 def attend(q, k, v, mask=True):
-    """Attention of queries (batch, heads, queries, e) to keys and values (batch, heads, keys, e), without a cache."""
+    """Return attention of queries (batch, heads, queries, e) to keys and values (batch, heads, keys, e)."""
     scores = np.where(mask, q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3]), -np.inf)
     e = np.exp(scores - scores.max(axis=3, keepdims=True))
     return e / e.sum(axis=3, keepdims=True) @ v
 
 
 def merge(mixed, w, name):
-    """(batch, heads, length, e) -> (batch, length, d): the heads side by side, then the last matrix of attention."""
+    """Put the heads of x (batch, heads, length, e) side by side, and multiply by the last matrix of attention."""
     batch, heads, length, e = mixed.shape
     return linear(mixed.swapaxes(1, 2).reshape(batch, length, heads * e), w, f"{name}.out_proj")
 
 
 class State:
-    """What is stored about the sentences that are being said.
+    """The cache of a batch of sentences that are being generated.
 
-    keys, values: for each decoder layer (batch, heads, words said, e), of its self-attention.
-    memory_keys, memory_values: for each decoder layer (batch, heads, source length, e), of its attention to the source.
-    memory_mask: (batch, 1, 1, source length), True = may look.
+    keys, values: of the self-attention of each decoder layer, (batch, heads, words so far, e).
+    memory_keys, memory_values: of the attention to the source of each layer, (batch, heads, source length, e).
+    memory_mask: (batch, 1, 1, source length), True for words and False for padding.
     """
 
     def __init__(self, memory_keys, memory_values, memory_mask):
@@ -56,41 +56,41 @@ class State:
 
     @property
     def length(self):
-        """Words said so far."""
+        """The number of words so far."""
         return self.keys[0].shape[2]
 
 
 def attend_new(q, k, v, keys, values):
     """Let a new word look at all words before it, and at itself.
 
-    q, k, v: of the new word, (batch, heads, 1, e); keys, values: of those before, (batch, heads, past, e).
-    Returns the output of attention, (batch, heads, 1, e), and the keys and values, to which its own are appended.
+    q, k, v: of the new word, (batch, heads, 1, e). keys, values: of the words before, (batch, heads, past, e).
+    Returns the output of attention, (batch, heads, 1, e), the keys with k appended, and the values with v appended.
     """
-    # your turn: Append its key to the keys and its value to the values (np.concatenate, along which axis?). Then attend
-    # without a mask: there are no later words yet.
+    # your turn: Append k to the keys and v to the values (np.concatenate, along which axis?). Then attend without a
+    # mask: there are no later words yet.
     keys, values = np.concatenate([keys, k], axis=2), np.concatenate([values, v], axis=2)
     return attend(q, keys, values), keys, values
 
 
 def start(memory, source, w, heads, layers, pad=0):
     """Return a State without words. memory (batch, source length, d) is the encoder's output for the ids `source`."""
-    # your turn: The source never changes, so each layer's keys and values for the source are computed here, once:
-    # project(memory, w, "decoder.layers.0.multihead_attn", ...) and so on. The mask is True at the words.
+    # your turn: The source never changes, so compute the keys and values of the source here for each layer, with
+    # project(memory, w, "decoder.layers.0.multihead_attn", ...) for layer 0. The mask is True for words.
     names = [f"decoder.layers.{i}.multihead_attn" for i in range(layers)]
     keys, values = ([project(memory, w, name, which, heads) for name in names] for which in (1, 2))
     return State(keys, values, (source != pad)[:, None, None, :])
 
 
 def step(ids, state, w, heads):
-    """Append one word to each sentence, ids (batch,); return the logits (batch, vocabulary) of the next word.
+    """Append the words ids (batch,) to the sentences, and return the logits (batch, vocabulary) of the next words.
 
-    The new keys and values are put into the state.
+    The new keys and values are stored in the state.
     """
     table = w["target_embedding.weight"]
     d = table.shape[1]
-    # your turn: Only the new word goes through the layers: x is (batch, 1, d). Embed it: at which position? Then go
-    # layer by layer as in chapter 9. The first step uses attend_new with the keys and values of this layer. The second
-    # step uses the keys and values of the memory, so only a query is projected.
+    # your turn: Compute the layers only for the new word, with x (batch, 1, d). Which position does the embedding need?
+    # Then go layer by layer as in chapter 9. The first step uses attend_new with the keys and values of this layer. The
+    # second step uses the keys and values of the memory, so only a query is projected.
     x = table[ids][:, None] * np.sqrt(d) + sinusoidal_table(state.length + 1, d)[-1]
     for i in range(len(state.keys)):
         name = f"decoder.layers.{i}"
@@ -105,9 +105,9 @@ def step(ids, state, w, heads):
 
 
 def select(state, rows):
-    """Keep these sentences of the batch, in this order, by changing the state. A sentence may be kept twice."""
-    # your turn: Select the rows of everything in the state whose first axis is the batch: five things, four of which
-    # are lists with one array for each layer.
+    """Change the state so that its sentences are those at the indices `rows`, in this order. Indices can repeat."""
+    # your turn: Select the rows of every array in the state whose first axis is the batch. The state has five
+    # attributes, four of which are lists with an array for each layer.
     state.memory_mask = state.memory_mask[rows]
     for arrays in (state.keys, state.values, state.memory_keys, state.memory_values):
         arrays[:] = [array[rows] for array in arrays]

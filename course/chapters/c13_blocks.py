@@ -12,7 +12,7 @@ from ...autograd import Tensor, ops
 from ..exercise import Exercise, need
 from .c13_blocks_solution import backward, forward, running_sum, slices, take_block
 
-LONG = 400  # queries and keys of the probe that watches the memory
+LONG = 400  # number of queries and keys in the probe that measures the memory
 
 
 def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -21,7 +21,7 @@ def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def holds_the_table(call: Callable[[], Any]) -> bool:
-    """Whether a call had as many bytes in use at a time as half of the whole table of scores takes."""
+    """Return whether the peak memory of a call is more than half of the size of the whole table of scores."""
     running = tracemalloc.is_tracing()
     if not running:
         tracemalloc.start()
@@ -58,7 +58,7 @@ def probe_running_sum(running_sum: Any) -> dict[str, Any]:
 
 
 def real_running_sum(blocks):
-    """The last of blocked attention's running values, from its output: one query of 1, keys that are the numbers."""
+    """Return the largest number, and the total from the largest output of handloom's log_softmax."""
     whole = np.concatenate(blocks)
     return whole.max(), np.exp(ops.log_softmax(whole).data * -1).min()
 
@@ -112,7 +112,7 @@ NAMES = "m", "total", "o"
 
 
 def first_block(scores, values):
-    """What the running values are after a first block."""
+    """Return m, total and o after the first block."""
     top = scores.max(axis=1)
     p = np.exp(scores - top[:, None])
     return top, p.sum(axis=1), p @ values
@@ -121,7 +121,7 @@ def first_block(scores, values):
 def probe_take_block(take_block: Any) -> dict[str, Any]:
     scores, values = numbers((3, 8), (8, 2))
     scores *= 3
-    scores[0, 1] = 9.0  # the second block has nothing larger for this query
+    scores[0, 1] = 9.0  # for this query, the second block has no larger score
     state = np.full(3, -np.inf), np.zeros(3), np.zeros((3, 2))
     first = need(take_block(*state, scores[:, :4], values[:4]), tuple, "take_block(...)")
     given = first_block(scores[:, :4], values[:4])
@@ -131,7 +131,7 @@ def probe_take_block(take_block: Any) -> dict[str, Any]:
 
 
 def real_take_block(m, total, o, scores, values):
-    """Attention to what was summed so far, as one key more of the score m + log(total) and the value o / total."""
+    """Call handloom's attention with the earlier blocks as one key, with score m + log(total) and value o / total."""
     if not total.any():
         return first_block(scores, values)
     before = np.concatenate([(m + np.log(total))[:, None], scores], axis=1)
@@ -197,7 +197,7 @@ def query_by_query(m, total, o, scores, values):
 
 
 class _Keys(np.ndarray):
-    """An array that notes a matrix product with all of its rows."""
+    """An array that records, for each matrix product, whether all 7 keys take part."""
 
     noted: list[bool]
 
@@ -212,7 +212,7 @@ class _Keys(np.ndarray):
 
 
 def multiplies_all(compute: Any, k: np.ndarray) -> bool:
-    """Whether the 7 keys meet in one product; each row of the table can then be had without its blocks."""
+    """Return whether `compute` multiplies all 7 keys in one product, and so does not use blocks."""
     keys = k.view(_Keys)
     keys.noted = []
     compute(keys)
@@ -274,8 +274,8 @@ FORWARD = Exercise(
 
 @FORWARD.wrong
 def mean_of_the_blocks(q, k, v, size):
-    """The blocks are averaged with equal shares. A block with large scores should count for more: the running total and
-    m take care of this.
+    """The blocks are averaged with equal weights. A block with large scores should have a larger weight: use the
+    running total and m.
     """
     parts = [table_at_once(q, k[block], v[block], size) for block in slices(len(k), size)]
     return np.mean([out for out, _ in parts], axis=0), np.logaddexp.reduce([log_sum for _, log_sum in parts], axis=0)
@@ -283,7 +283,7 @@ def mean_of_the_blocks(q, k, v, size):
 
 @FORWARD.wrong
 def row_by_row(q, k, v, size):
-    """The numbers are right. But each query is multiplied with all keys at once: take the keys in blocks, and keep m
+    """The numbers are right. But each query is multiplied by all keys at once. Process the keys in blocks, and keep m
     and total.
     """
     out, log_sum = np.zeros((len(q), v.shape[1])), np.zeros(len(q))
@@ -296,8 +296,8 @@ def row_by_row(q, k, v, size):
 
 @FORWARD.wrong
 def table_at_once(q, k, v, size):
-    """The numbers are right. But the whole table of scores is in memory at once, and this chapter is about avoiding
-    that: use only k[block] at a time.
+    """The numbers are right. But the whole table of scores is in memory, which this chapter should avoid. Use only
+    k[block] at a time.
     """
     scores = q @ k.T / np.sqrt(q.shape[1])
     top = scores.max(axis=1)
@@ -307,7 +307,7 @@ def table_at_once(q, k, v, size):
 
 @FORWARD.right
 def normalised_all_along(q, k, v, size):
-    """The output so far is kept as a mean; a block comes in with its share of the sum."""
+    """A correct answer that stores the output so far as a mean, and adds each block with its share of the sum."""
     log_sum, out = np.full(len(q), -np.inf), np.zeros((len(q), v.shape[1]))
     for block in slices(len(k), size):
         scores = q @ k[block].T / q.shape[1] ** 0.5

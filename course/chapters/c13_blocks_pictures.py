@@ -1,4 +1,4 @@
-"""Chapter 13, the pictures: the running values of one query, and what is held."""
+"""Chapter 13, the pictures: the running values of one query, and the numbers in memory."""
 
 from __future__ import annotations
 

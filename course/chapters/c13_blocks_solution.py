@@ -1,15 +1,16 @@
-"""What chapter 13 builds: attention in blocks, forward and backward; the learner's file is cut from this one."""
+"""The solution of chapter 13: attention in blocks, forward and backward."""
 
 import numpy as np
 
 
 def slices(length, size):
-    """The blocks of an axis: slice(0, size), slice(size, 2 size), ...; the last one may be shorter."""
+    """Return the blocks of an axis: slice(0, size), slice(size, 2 * size), ... The last block can be shorter."""
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 def running_sum(blocks):
-    """Read arrays of numbers once; return m, the largest number, and total, the sum of exp(number - m)."""
+    """Return m, the largest number in the arrays `blocks`, and total, the sum of exp(number - m). Read each array once.
+    """
     m, total = -np.inf, 0.0
     for numbers in blocks:
         # your turn: The largest number so far may grow. The old sum is relative to the old m: by which factor must it
@@ -22,13 +23,13 @@ def running_sum(blocks):
 
 
 def take_block(m, total, o, scores, values):
-    """Return the running values of some queries after another block of keys.
+    """Return new running values m, total and o of several queries after another block of keys.
 
     m, total (queries,) as in `running_sum`, for each query; o (queries, e): the values so far, summed with the weights
     exp(score - m). scores (queries, block), values (block, e). Returns new m, total, o.
     """
-    # your turn: Do the same as in running_sum, for each row. o is a sum like total: the old sum shrinks by the same
-    # factor, and the values of the block are added with the weights exp(score - m').
+    # your turn: Do the same as in running_sum, for each row. o is a sum like total: multiply the old sum by the same
+    # factor, and add the values of the block with the weights exp(score - m').
     new = np.maximum(m, scores.max(axis=1))
     shrink = np.exp(m - new)
     p = np.exp(scores - new[:, None])
@@ -36,7 +37,8 @@ def take_block(m, total, o, scores, values):
 
 
 def forward(q, k, v, size):
-    """softmax(q kᵀ / sqrt(d)) v, with at most `size` keys at a time, and log_sum, the logarithm of each row's sum.
+    """Return softmax(q kᵀ / sqrt(d)) v, with at most `size` keys at a time, and log_sum, the logarithm of each row's
+    sum.
 
     q (queries, d), k (keys, d), v (keys, e) -> (queries, e), (queries,).
     """
@@ -50,11 +52,10 @@ def forward(q, k, v, size):
 
 
 def backward(q, k, v, out, log_sum, g, size):
-    """The gradients of q, k and v for the gradient g (queries, e) of `out`; out and log_sum are what `forward` gave."""
+    """Return the gradients of q, k, v from the gradient g (queries, e) of `out`. `forward` returned out and log_sum."""
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    # your turn: For each block of keys compute the weights again, P = exp(S - log_sum). Then dV = Pᵀ g; dP = g Vᵀ;
-    # dS = P (dP - D), where D is one number for each query that needs no table: g · out. From dS come dQ (all blocks
-    # add up) and dK.
+    # your turn: For each block of keys compute the weights again, P = exp(S - log_sum). Then dV = Pᵀ g; dP = g Vᵀ; dS =
+    # P (dP - D), where D = g · out is one number for each query. Compute dQ (a sum over all blocks) and dK from dS.
     scale = 1 / np.sqrt(q.shape[1])
     D = (g * out).sum(axis=1, keepdims=True)
     for block in slices(len(k), size):

@@ -1,4 +1,6 @@
-"""Chapter 14, the exercises: what 16 bits lose, the dynamic loss scale, and a training step that survives overflows."""
+"""Chapter 14, the exercises: gradients that 16 bits lose, the dynamic loss scale, and a training step that skips
+overflows.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def probe_lost(lost: Any) -> dict[str, Any]:
 
 
 def real_lost(gradients, scale):
-    """What float16 leaves, from the limits of the type."""
+    """Return the lost shares, computed from the limits of float16."""
     size = np.abs(gradients[gradients != 0]).astype(np.float64) * scale
     info = np.finfo(np.float16)
     below = size <= float(info.smallest_subnormal) / 2
@@ -84,7 +86,7 @@ def one_by_one(gradients, scale):
 
 def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
     def run(steps: str, **options: float) -> tuple[np.ndarray, list[int]]:
-        """The scales after steps such as "++-", and the counts at the end."""
+        """Return the scale after each step of `steps`, such as "++-", and the final counts."""
         scaler, scales = Scaler(**options), []
         for step in steps:
             scaler.update(step == "+")
@@ -201,7 +203,7 @@ def regression(rows: int = 64) -> tuple[list[np.ndarray], GradientsOf, Callable[
 
 def probe_half_step(half_step: Any) -> dict[str, Any]:
     start, gradients_of, _ = regression()
-    start = [w + np.float32(1 / 3) for w in start]  # which 16 bits can't hold
+    start = [w + np.float32(1 / 3) for w in start]  # not exact in 16 bits
 
     def after(steps: int, initial: float, gradients: GradientsOf = gradients_of, lr: float = 0.05) -> tuple[Any, Any]:
         weights, scaler = [w.copy() for w in start], LossScaler(initial, interval=10)

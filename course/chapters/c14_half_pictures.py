@@ -1,4 +1,4 @@
-"""Chapter 14, the pictures: where gradients lie in the range of 16 bits, and a loss scale at work."""
+"""Chapter 14, the pictures: the sizes of gradients in the range of 16 bits, and a loss scale during training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from .c14_half_solution import Scaler, half_step, lost
 
 
 def logits_gradient() -> np.ndarray:
-    """Of the mean loss over 4096 words of a vocabulary of 4000, where the logits are noise: 64 of its rows."""
+    """Return 64 rows of the gradient of a mean loss over 4096 words, for random logits and 4000 words in the
+    vocabulary.
+    """
     rng = np.random.default_rng(0)
     logits = rng.standard_normal((64, 4000))
     p = np.exp(logits)

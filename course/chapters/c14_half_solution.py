@@ -1,10 +1,10 @@
-"""What chapter 14 builds: what 16 bits lose, a loss scale, and a training step; the learner's file is cut from this."""
+"""The solution of chapter 14: gradients that 16 bits lose, a loss scale, and a training step."""
 
 import numpy as np
 
 
 def lost(gradients, scale):
-    """Return which shares of the non-zero gradients are lost when gradients times `scale` are stored in 16 bits.
+    """Return the shares of the non-zero gradients that are lost when gradients times `scale` are stored in 16 bits.
 
     gradients: a float32 array. Returns (share that becomes 0, share that becomes infinite), floats.
     """
@@ -16,10 +16,11 @@ def lost(gradients, scale):
 
 
 class Scaler:
-    """A loss scale that adapts itself.
+    """A loss scale that is adapted during training.
 
-    scale: what the loss is multiplied by. good: steps without an overflow since the scale last changed.
-    skipped: steps with an overflow, in all. interval: good steps until the scale grows. least: it does not fall below.
+    scale: the factor of the loss. good: number of steps without an overflow since the last change of the scale.
+    skipped: number of all steps with an overflow. interval: good steps until the scale grows. least: minimum of the
+    scale.
     """
 
     def __init__(self, initial=2.0**15, interval=1000, least=1.0):
@@ -27,9 +28,9 @@ class Scaler:
         self.good = self.skipped = 0
 
     def update(self, finite):
-        """Record a step. `finite` says whether all its gradients were finite."""
-        # your turn: After an overflow the scale halves, and counting starts at 0 again. After `interval` good steps in
-        # a row it doubles, and counting starts at 0 as well.
+        """Record a step. `finite` is True if all gradients of the step were finite."""
+        # your turn: After an overflow, halve the scale and set `good` to 0. After `interval` good steps in a row,
+        # double the scale and set `good` to 0.
         if not finite:
             self.scale = max(self.scale / 2, self.least)
             self.good = 0
@@ -42,15 +43,15 @@ class Scaler:
 
 
 def half_step(weights, gradients_of, scaler, lr):
-    """One step of gradient descent whose passes are computed in 16 bits: new weights, a list of float32 arrays.
+    """Return new weights (float32) after a step of gradient descent with gradients that are computed in 16 bits.
 
-    gradients_of(halves, scale): for float16 copies of the weights, their gradients in float16, of the loss times scale.
-    After an overflow the weights are returned as they were. The scaler takes note of every step.
+    gradients_of(halves, scale) returns float16 gradients of the loss times scale, for float16 copies of the weights.
+    After an overflow the weights are returned unchanged. The scaler is updated at every step.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         # your turn: Make copies of the weights in 16 bits and compute their gradients with the scaler's scale. Convert
-        # the gradients to 32 bits, and only then divide by the scale. Is everything finite? Call scaler.update, and
-        # take the step only if it is.
+        # the gradients to 32 bits, and only then divide by the scale. Call scaler.update, and update the weights only
+        # if all gradients are finite.
         halves = [w.astype(np.float16) for w in weights]
         scaled = gradients_of(halves, scaler.scale)
         gradients = [g.astype(np.float32) / np.float32(scaler.scale) for g in scaled]

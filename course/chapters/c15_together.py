@@ -1,4 +1,6 @@
-"""Chapter 15, the exercises: products, rows of a table and attention for the learner's engine, its loop, its search."""
+"""Chapter 15, the exercises: matrix product, embedding and attention for the learner's engine, the training loop, and
+translation.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def drawn(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def node(y: Tensor, leaves: list[Tensor], inputs: tuple[Any, ...]) -> Any:
-    """A Scalar whose value and rule are those of handloom's y."""
+    """Return a Scalar with the value of the Tensor y and a rule that calls y's backward pass."""
 
     def rule(g):
         y.backward(np.asarray(g))
@@ -229,7 +231,7 @@ def rate(step: int) -> float:
 
 
 def far_from(nodes: Any, target: np.ndarray) -> Any:
-    """The loss |a b - target|² / 2 of two weights; their rule is one node, of the learner's class."""
+    """Return the loss |a b - target|² / 2 of the weights a and b as a single node of the learner's class."""
     a, b = nodes["a"], nodes["b"]
     off = a.data * b.data - target
     return type(a)((off * off).sum() / 2, (a, b), lambda g: (g * off * b.data, g * off * a.data))
@@ -318,7 +320,7 @@ def with_two_dictionaries(weights, loss_of, batches, rate):
 
 
 def model(number: int) -> Any:
-    """Logits of 7 tokens that depend on the source and on the last token of the target."""
+    """Return a function that computes logits of 7 tokens from the source and the last token of the target."""
     tables = 2 * np.random.default_rng(number).standard_normal((8, 7, 7))
 
     def next_logits(source, target):

@@ -1,4 +1,4 @@
-"""Chapter 15, the picture: which chapter's part is where in the translator that learns."""
+"""Chapter 15, the picture: the parts of the translator, with the numbers of their chapters."""
 
 from __future__ import annotations
 

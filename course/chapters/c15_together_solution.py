@@ -1,4 +1,4 @@
-"""What chapter 15 builds: a translator from the parts of all chapters; the learner's file is cut from this one."""
+"""The solution of chapter 15: a translator that consists of parts from all chapters."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from ...nn.positional import sinusoidal_table
 from ...train.data.grammar import build_corpus
 from ...train.tasks.metrics import bleu
 
-# Your own parts, where they pass; handloom's for the rest.
+# Your functions, if they have passed the checks; otherwise handloom's functions.
 Scalar, backward = own("c01_gradient", "Scalar", "backward")
 unbroadcast, matmul_rule = own("c02_shapes", "unbroadcast", "matmul_rule")
 learn_merges, encode = own("c04_tokens", "train", "encode")
@@ -20,14 +20,14 @@ layer_norm, layer_norm_rule = own("c08_depth", "layer_norm", "layer_norm_rule")
 adam, noam = own("c10_learn", "adam", "noam")
 (beam_search,) = own("c11_beam", "beam_search")
 
-PAD, BOS, EOS, FIRST = 0, 1, 2, 3  # the token t of the byte-pair encoding has the id t + FIRST
+PAD, BOS, EOS, FIRST = 0, 1, 2, 3  # token t of the byte-pair encoding has the id t + FIRST
 D, HEADS, LAYERS = 64, 4, 2
 
 # -- tokens --------------------------------------------------------------------------------------------------------
 
 
 class Tokens:
-    """Texts as ids and back; the merges are learned from `texts`."""
+    """Converts texts to ids and back, with a byte-pair encoding that is trained on `texts`."""
 
     def __init__(self, texts, merges):
         self.merges = learn_merges(Counter(word for text in texts for word in self.words(text)), merges)
@@ -53,7 +53,7 @@ class Tokens:
 
 
 def add(x, y):
-    """x + y for two arrays of one shape."""
+    """Return x + y for two Scalars that contain arrays of equal shape."""
     return Scalar(x.data + y.data, (x, y), lambda g: (g, g))
 
 
@@ -62,7 +62,7 @@ def relu(x):
 
 
 def norm(x, weight, bias):
-    """Chapter 8's norm for each word of a batch (batch, length, d)."""
+    """Return chapter 8's layer norm for each word of a batch (batch, length, d)."""
     rows, shape = x.data.reshape(-1, x.data.shape[-1]), x.data.shape
 
     def rule(g):
@@ -73,7 +73,7 @@ def norm(x, weight, bias):
 
 
 def loss_node(logits, target):
-    """Chapter 5's loss of logits (batch, length, tokens), for target ids (batch, length)."""
+    """Return chapter 5's smoothed loss of logits (batch, length, tokens) for target ids (batch, length)."""
     rows, labels = logits.data.reshape(target.size, -1), np.where(target == PAD, -100, target).ravel()
 
     def rule(g):
@@ -83,18 +83,18 @@ def loss_node(logits, target):
 
 
 def matmul(x, y):
-    """x @ y as a Scalar that holds an array: x (..., m, k), y (k, n)."""
-    # your turn: Write it like `add` above: the value, the two inputs, and a rule. matmul_rule of chapter 2 gives both
-    # gradients; it takes arrays.
+    """Return x @ y as a Scalar that contains an array: x (..., m, k), y (k, n)."""
+    # your turn: Return a Scalar with the value, the two inputs and a rule, as in `add` above. matmul_rule of chapter 2
+    # computes both gradients. Its arguments are arrays.
     return Scalar(x.data @ y.data, (x, y), lambda g: matmul_rule(x.data, y.data, g))
 
 
 def lookup(table, ids):
-    """The rows of a table (vocabulary, d) for ids (batch, length), times sqrt(d): (batch, length, d)."""
-    # your turn: The value is table.data[ids] times a number. In the rule, make an array like the table in which each
-    # row is the sum of all shares that come back to it: a word that occurs twice gets two shares. `np.add.at` adds all
-    # of them.
-    scale = table.data.shape[1] ** 0.5  # no NumPy number, which would make float64 of float32
+    """Return the rows of a table (vocabulary, d) for ids (batch, length), times sqrt(d)."""
+    # your turn: The value is table.data[ids] times a number. In the rule, make an array of the table's shape in which
+    # each row is the sum of the shares of this row. A word that occurs twice gets two shares. `np.add.at` adds all
+    # shares.
+    scale = table.data.shape[1] ** 0.5  # a Python number; a NumPy number would convert float32 to float64
 
     def rule(g):
         shares = np.zeros_like(table.data)
@@ -114,7 +114,9 @@ def merge(x):
 
 
 def attend(q, k, v, mask):
-    """q (batch, queries, d), k and v (batch, keys, d), mask (..., queries, keys), True = may look -> as q."""
+    """Return attention for q (batch, queries, d), k, v (batch, keys, d), mask (..., queries, keys), True for allowed
+    keys.
+    """
     qs, ks, vs = split(q.data), split(k.data), split(v.data)
     scale = qs.shape[-1] ** -0.5
     scores = np.where(mask, qs @ ks.swapaxes(2, 3) * scale, -np.inf)
@@ -125,8 +127,8 @@ def attend(q, k, v, mask):
     def rule(g):
         g = split(g)
         # your turn: Chapter 13 has the formulas, here with all keys at once: dV = Pᵀ g, dP = g Vᵀ, dS = P (dP - D) with
-        # D = the sum of g · out along the features, and dQ and dK from dS. Transpose the last two axes only. Each of
-        # the three goes back through `merge`.
+        # D = the sum of g · out along the features, and dQ and dK from dS. Transpose the last two axes only. Apply
+        # `merge` to each of the three gradients.
         ds = p * (g @ vs.swapaxes(2, 3) - (g * out).sum(axis=3, keepdims=True)) * scale
         return merge(ds @ ks), merge(ds.swapaxes(2, 3) @ qs), merge(p.swapaxes(2, 3) @ g)
 
@@ -137,7 +139,7 @@ def attend(q, k, v, mask):
 
 
 def new_weights(vocabulary, seed=0):
-    """All weights by name, drawn at random."""
+    """Return random initial weights by name."""
     rng = np.random.default_rng(seed)
     shapes = {"table": (vocabulary, D), "output": (D, vocabulary)}
     for part, looks in (("encoder", ["self"]), ("decoder", ["self", "source"])):
@@ -157,7 +159,9 @@ def new_weights(vocabulary, seed=0):
 
 
 def logits_of(w, source, target):
-    """Chapter 9's translator, of Scalars w by name: ids (batch, length) -> logits (batch, length, vocabulary)."""
+    """Return the logits (batch, length, vocabulary) of chapter 9's translator, with a dictionary w of Scalars as
+    weights.
+    """
     seen, causal = (source != PAD)[:, None, None, :], np.tri(target.shape[1], dtype=bool)
 
     def embed(ids):
@@ -192,15 +196,16 @@ def logits_of(w, source, target):
 
 
 def learn(weights, loss_of, batches, rate):
-    """Train `weights`, arrays by name, in place. loss_of(nodes, batch): the loss, a Scalar made of Scalars by name.
+    """Train `weights`, arrays by name, in place. loss_of(nodes, batch) computes the loss from Scalars by name.
 
-    rate: step (1, 2, ...) -> learning rate. Returns the list of the losses, as floats, each before its update.
+    rate: step (1, 2, ...) -> learning rate. Returns a list of floats, the losses before each update.
     """
     means = {name: (np.zeros_like(w), np.zeros_like(w)) for name, w in weights.items()}
     losses = []
     for step, batch in enumerate(batches, 1):
-        # your turn: Put each weight into a new Scalar, so that no gradient is left of the step before. The loss, the
-        # walk back, then adam for each weight, with both of its means. A Scalar's gradient is in its `grad`.
+        # your turn: In each step, put each weight into a new Scalar, so that its gradient begins at 0. Compute the
+        # loss, call backward, and call adam for each weight, with its two running means. A Scalar's gradient is in its
+        # `grad`.
         nodes = {name: Scalar(w) for name, w in weights.items()}
         loss = loss_of(nodes, batch)
         backward(loss)
@@ -212,12 +217,12 @@ def learn(weights, loss_of, batches, rate):
 
 
 def translate(next_logits, source, width=4):
-    """The ids of the translation that beam search finds, at most 40, for the ids `source`, a list.
+    """Return the ids of the translation that beam search finds for the list `source` of ids, at most 40 ids.
 
-    next_logits(source, target): for arrays of ids (1, length), the logits (vocabulary,) of the word after `target`.
+    next_logits(source, target) returns the logits (vocabulary,) of the word after `target`, for ids (1, length).
     """
-    # your turn: beam_search asks for log-probabilities, next_log_p(ids), of a list that begins with BOS. How do logits
-    # become log-probabilities (chapter 5)? An alpha of 1 divides by the length.
+    # your turn: beam_search needs a function next_log_p(ids), which returns log-probabilities. ids is a list that
+    # begins with BOS. How do logits become log-probabilities (chapter 5)? Use alpha = 1.
 
     def next_log_p(ids):
         logits = next_logits(np.array([source]), np.array([ids]))
@@ -228,7 +233,7 @@ def translate(next_logits, source, width=4):
 
 
 def run(steps=1200, pairs=10_000, merges=400, tests=40):
-    """Train on the embedded sentences, German to English, and print the BLEU of held-out ones."""
+    """Train on handloom's German-English grammar, and print the BLEU of held-out sentences."""
     corpus = build_corpus(train_size=pairs, valid_size=tests, test_size=tests)
     tokens = Tokens([text for pair in corpus.train for text in pair], merges)
     rows = sorted(([tokens.encode(text) for text in pair] for pair in corpus.train), key=lambda pair: len(pair[0]))
@@ -236,7 +241,7 @@ def run(steps=1200, pairs=10_000, merges=400, tests=40):
 
     def batches():
         for step in range(1, steps + 1):
-            first = rng.integers(max(1, len(rows) - 48))  # neighbours have like lengths: little padding
+            first = rng.integers(max(1, len(rows) - 48))  # neighbours of similar length: little padding
             german, english = zip(*rows[first : first + 48], strict=True)
             yield shifted(german, PAD, BOS, EOS)[1], *shifted(english, PAD, BOS, EOS)
             if step % 100 == 0 or step == steps:

@@ -1,5 +1,4 @@
-"""Chapter 16, the exercises: three tools that find mistakes in a model that trains, and the model that they help to
-fix.
+"""Chapter 16, the exercises: three tools that find mistakes in a model, and the corrected model.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .c16_bugs_solution import (
     unused,
 )
 
-#: The five mistakes of `suspect`: a name, what is said while it is the first one left, and the change that makes it.
+#: The five mistakes of `suspect`: name, message if the mistake is the first that remains, and the change that makes it.
 FIVE = {
     "the mask": (
         "`sees_the_future` says True: with k=1 the triangle lets each position see the next one.",
@@ -57,7 +56,7 @@ def tokens() -> np.ndarray:
 
 
 def with_left(*left: str) -> Any:
-    """The model with some of the five mistakes left in it."""
+    """Return the model with the mistakes `left`."""
     if not left:
         return mended
     ((_, model),) = changed(mended, "\n".join(FIVE[name][1] for name in left))
@@ -239,7 +238,7 @@ def real_mended(w, ids):
 
 
 def some_left() -> str:
-    """The changes that leave five, four, ... or one of the mistakes of `suspect`."""
+    """Return the text of `changes` for all models with five, four, ... or one of the mistakes of `suspect`."""
     lines = []
     for count in range(5, 0, -1):
         for left in combinations(FIVE, count):

@@ -1,4 +1,4 @@
-"""Chapter 16, the picture: which tool finds which mistake."""
+"""Chapter 16, the picture: the mistakes that each tool finds."""
 
 from __future__ import annotations
 

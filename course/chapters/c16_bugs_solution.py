@@ -1,4 +1,4 @@
-"""What chapter 16 builds: tools that find mistakes in a model that trains; the learner's file is cut from this."""
+"""The solution of chapter 16: tools that find mistakes in a model that still learns."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ VOCABULARY, LENGTH, D, INNER, LAYERS = 11, 6, 8, 24, 2
 
 
 def new_weights(seed=0):
-    """Weights by name, drawn at random, in float64."""
+    """Return random weights by name, in float64."""
     rng = np.random.default_rng(seed)
     shapes = {"table": (VOCABULARY, D), "positions": (LENGTH, D), "output": (D, VOCABULARY)}
     for i in range(LAYERS):
@@ -17,9 +17,9 @@ def new_weights(seed=0):
 
 
 def suspect(w, ids):
-    """A language model: ids (batch, length) -> logits (batch, length, vocabulary) of the token after each.
+    """Return the logits (batch, length, vocabulary) of the token after each token of ids (batch, length).
 
-    It trains, and its loss falls. Five things are wrong with it. Leave it as it is.
+    This language model contains five mistakes. Its loss falls in training. Do not change this function.
     """
     length = ids.shape[1]
     x = ops.embedding(ids, w["table"]) + w["positions"][0]
@@ -35,7 +35,7 @@ def suspect(w, ids):
 
 def sees_the_future(model, w, ids):
     """Return whether the logits of a position depend on later tokens: a bool. ids (batch, length), length > 1."""
-    # your turn: Run the model twice, the second time with another last token in each row, in a copy of ids. Which
+    # your turn: Run the model twice, the second time with a copy of ids with a different last token in each row. Which
     # positions of the logits may differ, and which may not?
     other = ids.copy()
     other[:, -1] = (other[:, -1] + 1) % VOCABULARY
@@ -50,8 +50,9 @@ def mixes_the_batch(model, w, ids):
 
 def unused(model, w, ids):
     """Return the sorted names of the weights with an unused row. Every token occurs in ids (batch, length)."""
-    # your turn: A weight that plays no part has the gradient 0, or None if it was never touched. Forget the gradients,
-    # walk back from some number made of all logits, such as the sum of their squares, and look at each row.
+    # your turn: An unused weight has the gradient 0, or None if no operation uses it. Set the gradients to zero, call
+    # backward on a number computed from all logits, such as the sum of their squares, and look at each row of each
+    # gradient.
     for parameter in w.values():
         parameter.grad = None
     (model(w, ids) ** 2).sum().backward()
@@ -60,7 +61,8 @@ def unused(model, w, ids):
 
 def mended(w, ids):
     """The corrected `suspect`."""
-    # your turn: Copy the lines of `suspect` here. Run your tools on it after each change: they say what is left.
+    # your turn: Copy the lines of `suspect` here. Run your three tools after each change: they show which mistakes
+    # remain.
     length = ids.shape[1]
     x = ops.embedding(ids, w["table"]) + w["positions"][:length]
     for i in range(LAYERS):
