@@ -1,4 +1,4 @@
-"""Check a chapter of a learner's folder: the file runs in a separate process, and its results are judged here."""
+"""Checks a chapter of a learner's folder: runs the learner's file in a separate process and judges its results."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .exercise import Verdict, failed
 from .exercise import judged as verdict_on
 from .folder import Folder
 
-WAIT = 60.0  # seconds for a file that waits for something; what computes is stopped long before
+WAIT = 60.0  # seconds until a file that waits is stopped; a file that computes is stopped much earlier
 
 
 @dataclass
 class Report:
     """The verdicts on the exercises of a chapter up to the first that fails, and the output of the file.
 
-    A verdict under the name "" is about the whole file: it can't be read.
+    A verdict with the name "" means that the whole file can't be read.
     """
 
     chapter: Chapter
@@ -46,7 +46,8 @@ class Report:
 
 
 def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
-    """Run the learner's file `path` and judge it. On Ctrl-C the process ends, and KeyboardInterrupt names the place."""
+    """Run and judge the learner's file `path`. On Ctrl-C, end its process and raise KeyboardInterrupt with the place.
+    """
     if not path.is_file():
         text = f"{path.name} is not there. `python -m handloom.course start {path.parent}` creates missing files."
         return Report(chapter, {"": Verdict("missing", text)})
@@ -58,14 +59,14 @@ def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
         # -P: files in the current folder do not replace modules of the standard library.
         command = [sys.executable, "-P", "-m", f"{__package__}.trial", str(chapter.number), str(path.resolve())]
         one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        with complaint.open("wb") as stream:  # no pipe: a process that the file starts would keep it open
+        with complaint.open("wb") as stream:  # not a pipe, which a process that the file starts would keep open
             child = subprocess.Popen(
                 [*command, str(results)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stream,
                 env={**os.environ, **one_thread},
-                start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the other
+                start_new_session=True,  # Ctrl-C reaches only this process, which then ends the child
             )
         code: int | None = None
         try:
@@ -90,7 +91,7 @@ def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
 
 
 def judged(chapter: Chapter, lines: Iterable[Mapping[str, Any]]) -> Report:
-    """Return the verdicts on the output of the file's process, up to the first that is not "passed"."""
+    """Return a report with the verdicts on the output of the file's process, up to the first that is not "passed"."""
     report = Report(chapter)
     exercises = {exercise.name: exercise for exercise in chapter.exercises}
     for line in lines:
@@ -112,7 +113,7 @@ def judged(chapter: Chapter, lines: Iterable[Mapping[str, Any]]) -> Report:
 def _imports_the_course(path: Path) -> bool:
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # the process that runs it says where
+    except (SyntaxError, ValueError):  # the process that runs the file reports the line
         return False
     names: list[str] = []
     for node in ast.walk(tree):
@@ -137,7 +138,7 @@ def _read(results: Path) -> list[dict[str, Any]]:
     if not results.exists():
         return []
     found = []
-    for line in results.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:  # the last one may be cut
+    for line in results.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:  # the last line may be cut
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
@@ -192,5 +193,5 @@ def show(report: Report, folder: Folder) -> None:
 
 
 def bar(done: int, of: int) -> str:
-    """Return a bar such as [##-] 2 of 3."""
+    """Return a progress bar such as "[##-] 2 of 3"."""
     return f"[{'#' * done}{'-' * (of - done)}] {done} of {of}"

@@ -8,16 +8,16 @@ import numpy as np
 
 
 def difference(yours: Any, right: Any, rtol: float) -> str | None:
-    """Describe how `yours` differs from `right`, without its name ("has the shape (2,)"); None if they are equal.
+    """Describe how `yours` differs from `right`, such as "has the shape (2,)", or return None if they are equal.
 
-    Arrays and numbers are equal to rounding: `rtol` of the largest number, with NaN equal to NaN. An array of booleans
-    must hold booleans. Anything else must be equal (`==`).
+    Arrays and numbers may differ by `rtol` times the largest number, and NaN equals NaN. Arrays of booleans need
+    booleans. All other values must be equal (`==`).
     """
     if isinstance(right, (np.ndarray, float, np.number)):
         return _of_arrays(yours, np.asarray(right), rtol)
     try:
         equal = bool(yours == right) and (isinstance(yours, bool) == isinstance(right, bool))
-    except ValueError:  # an array has no one truth
+    except ValueError:  # an array has no single truth value
         equal = False
     if equal:
         return None
@@ -56,7 +56,7 @@ def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
 
 
 def _pattern(yours: np.ndarray, right: np.ndarray, allowed: float) -> str:
-    """Return what all wrong numbers have in common; "" if nothing is recognised."""
+    """Describe a pattern in the wrong numbers, such as reversed signs; return "" if no pattern is found."""
 
     def same(x: np.ndarray, y: np.ndarray) -> bool:
         return bool((np.abs(x - y) <= allowed).all())

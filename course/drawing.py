@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 BLUE, ORANGE, GREEN, RED, GREY, PALE = "#2f6db3", "#e07b2a", "#3a8f5a", "#c0392b", "#6b7280", "#e5e7eb"
-WIDTH = 7.2  # inches, of every picture
+WIDTH = 7.2  # width of every picture in inches
 DPI = 110
 
 
 def new_figure(height: float) -> Any:
-    """Return an empty figure of the course's width, `height` in inches."""
+    """Return an empty figure of width WIDTH and of height `height`, in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -26,7 +26,7 @@ def new_figure(height: float) -> Any:
 
 
 def plain(axes: Any, title: str = "") -> Any:
-    """Return axes with a light grid, only the left and the bottom line, and small type."""
+    """Return `axes` with a light grid, a small font, and only the left and bottom spines."""
     axes.set_title(title, fontsize=10, loc="left", color="#111827")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=PALE, linewidth=0.8)
@@ -78,7 +78,7 @@ def arrow(
 def heat(
     axes: Any, array: Any, *, rows: Any, columns: Any, title: str = "", numbers: str = "{:.2f}", top: Any = None
 ) -> None:
-    """Draw a matrix as shades of blue with its numbers; NaN is hatched: not allowed. `top` is the darkest number."""
+    """Draw a matrix in shades of blue with its numbers. NaN is hatched. The number `top` has the darkest blue."""
     array = np.asarray(array, dtype=float)
     shown = np.ma.masked_invalid(array)
     top = float(shown.max()) if top is None else top
@@ -105,5 +105,5 @@ def _hatched(x: float, y: float) -> Any:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a PNG whose bytes depend only on the drawing."""
+    """Write the figure as a PNG file without metadata, so that equal figures give equal files."""
     figure.savefig(path, format="png", metadata={"Software": None})

@@ -1,8 +1,9 @@
 """An exercise, and the verdict on a learner's answer to it.
 
-An answer is probed: it is called with fixed inputs, which gives named results. The process that runs the learner's file
-saves these results (`examined`), and another process compares them with those of the real module (`judged`), so a file
-can't claim to be right. If the results are exactly those of a typical mistake, the verdict is that mistake's hint.
+A probe calls the learner's answer with fixed inputs and returns named results. The process that runs the learner's file
+saves the results (`examined`). Another process compares the results with those of handloom's function (`judged`), so
+the file can't fake a verdict. If the results equal those of a typical mistake, the verdict is the message of this
+mistake.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Results = Mapping[str, Any] | Raised
 
 
 class Wrong(Exception):  # noqa: N818 - as the verdict
-    """An error that a probe raises if a result can't be compared; its text names the problem."""
+    """An error that a probe raises if a result can't be compared. Its text explains the problem to the learner."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,17 @@ class Exercise:
     """An exercise: a function or a class of the chapter's file that the learner writes.
 
     Attributes:
-        solution: the chapter's own answer.
-        probe: returns, for an answer, its results by name: arrays, numbers, texts, lists. It is called with the
-            learner's answer, with `real` and with each mistake, and creates the same inputs each time. The names are
-            shown ("the gradient of x"), in this order; results that are easier to get right come first.
+        solution: the function or class in the chapter's solution.
+        probe: calls an answer and returns a dictionary from names such as "the gradient of x" to results (arrays,
+            numbers, texts, lists). It is called with the learner's answer, with `real` and with each mistake, and
+            creates equal inputs each time. Simple results come first.
         real: handloom's implementation, with the same signature.
-        source: where handloom implements it, for example "autograd.ops.softmax.Softmax.backward".
-        hints: three hints: a question; a number or a picture; code. The solution follows them.
-        changes: the mistakes that are a small change of the solution, as `changed` reads them.
-        rtol: the relative difference that counts as rounding.
+        source: the name of handloom's implementation, for example "autograd.ops.softmax.Softmax.backward".
+        hints: three hints: a question, a number or a picture, and code. After the hints, the solution is shown.
+        changes: typical mistakes that are small changes of the solution, in the format of `changed`.
+        rtol: the largest relative difference that is accepted as rounding.
         mistakes: at least three typical mistakes.
-        others: right answers that are written differently; the tests check that they pass.
+        others: right answers that differ from the solution; the tests check that they pass.
     """
 
     solution: Any
@@ -72,19 +73,19 @@ class Exercise:
         return self.solution.__name__
 
     def wrong(self, answer: Any) -> Any:
-        """Decorator for a mistake that is written out; its docstring is the message."""
+        """Decorator that adds a function or class to `mistakes`. Its docstring is the message for the learner."""
         self.mistakes.append(Mistake(answer, " ".join(answer.__doc__.split())))
         return answer
 
     def right(self, answer: Any) -> Any:
-        """Decorator for a right answer that is written differently: one of `others`."""
+        """Decorator that adds a right answer to `others`."""
         self.others.append(answer)
         return answer
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on an answer: passed, unwritten, mistake (a typical one), wrong, error, missing or stopped."""
+    """The verdict on an answer. `state` is passed, unwritten, mistake (typical), wrong, error, missing or stopped."""
 
     state: str
     text: str = ""
@@ -95,18 +96,17 @@ class Verdict:
 
 
 def need(value: Any, kind: Any, what: str) -> Any:
-    """Return `value` if it is of type `kind`; otherwise raise Wrong, which names `what` was expected, such as
-    "tanh(x)"."""
+    """Return `value` if it has the type `kind`. Otherwise raise Wrong, with `what` as its description."""
     if isinstance(value, kind):
         return value
     kinds = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
     if value is None:
-        raise Wrong(f"{what} gave None instead of a {kinds}: is a `return` missing?")
-    raise Wrong(f"{what} gave {brief(value)}, of the type {type(value).__name__}, instead of a {kinds}.")
+        raise Wrong(f"{what} returned None instead of a {kinds}: is a `return` missing?")
+    raise Wrong(f"{what} returned {brief(value)}, of the type {type(value).__name__}, instead of a {kinds}.")
 
 
 def results(exercise: Exercise, answer: Any, file: str = "") -> Results:
-    """Return the probe's results for an answer, or the exception that was raised. NumPy's warnings are not shown."""
+    """Return the probe's results for an answer, or the exception that the answer raised, without NumPy's warnings."""
     return _read(_told(exercise.probe, answer, file))
 
 
@@ -128,17 +128,17 @@ def _read(told: Mapping[str, Any]) -> Results:
 
 @cache
 def known(probe: Any, answer: Any) -> Results:
-    """Return the results of `real` or of a mistake, which are always the same."""
+    """Return the cached results of `real` or of a mistake."""
     return _read(_told(probe, answer))
 
 
 def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> dict[str, Any]:
-    """Return the results of an answer, for JSON.
+    """Return the results of an answer as a dictionary that can be saved as JSON.
 
     Args:
         answer: the learner's function or class.
         solution: the function or class whose parameters it must have.
-        file: the learner's file, whose lines messages name.
+        file: the path of the learner's file, for line numbers in messages.
     """
     if problem := _unlike(exercise.name, answer, solution):
         return {"state": "wrong", "text": problem}
@@ -146,7 +146,7 @@ def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> 
 
 
 def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
-    """Return the verdict on the result of `examined`. Raises ValueError, TypeError or KeyError for anything else."""
+    """Return the verdict on the result of `examined`. Raises ValueError, TypeError or KeyError for others."""
     if "state" in told:
         return failed(told)
     found = _read(told)
@@ -165,20 +165,20 @@ def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
         return Verdict("wrong", found.text) if found.kind == "Wrong" else Verdict("error", found.said)
     first = _first_wrong(found, right, exercise.rtol)
     alike = [mistake for mistake in exercise.mistakes if _begins_as(mistake, exercise, found, first, right)]
-    if len(alike) == 1:  # and something else is wrong too, which comes next
+    if len(alike) == 1:  # the answer also has a second mistake
         return Verdict("mistake", alike[0].message)
     return Verdict("wrong", str(differs))
 
 
 def failed(told: Mapping[str, Any]) -> Verdict:
-    """A verdict that the learner's process gives itself; it is never "passed"."""
+    """Return the verdict that the learner's process reported, which can't be "passed"."""
     if told["state"] not in ("wrong", "missing", "error"):
         raise ValueError(told["state"])
     return Verdict(told["state"], str(told["text"]))
 
 
 def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Verdict:
-    """Return the verdict on an answer in this process; the arguments are those of `examined`."""
+    """Run and judge an answer in the current process. The arguments are those of `examined`."""
     return judged(exercise, examined(exercise, answer, solution, file))
 
 
@@ -189,8 +189,7 @@ def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float
 def _begins_as(
     mistake: Mistake, exercise: Exercise, found: Mapping[str, Any], first: str, right: Mapping[str, Any]
 ) -> bool:
-    """Return whether a mistake has the same first wrong result, with at least two equal numbers.
-    """
+    """Return whether a mistake has the same first wrong result as the answer, an array of at least two numbers."""
     its = known(exercise.probe, mistake.answer)
     if isinstance(its, Raised) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
         return False
@@ -203,7 +202,7 @@ def _begins_as(
 
 
 def same(found: Results, other: Results, rtol: float) -> bool:
-    """Return whether two answers have the same results, or the same error, on the probes."""
+    """Return whether two answers have the same results or raised the same error."""
     if isinstance(found, Raised) or isinstance(other, Raised):
         return (
             isinstance(found, Raised)
@@ -214,7 +213,7 @@ def same(found: Results, other: Results, rtol: float) -> bool:
 
 
 def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str | None:
-    """Describe the first wrong result, and name the right results; None if all results are right."""
+    """Describe the first wrong result and list the right results; return None if all results are right."""
     problems = {name: difference(found[name], right[name], rtol) for name in right}
     wrong = [name for name, problem in problems.items() if problem]
     if not wrong:
@@ -222,13 +221,13 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -
     first = wrong[0]
     fine = [name for name in right if name not in wrong]
     word = first.split()[0].strip(",")
-    capital = first if len(word) == 1 or "_" in word else f"{first[0].upper()}{first[1:]}"  # names stay as they are
+    capital = first if len(word) == 1 or "_" in word else f"{first[0].upper()}{first[1:]}"  # names keep their case
     text = f"{capital} {problems[first]}"
     return text + (f"\nAlready right: {'; '.join(fine)}." if fine else "")
 
 
 def _unlike(name: str, answer: Any, solution: Any) -> str:
-    """Return the reason why the checks can't call an answer; "" if they can."""
+    """Return the reason why the checks can't call `answer`, or "" if they can."""
     kind = "class" if inspect.isclass(solution) else "function"
     if not callable(answer) or inspect.isclass(answer) != inspect.isclass(solution):
         what = "class" if inspect.isclass(answer) else type(answer).__name__
@@ -239,7 +238,7 @@ def _unlike(name: str, answer: Any, solution: Any) -> str:
         ours, yours = inspect.signature(solution), inspect.signature(answer)
         names = ", ".join(ours.parameters)
         return f"`{name}` takes ({', '.join(yours.parameters)}); it is called with ({names}): keep these parameters."
-    except ValueError:  # a builtin without a signature
+    except ValueError:  # a built-in function without a signature
         return ""
     return ""
 

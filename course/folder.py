@@ -15,21 +15,21 @@ PROGRESS = "progress.json"
 
 
 class Folder:
-    """The folder that `start` made at `path`. Raises InputError if there is no course in it."""
+    """The course's folder at `path`. Raises InputError if `path` contains no course."""
 
     def __init__(self, path: Path):
         self.path = path
         if not (path / PROGRESS).is_file():
             raise InputError(
-                f"There is no course in {path.resolve()}. Create one with python -m handloom.course start DIR; then "
-                f"go there (cd DIR) or name it with --dir DIR."
+                f"There is no course in {path.resolve()}. Create a course with python -m handloom.course start DIR. "
+                "Then change to this folder (cd DIR), or add --dir DIR."
             )
         self.progress = read_json(path / PROGRESS)
         if not _is_progress(self.progress):
-            raise InputError(f"{path / PROGRESS} is damaged. Delete it, then: python -m handloom.course start {path}")
+            raise InputError(f"{path / PROGRESS} is damaged. Delete it and run: python -m handloom.course start {path}")
 
     def file(self, chapter: Chapter) -> Path:
-        """Return the file in which the learner writes."""
+        """Return the path of the learner's file of a chapter."""
         return self.path / f"{chapter.stem}.py"
 
     def passed(self, chapter: Chapter) -> list[str]:
@@ -44,12 +44,12 @@ class Folder:
         return all_passed and known.get("file") == digest(self.file(chapter))
 
     def keep(self, chapter: Chapter, passed: list[str], file: str) -> None:
-        """Save the names of the exercises that passed, for a file with this digest."""
+        """Save the names of the passed exercises and the digest of the learner's file."""
         self.progress["chapters"][chapter.stem] = {"passed": passed, "file": file}
         self._save()
 
     def next_hint(self, chapter: Chapter, exercise: str) -> int:
-        """Return the number of hints to show now, one more each time."""
+        """Return the number of hints to show now, which grows by 1 with each call."""
         key = f"{chapter.stem}.{exercise}"
         count = self.progress["hints"][key] = min(self.progress["hints"].get(key, 0) + 1, 4)
         self._save()
@@ -60,7 +60,7 @@ class Folder:
 
 
 def _is_progress(value: Any) -> bool:
-    """Return whether this value has the form that `_save` writes."""
+    """Return whether `value` has the format that `_save` writes."""
     if not all(isinstance(value.get(key), dict) for key in ("chapters", "hints")):
         return False
     return all(type(count) is int and count >= 0 for count in value["hints"].values()) and all(
@@ -73,15 +73,15 @@ def _is_progress(value: Any) -> bool:
 
 
 def digest(path: Path) -> str:
-    """Return the digest of a file's bytes; "" if there is no file."""
+    """Return the digest of a file's content, or "" if there is no file."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def start(path: Path) -> tuple[list[str], list[str]]:
-    """Make the folder, or add missing files; existing files are not changed.
+    """Create the folder of the course, or add missing files without changing existing files.
 
     Returns the names of the files that were written, and of the files that existed. Raises InputError if the folder
-    holds other files, or can't be written.
+    contains other files or can't be written.
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file. Name a folder.")
@@ -103,7 +103,7 @@ def start(path: Path) -> tuple[list[str], list[str]]:
 
 
 def files() -> dict[str, bytes]:
-    """Return all files that a learner is given, by their path in the folder."""
+    """Return the content of all files of a new folder, by their path in the folder."""
     found: dict[str, Any] = {"README.md": introduction()}
     for chapter in chapters():
         found[f"{chapter.stem}.md"] = with_links(chapter.text)

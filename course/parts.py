@@ -1,4 +1,4 @@
-"""The functions that a learner wrote in earlier chapters, for the chapters that combine them."""
+"""Loads the functions that a learner wrote in earlier chapters, for chapters that combine them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .folder import Folder
 
 
 def own(stem: str, *names: str) -> list[Any]:
-    """Return functions and classes of the learner's file of the chapter `stem`, such as c10_learn, and print which.
+    """Return the functions and classes `names` of chapter `stem`, such as c10_learn, and print where they come from.
 
-    They are the learner's if their exercises passed when the file was last checked; otherwise they come from the
-    solution. In the solutions they always come from solutions.
+    They come from the learner's file if their exercises passed when the file was last checked, and otherwise from the
+    solution. If the caller is a solution, they always come from the solution.
     """
     chapter = next(chapter for chapter in chapters() if chapter.stem == stem)
     if sys._getframe(1).f_globals.get("__package__"):  # the caller is a solution, not a learner's file
@@ -33,7 +33,7 @@ def own(stem: str, *names: str) -> list[Any]:
 def _passed(file: Path, stem: str, names: list[str]) -> bool:
     try:
         folder = Folder(file.parent)
-    except InputError:  # no folder of the course
+    except InputError:  # the folder contains no course
         return False
     chapter = next(chapter for chapter in chapters() if chapter.stem == stem)
     return set(names) <= set(folder.passed(chapter))

@@ -1,7 +1,7 @@
-"""Makes the learner's file from the solution: code below a mark is removed, and the mark's text becomes the message.
+"""Makes the learner's file from the solution: replaces the code below a mark by an error with the mark's text.
 
-# your turn: What is the derivative of tanh, written with y = tanh(x) itself?
-return ...                    cut, down to the end of the block, or to a line `# given:`
+# your turn: What is the derivative of tanh, as a function of y = tanh(x)?
+return ...                    removed, up to the end of the block or to a line `# given:`
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ MARK, GIVEN = "# your turn:", "# given:"
 HEAD = '''"""Chapter {number}: {title} Read {stem}.md, then write what is missing here.
 
     python -m handloom.course check {number}        checks this file
-    python -m handloom.course hint {number}         helps; a little more each time
+    python -m handloom.course hint {number}         shows a hint, more detailed each time
 """
 '''
 
 
 def stub(source: str, head: str) -> tuple[str, list[str], int]:
-    """Return the learner's file, the messages of its stubs, and the number of code lines that the stubs replace.
+    """Return the learner's file, the messages of its stubs, and the number of removed lines of code.
 
     `head` replaces the module's docstring. Imports from the package (`from ...nn import`) become absolute.
     """
@@ -46,7 +46,7 @@ def stub(source: str, head: str) -> tuple[str, list[str], int]:
         begin = number
         while number < len(lines) and _inside(lines[number], indent):
             number += 1
-        while not lines[number - 1].strip():  # blank lines below the block stay
+        while not lines[number - 1].strip():  # keep blank lines below the block
             number -= 1
         cut += sum(bool(re.match(r"\s*[^\s#]", one)) for one in lines[begin:number])
         if number < len(lines) and lines[number].strip() == GIVEN:

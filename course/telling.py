@@ -1,4 +1,4 @@
-"""The results of a learner's answer as JSON: one process runs the file and writes them, another judges them."""
+"""Converts the results of a learner's answer to JSON for the process that judges them, and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Raised:
 
 
 def packed(value: Any) -> Any:
-    """Return `value` for JSON. Values other than numbers, texts, arrays and collections become their description."""
+    """Return `value` in a form for JSON. Values other than numbers, texts, arrays and collections become descriptions.
+    """
     if value is None or isinstance(value, (bool, str, float)) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
@@ -42,7 +43,8 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(value: Any) -> Any:
-    """Return the value from the result of `packed`. Raises ValueError, TypeError or KeyError for anything else."""
+    """Return the original value from the result of `packed`. Raises ValueError, TypeError or KeyError for other values.
+    """
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()

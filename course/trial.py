@@ -1,8 +1,8 @@
 """Runs a learner's file in a separate process: python -m handloom.course.trial NUMBER FILE RESULTS
 
-The file can't harm the course: it may loop, exit or crash. The results of its functions are written to a file, as lines
-of JSON, so that results before a crash are kept; `checking` judges them. The beginning of the file's output is stored
-separately.
+The learner's file runs in a separate process because it can loop, exit or crash. The results of its functions are
+written to a file as lines of JSON, so that results before a crash are kept. `checking` judges the results. The
+beginning of the file's printed output is stored separately.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 from .chapter import Chapter, chapters
 from .exercise import describe, examined
 
-SECONDS = 10  # of processor time; all checks of a chapter take well under one
+SECONDS = 10  # limit of processor time; all checks of a chapter take less than one second
 BYTES = 4 << 30  # of address space
-HEARD = 2000  # characters of what the file prints
+HEARD = 2000  # number of characters of printed output that are kept
 
 
 class Bounded(io.StringIO):
-    """A stream that keeps the beginning of the text that is written to it."""
+    """A text stream that keeps only the first HEARD characters."""
 
     def write(self, text: str) -> int:
         super().write(text[: max(0, HEARD - self.tell())])
@@ -36,9 +36,9 @@ class Bounded(io.StringIO):
 
 
 def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the exercises in order, each with None (begun) and then with its results, up to the first that raises.
+    """Yield each exercise's name with None before it runs, then with its results, up to the first exercise that raises.
 
-    The name is "" as long as the file is read.
+    While the file is imported, the name is "".
     """
     yield "", None
     try:
@@ -64,7 +64,7 @@ def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | No
 
 
 def load(path: Path) -> ModuleType:
-    """Return the learner's file as a module; it can import modules in its folder."""
+    """Import and return the learner's file as a module. It can import modules from its folder."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
@@ -80,8 +80,8 @@ def _left(error: SystemExit) -> str:
 
 
 def _limit(when_over: Callable[[int | None], None], file: str) -> None:
-    """Limit the memory; when the processor time is used up, call `when_over` with the current line of the file."""
-    if not hasattr(signal, "setitimer"):  # Windows: the process that waits for this one has a limit too
+    """Limit memory and processor time. When the time is over, call `when_over` with the current line of the file."""
+    if not hasattr(signal, "setitimer"):  # Windows: the waiting process has a time limit too
         return
 
     def over(number: int, frame: FrameType | None) -> None:
@@ -93,7 +93,7 @@ def _limit(when_over: Callable[[int | None], None], file: str) -> None:
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     import resource
 
-    with suppress(ValueError, OSError):  # it may be lower already
+    with suppress(ValueError, OSError):  # the limit may already be lower
         resource.setrlimit(resource.RLIMIT_AS, (BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
@@ -119,7 +119,7 @@ def main() -> None:
             for now, told in run(chapter, path):
                 tell(exercise=now, told=told)
         tell(exercise="", heard=heard.getvalue())
-    os._exit(0)  # threads that the file started don't keep the process
+    os._exit(0)  # ends the process even if the file started threads
 
 
 if __name__ == "__main__":

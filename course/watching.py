@@ -9,11 +9,12 @@ from pathlib import Path
 from .chapter import Chapter
 from .folder import Folder
 
-PAUSE = 0.5  # seconds between two looks
+PAUSE = 0.5  # seconds between two checks for changes
 
 
 def saved(folder: Folder, chapters: list[Chapter], pause: Callable[[float], None] = time.sleep) -> Iterator[Chapter]:
-    """Yield each chapter whose file is saved from now on. A file that an editor is replacing is ignored."""
+    """Yield a chapter each time its file is saved. Ignore a file that does not exist, as while an editor replaces it.
+    """
     before = {chapter: stamp(folder.file(chapter)) for chapter in chapters}
     while True:
         pause(PAUSE)
@@ -25,7 +26,7 @@ def saved(folder: Folder, chapters: list[Chapter], pause: Callable[[float], None
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return a value that changes when a file is saved; None if there is no file."""
+    """Return a value that changes when a file is saved, or None if there is no file."""
     try:
         status = path.stat()
     except OSError:

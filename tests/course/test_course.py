@@ -94,8 +94,8 @@ def test_start_refuses_what_is_no_course(tmp_path) -> None:
 # -- what a file may do --------------------------------------------------------------------------------------------
 
 FILES = {
-    "return None": "multiply(x, y) gave None instead of a Scalar: is a `return` missing?",
-    "return 7": "multiply(x, y) gave 7, of the type int, instead of a Scalar",
+    "return None": "multiply(x, y) returned None instead of a Scalar: is a `return` missing?",
+    "return 7": "multiply(x, y) returned 7, of the type int, instead of a Scalar",
     "return x.value": "raises AttributeError: 'Scalar' object has no attribute 'value'",
     "return multiply(x, y)": "It calls itself without an end",
     "raise SystemExit(3)": "The file ends the program (exit code 3)",
@@ -146,7 +146,7 @@ def test_what_the_file_starts_is_ended_with_it(folder) -> None:
     body = "import os, time\n    child = os.fork()\n    if not child: time.sleep(1000)"
     write(folder, f"{body}\n    open({str(folder.path / 'child')!r}, 'w').write(str(child))\n    return 7")
     report = check(FIRST, folder.file(FIRST), wait=100)
-    assert "gave 7" in report.verdicts["multiply"].text
+    assert "returned 7" in report.verdicts["multiply"].text
     state = Path(f"/proc/{(folder.path / 'child').read_text()}/status")
     while state.exists() and "zombie" not in state.read_text():  # the signal has been sent
         time.sleep(0.01)
