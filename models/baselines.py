@@ -18,10 +18,10 @@ RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru":
 
 
 class RandomLanguageModel(Module):
-    """A model that predicts all tokens except the first `special` ones with equal probability.
+    """A model that gives the same probability to all tokens except the ids below `special`.
 
-    Its loss is log(vocab_size - special) nats per token. The logits differ randomly by less than 1e-6, so that the most
-    probable token is random too.
+    Its loss is log(vocab_size - special) nats per token. The logits contain random noise below 1e-6, so that the most
+    probable token is random.
     """
 
     def __init__(self, vocab_size: int, special: int = 0):
@@ -36,14 +36,14 @@ class RandomLanguageModel(Module):
         return logits
 
     def start(self, rows: int = 1) -> Uncached:
-        """Return a DecodingState of `rows` sequences; see `models.generation`."""
+        """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
         return Uncached(lambda ids, origin: self._logits((len(ids),)), rows)
 
 
 class BigramLanguageModel(Module):
-    """A model that predicts the next token from the last one.
+    """A model that predicts the next token from the previous token alone.
 
-    `logits.weight` (vocab_size, vocab_size) has a row for each last token.
+    Row i of `logits.weight` (vocab_size, vocab_size) contains the logits of the tokens that follow token i.
     """
 
     def __init__(self, vocab_size: int):
@@ -51,12 +51,13 @@ class BigramLanguageModel(Module):
         self.logits = Embedding(vocab_size, vocab_size)
 
     def fit(self, ids: Any, smoothing: float = 0.1) -> BigramLanguageModel:
-        """Set the table from the pairs in `ids` (n,), with `smoothing` added to each pair's count.
+        """Set the logits from the counts of adjacent pairs in `ids` (n,), each increased by `smoothing`.
 
-        Gradient descent converges to the same table, but counting takes one pass. Raises ValueError for smoothing <= 0.
+        Gradient descent would converge to the same logits, but it needs many passes over the data. Raises ValueError
+        for smoothing <= 0.
         """
         if smoothing <= 0:
-            raise ValueError(f"smoothing {smoothing} must be above 0, since a pair may never occur")
+            raise ValueError(f"smoothing {smoothing} must be above 0, because some pairs may not occur in the data")
         ids = np.asarray(ids, np.int64)
         pairs = np.bincount(ids[:-1] * self.vocab_size + ids[1:], minlength=self.vocab_size**2)
         counts = pairs.reshape(self.vocab_size, self.vocab_size) + smoothing
@@ -68,18 +69,18 @@ class BigramLanguageModel(Module):
         return self.logits(ids)
 
     def start(self, rows: int = 1) -> Uncached:
-        """Return a DecodingState of `rows` sequences; see `models.generation`."""
+        """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
         return Uncached(lambda ids, origin: self.logits.weight.data[ids[:, -1]].copy(), rows)
 
 
 @dataclasses.dataclass(frozen=True)
 class RecurrentConfig:
-    """The configuration of a RecurrentLanguageModel: `kind` "rnn", "lstm" or "gru", and its sizes.
+    """The configuration of a RecurrentLanguageModel; `kind` is "rnn", "lstm" or "gru".
 
-    Without an `embedding` the first layer reads one-hot tokens. The product with a one-hot token is a row of a table,
-    and the biases of the input are merged into this table.
+    If `embedding` is false, the input of the first layer is one-hot tokens. The product with a one-hot token is one row
+    of the input weights, to which the input biases are already added.
 
-    Raises ValueError for a value that its field does not allow, see `fields`.
+    Raises ValueError for an invalid value; see `fields`.
     """
 
     vocab_size: Count
@@ -114,20 +115,20 @@ class RecurrentLanguageModel(Module):
         return self.outputs(ids)[0]
 
     def outputs(self, ids: Any, state: list[State] | None = None) -> tuple[Tensor, list[State]]:
-        """Return the logits, and the state after the last token. If `state` is given, `ids` continue from it."""
+        """Return the logits, and the state after the last token. If `state` is given, it is the state before `ids`."""
         x = self.embedding(ids)
         x, state = self.recurrent(self.dropout(x) if self.config.embedding else x, state)
         return self.output(self.dropout(x)), state
 
     def start(self, rows: int = 1) -> RecurrentState:
-        """Return a DecodingState of `rows` sequences; see `models.generation`.
+        """Return a DecodingState for generating `rows` sequences; see `models.generation`.
         The model should be in evaluation mode.
         """
         return RecurrentState(self, rows)
 
 
 class RecurrentState:
-    """A DecodingState of a RecurrentLanguageModel: the state of its layers."""
+    """The DecodingState of a RecurrentLanguageModel. It contains the recurrent layers' state."""
 
     positions: int | None = None
     suggested_lengths: np.ndarray | None = None

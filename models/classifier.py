@@ -31,26 +31,29 @@ class ClassifierConfig(ModelOptions):
     """The configuration of a TransformerClassifier.
 
     Args:
-        vocab_size, classes: numbers of token ids and of classes.
+        vocab_size, classes: number of token ids, and number of classes.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
         activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
-        norm_first: pre-norm, with a final norm.
+        norm_first: use pre-norm, with a norm after the last layer, instead of post-norm.
         positions: one of `nn.POSITIONS`.
-        pattern: which positions self-attention sees, see `nn.sparse`.
-        max_length: longest sequence, in tokens, for positions that are added to the embeddings.
+        pattern: the self-attention pattern; see `nn.sparse`.
+        max_length: maximum number of tokens if the position encoding is added to the embeddings.
         pad_id: id of the padding token.
         scale_embedding: multiply embeddings by sqrt(d_model).
-        token_types: number of parts of a text, each with a learned vector that is added to the embeddings; 0 for none.
-        embedding_norm: a norm after the embeddings, before their dropout.
+        token_types: number of token types, such as 2 for a pair of sentences; each type's learned vector is added to
+            the embeddings; 0 for none.
+        embedding_norm: normalise the embeddings, before dropout is applied to them.
         pooling: the input of the output layer: the state of the "first" token, or the "mean" or "max" of each feature
             over all tokens.
-        pooler: a linear layer with "tanh" or "relu" between pooling and output layer, or "none".
-        token_dropout: share of the tokens whose embedding is zero in training; the others are scaled by 1/(1-p).
+        pooler: the activation, "tanh" or "relu", of a linear layer between pooling and output layer; "none" for no such
+            layer.
+        token_dropout: probability p that a token's embedding is set to zero in training; the other embeddings are
+            scaled by 1/(1-p).
         bos: whether each text begins with <bos>; the caller adds it.
 
-    The arguments of `ModelOptions` are accepted too.
+    It also has the arguments of `ModelOptions`.
 
-    Raises ValueError for a value that its field does not allow, see `fields`.
+    Raises ValueError for an invalid value; see `fields`.
     """
 
     vocab_size: Count
@@ -78,18 +81,17 @@ class ClassifierConfig(ModelOptions):
     def __post_init__(self) -> None:
         check_fields(self)
         if self.pad_id >= self.vocab_size:
-            raise ValueError(f"pad_id is {self.pad_id}, it must be an id of the vocabulary")
+            raise ValueError(f"pad_id is {self.pad_id}, but it must be an id of the vocabulary")
 
 
 class TransformerClassifier(Module):
     """An encoder that classifies texts: ids (batch, length), padded at the end -> logits (batch, classes).
 
-    `pooling` says from which encoder outputs the logits are computed.
+    The logits are computed from the encoder outputs that `pooling` selects.
 
-    With "first" every text should have the same first token (<bos>), because the output layer reads only what this
-    position has collected from the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1. Source of token
-    dropout: Iyyer et al. 2015, "Deep unordered composition rivals syntactic methods for text classification", section
-    3.
+    With "first" every text should begin with the same token (<bos>), because the output layer uses only the encoder
+    output at this position. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1. Source of token dropout: Iyyer
+    et al. 2015, "Deep unordered composition rivals syntactic methods for text classification", section 3.
     """
 
     def __init__(self, config: ClassifierConfig):
@@ -115,13 +117,13 @@ class TransformerClassifier(Module):
         self.output = Linear(c.d_model, c.classes)
 
     def forward(self, ids: Any, lengths: Any = None, token_types: Any = None) -> Tensor:
-        """Return the logits of the classes.
+        """Return the logits of the classes, (batch, classes).
 
-        `lengths` (batch,) excludes padding; if None, it is computed from the padding.
+        `lengths` (batch,) are the numbers of tokens without padding; if None, they are computed from `ids`.
 
-        `token_types` (batch, length) says to which part of the text each token belongs; with None all belong to part 0.
+        `token_types` (batch, length) are the tokens' types; None means type 0 for all tokens.
 
-        Raises ValueError beyond `max_length`, IndexError for an id outside the vocabulary.
+        Raises ValueError if `ids` is longer than `max_length`, IndexError for an id outside the vocabulary.
         """
         if lengths is None:
             lengths = (ids != self.config.pad_id).sum(axis=1)

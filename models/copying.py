@@ -1,20 +1,21 @@
 """Pointer-generator: the next token comes from the vocabulary, or attention copies it from the source.
 
-Let z be the gate and p = sigmoid(z), v = softmax(l) the decoder's own distribution, and a its attention to the source
-tokens x. The pointer-generator's probability of a token w is
+Let z be the gate, p = sigmoid(z), v = softmax(l) the decoder's distribution over the vocabulary, and a its attention to
+the source tokens x. The pointer-generator's probability of a token w is
 
     P(w) = p v(w) + (1 - p) c(w),    c(w) = sum of a_i over the i with x_i = w
 
 Divided by p and by exp(-lse), lse = log sum exp(l), P is proportional to exp(l_w) + c(w) exp(lse - z). So the mixture
 is softmax(l') with l'_w = l_w + log(1 + exp(lse - z + log c(w) - l_w)), which differs from l only at the source's
-tokens. Losses and searches use l' like l, and no logarithm of a rounded-off probability is taken.
+tokens. Losses and searches can therefore use l' in place of l, without the logarithm of a rounded probability.
 
-The <eos> of the source may be left out of c, so that it is never copied. Then c sums to less than 1, and P is divided
-by p + (1 - p) sum of c.
+The source's <eos> can be excluded from c, so that it is never copied. Then the sum of c is less than 1, and P is
+divided by p + (1 - p) sum of c.
 
 Source: See, Liu and Manning 2017, arXiv 1704.04368, sections 2.2 and 2.3. In the paper, words outside the vocabulary
-get temporary ids; subwords can spell any word, so source and target share one vocabulary here. In the paper the gate
-reads context, state and input of the decoder; here it reads the decoder's output, which is the sum of all three.
+get temporary ids. Here source and target share a vocabulary of subwords, which can spell any word. In the paper, the
+gate is computed from the decoder's context, state and input. Here it is computed from the decoder's output, which is
+the sum of the three.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ _TINY = 1e-20
 
 
 def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, uncopied: int | None = None) -> Tensor:
-    """Return the logits l' of the mixture, (batch, length, vocab_size). For float16 they are computed in float32.
+    """Return the logits l' of the mixture, (batch, length, vocab_size).
+    For float16 inputs, they are computed in float32.
 
     Args:
-        logits: l, the logits of the vocabulary, (batch, length, vocab_size).
-        gate: z, (batch, length, 1); a larger value copies less.
-        weights: a, attention to the source, (batch, length, source_length): each row sums to 1. Without a source it is
-            all zeros, and nothing is copied.
-        source: x, (batch, source_length) ids; tokens without weight, such as padding, don't count.
-        uncopied: an id of the source that is never copied, such as that of <eos>, or None.
+        logits: l, the decoder's logits, (batch, length, vocab_size).
+        gate: z, (batch, length, 1); a larger z means less copying.
+        weights: a, the attention to the source, (batch, length, source_length). Each row sums to 1, or contains only
+            zeros if there is no source; then nothing is copied.
+        source: x, (batch, source_length) ids; tokens of weight zero, such as padding, are ignored.
+        uncopied: the id of a token that is never copied, such as <eos>, or None.
     """
     logits, gate, weights = (widened(x) for x in (logits, gate, weights))
     xp = array_module(logits.data)
@@ -54,9 +56,10 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, unco
 
 
 def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
-    """Return a matrix of zeros and ones, (batch, source_length, source_length), that computes c from weights.
+    """Return a 0-1 matrix, (batch, source_length, source_length), by which the weights are multiplied to get c.
 
-    Its product with a row of weights is c at the first position of each token that may be copied, and zero elsewhere.
+    The product of a row of weights with this matrix is c at the first occurrence of each token that may be copied, and
+    zero at other positions.
     """
     xp = array_module(source)
     same = source[:, :, None] == source[:, None]
@@ -68,15 +71,15 @@ def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
 
 
 def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
-    """Compute how much attention repeats earlier attention: the sum of min(a_i, sum of a_i in earlier steps).
+    """Compute the overlap of attention with earlier attention: sum over i of min(a_i, sum of a_i in earlier steps).
 
     Args:
         weights: a, (batch, length, source_length).
         counted: (batch, length) booleans, True for the target's tokens and False for padding.
 
-    Returns the mean over the tokens that count, from 0 (each source token got its attention in one step) to 1. Source:
-    See et al. 2017, section 2.3, equation 12. In the paper the coverage is also an input of the attention; a
-    Transformer would then have to compute its steps one after the other in training.
+    Returns the mean over the counted tokens, from 0 (no source token got attention in two steps) to 1. Source: See et
+    al. 2017, section 2.3, equation 12. In the paper, the coverage is also an input of the attention. In a Transformer
+    this would prevent training all positions in parallel.
     """
     weights = widened(weights)
     counted = array_module(weights.data).asarray(counted).astype(weights.dtype)
@@ -90,8 +93,9 @@ def copied_shares(
 ) -> Any:
     """Return the probability that each generated token was copied from each source token.
 
-    The result is (batch, length, source_length). The arguments are those of `copy_logits`, and the generated ids
-    `written` (batch, length). A row sums to the probability that the generated token was copied: (1 - p) c(w) / P(w).
+    The result is (batch, length, source_length). `written` (batch, length) are the generated ids; the other arguments
+    are the same as in `copy_logits`. The sum of each row is (1 - p) c(w) / P(w), the probability that the generated
+    token w was copied.
     """
     mixed = copy_logits(logits, gate, weights, source, uncopied).data
     xp, written = array_module(mixed), array_module(mixed).asarray(written)

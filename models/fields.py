@@ -1,11 +1,11 @@
-"""The types, bounds and choices of configuration fields, declared once with each field.
+"""The types, bounds and choices of configuration fields, declared as annotations.
 
     layers: Depth
     clip_norm: Rate | None
     positions: Annotated[str, Choices(POSITIONS)]
 
-`check_fields` checks an object against these annotations, `parse_value` reads one value from text. Values of files and
-command lines are therefore checked against the same bounds.
+`check_fields` checks an object's values against these annotations; `parse_value` parses a value from text. Values from
+files and from command lines are therefore checked in the same way.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A value that `check` accepts without a ValueError; `words` describes these values."""
+    """A value for which `check` raises no ValueError; `words` describes the allowed values."""
 
     check: Callable[[Any], Any]
     words: str
@@ -90,9 +90,9 @@ class Flag:
 
     Attributes:
         metavar: name of the value in --help; by default the name of the field.
-        preset: whether presets differ in this field; the option's default is then the preset's value.
-        times: whether the option multiplies the preset's value.
-        resumes: whether it may be changed when a run is resumed.
+        preset: whether presets have different values of this field; if so, the option's default is the preset's value.
+        times: whether the option is a factor that multiplies the preset's value.
+        resumes: whether the option can be given with --resume.
     """
 
     metavar: str = ""
@@ -103,13 +103,13 @@ class Flag:
 
 def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> Any:
     """Return a dataclass field with its help text and the option that sets it.
-    A subclass may change the default; the help text and the option stay the same.
+    A subclass that changes the default keeps the help text and the option.
     """
     return field(default=default, metadata={"help": help, "flag": flag})
 
 
 def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
-    """Return the help text and the option of each `setting` of a dataclass and its base classes.
+    """Return {field name: (help text, option)} for each `setting` of a dataclass and its base classes.
     """
     found: dict[str, tuple[str, Flag | None]] = {}
     for base in owner.__mro__:
@@ -120,7 +120,7 @@ def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
 
 
 def field_kinds(owner: Any) -> dict[str, Any]:
-    """Return the annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
+    """Return {field name: annotation} for a dataclass, with annotations resolved by `typing.get_type_hints`."""
     return {name: kind for name, kind in _hints(owner).items() if kind is not KW_ONLY}
 
 
@@ -129,14 +129,15 @@ _hints: Callable[[Any], dict[str, Any]] = cache(partial(typing.get_type_hints, i
 
 
 def check_fields(owner: Any) -> None:
-    """Raise ValueError, naming the field, unless every field of a dataclass instance has an allowed value."""
+    """Raise a ValueError that names the field if a field of a dataclass instance has an invalid value."""
     for name, kind in field_kinds(type(owner)).items():
         if not fits(kind, value := getattr(owner, name)):
-            raise ValueError(f"{name} is {short(value)}, it must be {described(kind)}")
+            raise ValueError(f"{name} is {short(value)}, but it must be {described(kind)}")
 
 
 def fits(kind: Any, value: Any) -> bool:
-    """Return whether an annotation allows a value. NumPy's scalars count like Python's; True is not a number."""
+    """Return whether an annotation allows a value. NumPy scalars are treated like Python numbers; True is not a number.
+    """
     alternatives, optional = _alternatives(kind)
     if value is None or kind is Any:
         return optional or kind is Any
@@ -163,7 +164,9 @@ def fits(kind: Any, value: Any) -> bool:
 
 
 def parse_value(kind: Any, text: str) -> Any:
-    """Parse a value from text; "none" means None where `kind` allows it. Raises ValueError for other values."""
+    """Parse a value of type `kind` from text; "none" means None if `kind` allows it.
+    Raises ValueError for an invalid value.
+    """
     if _alternatives(kind)[1] and text.lower() == "none":
         return None
     plain, _ = plain_kind(kind)
@@ -182,8 +185,8 @@ def parse_value(kind: Any, text: str) -> Any:
 
 
 def described(kind: Any, none: bool = True) -> str:
-    """Describe in words what an annotation allows, such as "a whole number from 1 to 1,000" or "one of a, b".
-    The description ends with ", or none" where None can be given.
+    """Describe the values that an annotation allows, such as "a whole number from 1 to 1,000" or "one of a, b".
+    The description ends with ", or none" if None is allowed.
     """
     alternatives, optional = _alternatives(kind)
     kind, rule = _with_rule(alternatives)
@@ -208,7 +211,7 @@ def without_none(kind: Any) -> Any:
 
 
 def plain_kind(kind: Any) -> tuple[Any, Any]:
-    """Return the Python type of an annotation without `None`, and its Bounds, Choices or Parsed, or None.
+    """Return the Python type of an annotation without its `| None`, and its rule (Bounds, Choices or Parsed) or None.
     """
     return _with_rule(without_none(kind))
 
@@ -219,17 +222,17 @@ def short(value: Any) -> str:
 
 
 def _alternatives(kind: Any) -> tuple[Any, bool]:
-    """Return a kind without its `| None`, and whether it had one."""
+    """Return the annotation `kind` without its `| None`, and whether it contained `| None`."""
     if typing.get_origin(kind) not in (typing.Union, types.UnionType):
         return kind, False
     others = [one for one in typing.get_args(kind) if one is not type(None)]
     if len(others) != 1:
-        raise TypeError(f"{kind} is more than one kind and None")
+        raise TypeError(f"{kind} combines more than one type with None")
     return others[0], True
 
 
 def _with_rule(kind: Any) -> tuple[Any, Any]:
-    """Return the plain kind and its Bounds, Choices or Parsed, or None."""
+    """Return the plain type of an annotation and its rule (Bounds, Choices or Parsed) or None."""
     if typing.get_origin(kind) is Literal:
         return str, Choices(typing.get_args(kind))
     if typing.get_origin(kind) is Annotated:

@@ -1,7 +1,7 @@
-"""Hyperparameters of a training run, one dataclass per task: the model's sizes and the training options.
+"""Hyperparameters of a training run (model sizes and training options), with one dataclass per task.
 
-A field's annotation says which values it may have. Its `setting` contains the help text and the flag, if there is one.
-`--set`, the flags, their help and their errors are generated from the fields (`train.cli.training`).
+A field's annotation describes the allowed values. Its `setting` contains the help text and, for some fields, a Flag.
+`train.cli.training` generates `--set`, the command-line options, help texts and error messages from the fields.
 """
 
 # ruff: noqa: RUF009 - `setting` returns a dataclass field
@@ -47,71 +47,74 @@ Betas = tuple[Fraction, Fraction]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
-    """The hyperparameters that all tasks share: the Transformer's sizes and options, and training options.
+    """The hyperparameters that all tasks share: the Transformer's sizes and options, and the training options.
 
-    Raises ValueError for a value that its field does not allow, see `fields`.
+    Raises ValueError for an invalid value; see `fields`.
     """
 
     vocab_size: Count = setting(help="maximum vocabulary size, in tokens")
     d_model: Size = setting(help="model width: number of features per token")
     nhead: Size = setting(help="number of attention heads per layer")
-    layers: Depth = setting(help="number of layers; of an encoder-decoder, in the encoder and in the decoder")
-    dim_feedforward: Size = setting(help="number of hidden features of the feed-forward network")
+    layers: Depth = setting(help="number of layers; in an encoder-decoder, number in the encoder and in the decoder")
+    dim_feedforward: Size = setting(help="hidden size of the feed-forward networks")
     dropout: Fraction = setting(help="dropout probability")
-    norm_first: bool = setting(False, help="pre-norm: normalise the input of each sublayer instead of its output")
+    norm_first: bool = setting(False, help="use pre-norm: normalise the input of each sublayer instead of the output")
     activation: Activation = setting("relu", help="activation function of the feed-forward network")
     norm: Annotated[str, Choices(NORMS)] = setting(
-        "layer", help="kind of normalisation; layer_std divides by (standard deviation + eps)"
+        "layer",
+        help="type of normalisation; layer_std is layer normalisation that divides by (standard deviation + eps)",
     )
     bias: Annotated[str, Choices(tuple(BIASES))] = setting(
-        "all", help="which projections of a Transformer layer have biases"
+        "all", help="which linear projections of a Transformer layer have biases"
     )
     positions: Positions = setting("sinusoidal", help="position encoding")
-    pattern: Pattern = setting("full", help="self-attention pattern: full, or sparse with a window or stride of SIZE")
+    pattern: Pattern = setting(
+        "full", help="self-attention pattern: full, or sparse with a local window or a stride of SIZE tokens"
+    )
     label_smoothing: Fraction = setting(
-        0.0, help="label smoothing: part of the target probability that is spread evenly over the vocabulary"
+        0.0, help="label smoothing: share of the target probability that is distributed uniformly over the vocabulary"
     )
 
     steps: Count | None = setting(None, help="number of parameter updates", flag=Flag(preset=True, resumes=True))
     optimizer: Literal["adam", "adamw", "sgd"] = setting(
         "adam",
-        help="optimizer; sgd uses a momentum of 0.9; adamw uses a weight decay of 0.01 by default",
+        help="optimizer; sgd has a momentum of 0.9, and adamw has a default weight decay of 0.01",
         flag=Flag(preset=True),
     )
     schedule: Schedule = setting("noam", help="learning-rate schedule", flag=Flag(preset=True))
-    lr: Rate | None = setting(None, help="peak learning rate of all schedules except noam", flag=Flag(preset=True))
-    lr_factor: Rate = setting(1.0, help="factor that multiplies the learning rate of the noam schedule")
-    warmup: Whole = setting(0, help="warm-up: number of steps in which the learning rate rises to its peak")
-    betas: Betas = setting((0.9, 0.98), help="decay rates of Adam's two moments")
+    lr: Rate | None = setting(None, help="peak learning rate; the schedule noam ignores it", flag=Flag(preset=True))
+    lr_factor: Rate = setting(1.0, help="factor by which the learning rate of the schedule noam is multiplied")
+    warmup: Whole = setting(0, help="number of warm-up steps, in which the learning rate rises to its peak")
+    betas: Betas = setting((0.9, 0.98), help="decay rates of Adam's two moment estimates")
     eps: Rate = setting(1e-9, help="term added to Adam's denominator for numerical stability")
     weight_decay: NotNegative | None = setting(
         None,
-        help="decoupled weight decay, applied to matrices only; with none, the default of the optimizer",
+        help="decoupled weight decay of the weight matrices; none means the optimizer's default",
         flag=Flag(preset=True),
     )
     clip_norm: Rate | None = setting(
-        1.0, help="maximum gradient norm: larger gradients are scaled down to this norm; with none, no clipping"
+        1.0, help="maximum norm of the gradient, to which larger gradients are scaled down; none means no clipping"
     )
     accumulate: Count = setting(
         1, help="number of batches whose gradients are accumulated per update", flag=Flag("K", times=True)
     )
     precision: Literal["fp32", "fp16"] = setting(
         "fp32",
-        help="precision of the forward and backward passes; fp16 keeps float32 weights and uses loss scaling",
+        help="precision of the forward and backward passes; with fp16, weights stay in float32 and the loss is scaled",
         flag=Flag(),
     )
     name_overflows: bool = setting(
-        False, help="with --precision fp16: log the first parameter whose gradient overflows", flag=Flag()
+        False, help="with --precision fp16, log the name of the first parameter whose gradient overflows", flag=Flag()
     )
     ema: Fraction | None = setting(
         None,
-        help="validate and save an exponential moving average of the weights with this decay, such as 0.999",
+        help="validate and save an exponential moving average of the weights; DECAY is its decay rate, such as 0.999",
         flag=Flag("DECAY"),
     )
     average: Whole = setting(
         1,
-        help="at the end, average the weights of this many last validations, and keep the average only if it validates "
-        "better",
+        help="number of last validations whose weights are averaged at the end; the average is kept only if it "
+        "validates better",
     )
     patience: Count | None = setting(
         None, help="early stopping: stop after N validations without improvement", flag=Flag("N", preset=True)
@@ -120,30 +123,40 @@ class Preset:
         "valid_loss", help="validation metric that selects the best weights", flag=Flag(preset=True)
     )
     curriculum: Whole = setting(
-        0, help="train on easy batches before hard ones in the first EPOCHS epochs", flag=Flag("EPOCHS")
+        0,
+        help="curriculum learning: in the first EPOCHS epochs, train on easy batches before hard batches",
+        flag=Flag("EPOCHS"),
     )
     pad_to: Count = setting(
-        1, help="pad batches to a multiple of N tokens, so that --graphs sees few shapes", flag=Flag("N")
+        1,
+        help="pad batches to a length that is a multiple of N tokens, so that --graphs needs fewer CUDA graphs",
+        flag=Flag("N"),
     )
-    prefetch: Whole = setting(0, help="prepare N batches ahead in a background thread", flag=Flag("N"))
+    prefetch: Whole = setting(0, help="prepare the next N batches in a background thread", flag=Flag("N"))
     checkpoint_activations: bool = setting(
-        False, help="save memory: do not store activations, but recompute them in the backward pass", flag=Flag()
+        False, help="save memory by recomputing activations in the backward pass instead of storing them", flag=Flag()
     )
-    graphs: bool = setting(False, help="on a GPU: launch each pass and each update as one CUDA graph", flag=Flag())
+    graphs: bool = setting(
+        False, help="on a GPU, run each forward and backward pass and each update as a CUDA graph", flag=Flag()
+    )
     deterministic: bool = setting(
-        False, help="on a GPU: compute sums in a fixed order, so that repeated runs are bit-identical", flag=Flag()
+        False,
+        help="on a GPU, compute sums in a fixed order, so that repeated runs give bit-identical results",
+        flag=Flag(),
     )
 
-    validate_every: Count | None = setting(None, help="number of steps between validations; with none, once per epoch")
-    log_every: Count = setting(20, help="number of steps between rows of the log", flag=Flag("N"))
+    validate_every: Count | None = setting(
+        None, help="number of steps between validations; none means one validation per epoch"
+    )
+    log_every: Count = setting(20, help="number of steps between two rows of the training log", flag=Flag("N"))
     gradient_norms: bool = setting(False, help="log the gradient norm of each layer", flag=Flag())
-    keep: Count = setting(2, help="number of latest checkpoints to keep", flag=Flag("N"))
+    keep: Count = setting(2, help="number of most recent checkpoints to keep", flag=Flag("N"))
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def _shared(self, *names: str) -> dict[str, Any]:
-        """Return the fields that this preset and the model's configuration share."""
+        """Return the fields that the preset and the model's configuration share, and the fields `names`."""
         sizes = ("d_model", "nhead", "dim_feedforward", "dropout")
         kinds = ("norm_first", "activation", "norm", "bias", "positions", "pattern")
         return {name: getattr(self, name) for name in (*sizes, *kinds, *names)}
@@ -151,32 +164,32 @@ class Preset:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TranslationPreset(Preset):
-    """The hyperparameters of a run that trains an encoder-decoder."""
+    """The hyperparameters of an encoder-decoder's run."""
 
     tokens_per_batch: Count = setting(help="maximum number of source or target tokens per batch, including padding")
     pairs_per_batch: Count | None = setting(
-        None, help="maximum number of pairs per batch; with none, only tokens are limited"
+        None, help="maximum number of sentence pairs per batch; none means that only the number of tokens is limited"
     )
     steps: Count = dataclasses.field()
-    decoder_layers: Depth | None = setting(None, help="number of layers of the decoder; with none, as many as layers")
+    decoder_layers: Depth | None = setting(None, help="number of decoder layers; none means the value of layers")
     bpe_dropout: Fraction = setting(
-        0.0, help="BPE-dropout: probability of leaving out a merge when training texts are encoded, in every epoch"
+        0.0, help="BPE-dropout: probability of skipping a merge when training texts are encoded, again in each epoch"
     )
-    tied: bool = setting(True, help="share one weight among source embedding, target embedding and output layer")
-    copy: bool = setting(False, help="pointer-generator: the decoder can copy tokens from the source")
-    title_case: bool = setting(False, help="convert sources to Title Case, the case of headlines")
-    words: bool = setting(False, help="tokens are words, in lower case and without punctuation, instead of subwords")
+    tied: bool = setting(True, help="use one weight matrix for source embedding, target embedding and output layer")
+    copy: bool = setting(False, help="use a pointer-generator, whose decoder can copy tokens from the source")
+    title_case: bool = setting(False, help="convert source texts to Title Case, as in headlines")
+    words: bool = setting(False, help="use words in lower case, without punctuation, as tokens instead of subwords")
     coverage_loss: NotNegative = setting(
-        0.0, help="weight of the coverage loss, which penalises copying a token twice; needs copy"
+        0.0, help="weight of the coverage loss, which penalises attending to a source token again; needs copy=true"
     )
     max_length: Length = setting(128, help="maximum length of a text in tokens; longer texts are skipped")
     label_smoothing: Fraction = 0.1
     validate_every: Count = 200
     average: Whole = 5
-    test_size: Count | None = setting(None, help="number of test texts to evaluate; with none, all of them")
+    test_size: Count | None = setting(None, help="number of test texts to evaluate; none means all test texts")
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
-        """Return the model's configuration for `vocab_size` tokens, which may be fewer than the preset's."""
+        """Return the model's configuration for a vocabulary of `vocab_size` tokens."""
         return Seq2SeqConfig(
             source_vocab_size=vocab_size,
             target_vocab_size=vocab_size,
@@ -194,7 +207,7 @@ class TranslationPreset(Preset):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LanguageModelPreset(Preset):
     """The hyperparameters of a language model's run.
-    By default it uses AdamW's weight decay, a warm-up and half a cosine.
+    The defaults are a weight decay of 0.1 and the cosine schedule.
     """
 
     vocab_size: Count = 2000  # for BPE; with characters it follows from the text
@@ -205,7 +218,7 @@ class LanguageModelPreset(Preset):
     norm_first: bool = True
     activation: Activation = "gelu"
     positions: Positions = "learned"
-    tied: bool = setting(False, help="share one weight between the embedding and the output layer")
+    tied: bool = setting(False, help="use one weight matrix for the embedding and the output layer")
     schedule: Schedule = "cosine"
     betas: Betas = (0.9, 0.99)
     eps: Rate = 1e-8
@@ -214,53 +227,60 @@ class LanguageModelPreset(Preset):
     recurrent_embedding: bool = setting(
         True, help="use embeddings instead of one-hot vectors in the recurrent baselines"
     )
-    recurrent_steps: Count = setting(500, help="number of updates of the recurrent baselines")
+    recurrent_steps: Count = setting(500, help="number of training steps of the recurrent baselines")
     recurrent_lr: Rate = setting(2e-3, help="peak learning rate of the recurrent baselines")
     validate_every: Count = 250
     valid_tokens: Count = setting(
         40_000,
-        help="number of validation tokens during training; the final evaluation uses the whole validation text",
+        help="number of validation tokens used during training; the final evaluation uses the whole validation text",
     )
 
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
-        """Return the decoder-only model's configuration for `vocab_size` tokens, with `changes` to its sizes."""
+        """Return the Transformer's configuration for a vocabulary of `vocab_size` tokens, with some `changes`."""
         sizes = {**self._shared("layers", "head_dim"), "max_length": self.length, "tie_output": self.tied}
         return LanguageModelConfig(vocab_size, **{**sizes, **changes})
 
     def recurrent(self, vocab_size: int, kind: str) -> RecurrentConfig:
-        """Return the configuration of the recurrent baseline of this kind ("rnn", "lstm" or "gru")."""
+        """Return the configuration of the recurrent baseline `kind` ("rnn", "lstm" or "gru")."""
         return RecurrentConfig(
             vocab_size, kind, self.recurrent_size, dropout=self.dropout, embedding=self.recurrent_embedding
         )
 
     def for_baselines(self) -> LanguageModelPreset:
-        """Return the hyperparameters of the same run for a recurrent model."""
+        """Return a copy with the steps and the learning rate of the recurrent baselines."""
         return dataclasses.replace(self, steps=self.recurrent_steps, lr=self.recurrent_lr)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassifierPreset(Preset):
     """The hyperparameters of a classifier's run.
-    By default it uses Adam at a constant rate and one validation an epoch.
+    The defaults are Adam with a constant learning rate, and one validation per epoch.
     """
 
     batch_size: Count = setting(help="number of texts per batch")
-    epochs: Count = setting(help="number of passes over the training data, unless steps are given")
+    epochs: Count = setting(help="number of passes over the training data; ignored if steps is set")
     max_length: Length = setting(64, help="maximum length of a text in tokens; longer texts are truncated")
-    bos: bool = setting(True, help="begin each text with the token <bos>; otherwise the first token is the first word")
-    min_frequency: Count = setting(1, help="minimum number of occurrences of a word in the vocabulary")
-    pooling: Annotated[str, Choices(POOLINGS)] = setting(
-        "first", help="pooling: use the features of the first token, or their mean or maximum over all tokens"
+    bos: bool = setting(True, help="begin each text with the token <bos>")
+    min_frequency: Count = setting(
+        1, help="minimum number of occurrences in the training data for a word to be in the vocabulary"
     )
-    token_dropout: Fraction = setting(0.0, help="probability of setting a token's whole embedding to zero in training")
+    pooling: Annotated[str, Choices(POOLINGS)] = setting(
+        "first",
+        help="input of the output layer: the features of the first token, or their mean or maximum over all tokens",
+    )
+    token_dropout: Fraction = setting(
+        0.0, help="token dropout: probability that all features of a token's embedding are set to zero in training"
+    )
     schedule: Schedule = "constant"
     betas: Betas = (0.9, 0.999)
     eps: Rate = 1e-8
     monitor: Metric = "valid_accuracy"
     patience: Count | None = 3
-    weighted: bool = setting(True, help="weight each class in the loss by its inverse frequency, at most 10")
+    weighted: bool = setting(
+        True, help="weight each class in the loss by its inverse frequency, with weights of at most 10"
+    )
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
-        """Return the model's configuration for this number of words and classes."""
+        """Return the model's configuration for this number of tokens and classes."""
         own = self._shared("layers", "max_length", "pooling", "token_dropout", "bos")
         return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **own)

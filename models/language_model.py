@@ -33,18 +33,18 @@ class LanguageModelConfig(ModelOptions):
     Args:
         vocab_size: number of token ids.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
-        head_dim: features of a head; d_model / nhead if None.
+        head_dim: number of features per attention head; None means d_model / nhead.
         activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
-        norm_first: pre-norm, with a final norm.
+        norm_first: use pre-norm, with a norm after the last layer, instead of post-norm.
         positions: one of `nn.POSITIONS`.
-        pattern: which positions self-attention sees, see `nn.sparse`.
-        max_length: the context, in tokens. Only sinusoidal and learned positions have this limit.
-        tie_output: whether the output layer shares the embedding table.
-        output_bias: whether the output layer has a bias; if None, it has one unless it is tied.
+        pattern: the self-attention pattern; see `nn.sparse`.
+        max_length: context length in tokens, with sinusoidal or learned positions; other positions have no limit.
+        tie_output: whether embedding and output layer share one matrix.
+        output_bias: whether the output layer has a bias; None means a bias unless `tie_output` is true.
 
-    The arguments of `ModelOptions` are accepted too.
+    It also has the arguments of `ModelOptions`.
 
-    Raises ValueError for a value that its field does not allow, see `fields`.
+    Raises ValueError for an invalid value; see `fields`.
     """
 
     vocab_size: Count
@@ -69,9 +69,9 @@ class LanguageModelConfig(ModelOptions):
 class LanguageModel(Module):
     """A decoder-only Transformer: ids (batch, length) -> logits (batch, length, vocab_size) of the next tokens.
 
-    Matrices and tables start normal with standard deviation 0.02. Matrices that write into the residual stream start
-    with 0.02 / sqrt(2 layers), and biases with zero. Source: Radford et al. 2019, "Language models are unsupervised
-    multitask learners", section 2.3.
+    Matrices and embeddings are initialised from a normal distribution with standard deviation 0.02, or 0.02 / sqrt(2
+    layers) for the last matrix of each sublayer. Biases are initialised to zero. Source: Radford et al. 2019, "Language
+    models are unsupervised multitask learners", section 2.3.
     """
 
     def __init__(self, config: LanguageModelConfig):
@@ -100,10 +100,10 @@ class LanguageModel(Module):
     def forward(self, ids: Any, padding: Any = None) -> Tensor:
         """Return the logits of the token after each of `ids` (batch, length).
 
-        The first `padding` (batch,) tokens of each row are padding: no other token sees them, and positions count
-        from the token after them. The results at padding are meaningless.
+        The first `padding` (batch,) tokens of each row are padding. No other token attends to padding, and the first
+        token after it has position 0. The logits at padding are undefined.
 
-        Raises ValueError beyond `max_length` positions, IndexError for an id outside the vocabulary.
+        Raises ValueError if there are more than `max_length` positions, IndexError for an id outside the vocabulary.
         """
         return self.output(self.hidden(ids, padding))
 
@@ -117,16 +117,16 @@ class LanguageModel(Module):
         return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """Return the decoder for `start` in the layout that is fastest for generation.
-        It is a copy unless `packed` is false.
+        """Return the decoder for `start`.
+        Its weights are copied into the memory layout that is fastest for generation, unless `packed` is false.
         """
         return RawDecoder(self._embed, self.decoder.layers, self.decoder.norm, self.output, packed)
 
     def start(self, rows: int = 1, *, keep_attention: bool = False, decoder: RawDecoder | None = None) -> CachedState:
-        """Return a DecodingState of `rows` sequences; see `models.generation`.
+        """Return a DecodingState for generating `rows` sequences; see `models.generation`.
 
-        With `keep_attention` the state keeps the attention weights of each step. `decoder`, from `raw_decoder`, saves
-        time if the same model generates repeatedly. Dropout is off even in training mode.
+        With `keep_attention`, the state stores each step's attention weights. A `decoder` from `raw_decoder` saves time
+        if the model is used repeatedly. Dropout is not applied, even in training mode.
         """
         limited = self.config.positions in ("sinusoidal", "learned")
         return CachedState(

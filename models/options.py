@@ -11,11 +11,11 @@ from .fields import Choices, Fraction, Parsed, Rate, Size, fits
 
 
 def _check_rotary(options: dict[str, Any]) -> None:
-    """Raise ValueError unless these are options of `nn.positional.RotaryPositions`, with numbers as values."""
+    """Raise ValueError unless `options` are options of `nn.positional.RotaryPositions` with numbers as values."""
     if not options or not options.keys() <= {"base", "factor", "low", "high", "length"}:
-        raise ValueError("an unknown option, or no option")
+        raise ValueError("the options are empty or contain an unknown name")
     if not all(fits(Rate | None, value) for value in options.values()):
-        raise ValueError("an option that is not a number above 0")
+        raise ValueError("an option's value is not a number above 0")
 
 
 Rotary = Annotated[dict[str, Any], Parsed(_check_rotary, "base, factor, low, high or length, each a number above 0")]
@@ -23,15 +23,16 @@ Rotary = Annotated[dict[str, Any], Parsed(_check_rotary, "base, factor, low, hig
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """The options that all models of Transformer layers share.
+    """The options that all Transformer models share.
 
     Args:
         norm: one of `nn.normalization.NORMS`.
-        norm_eps: eps of every norm; it is inside the square root except with "layer_std".
+        norm_eps: eps of every norm; it is added to the variance, or, with "layer_std", to the standard deviation.
         bias: which linear layers have biases, one of `nn.transformer.BIASES`.
-        kv_heads: heads of keys and values in self-attention, each for a group of query heads; None for nhead.
+        kv_heads: number of heads of keys and values in self-attention, each shared by a group of query heads; None
+            means nhead.
         rotary: options of `nn.positional.RotaryPositions`, such as its base.
-        sinusoid_halves: whether sinusoidal positions have all sines before the cosines.
+        sinusoid_halves: whether sinusoidal positions have all sines before all cosines, instead of alternating.
     """
 
     norm: Annotated[str, Choices(NORMS)] = "layer"
@@ -42,14 +43,14 @@ class ModelOptions:
     sinusoid_halves: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the configuration as a JSON object. A keyword-only option that has its default is left out."""
+        """Return the configuration as a JSON object. Keyword-only options with default values are omitted."""
         values = dataclasses.asdict(self)
         left_out = [f.name for f in dataclasses.fields(self) if f.kw_only and values[f.name] == f.default]
         return {name: value for name, value in values.items() if name not in left_out}
 
     def layer_options(self, in_attention: str, pattern: str) -> dict[str, Any]:
         """Return the keyword arguments of the layers in `nn.transformer`.
-        `in_attention` comes from `nn.embedding_positions`.
+        `in_attention` is a result of `nn.embedding_positions`.
         """
         attention = {"positions": in_attention, "pattern": pattern, "kv_heads": self.kv_heads, "rotary": self.rotary}
         return {"layer_norm_eps": self.norm_eps, "norm": self.norm, "bias": self.bias, **attention}

@@ -1,4 +1,4 @@
-"""Named presets of each report's hyperparameters: tiny, for a laptop, and with the report's values."""
+"""Presets of hyperparameters for each report's model: `smoke`, `laptop`, and `paper` with the report's values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PAPER = TranslationPreset(
 
 
 def translation_preset(name: str, data: str) -> TranslationPreset:
-    """Return the preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data."""
+    """Return the preset `smoke`, `laptop` or `paper`; `laptop` depends on the data set."""
     if name == "laptop":
         return {"embedded": LAPTOP_EMBEDDED, "multi30k": LAPTOP_MULTI30K}.get(data, LAPTOP)
     return {"smoke": SMOKE, "paper": PAPER}[name]
@@ -109,7 +109,7 @@ EN_FR_PRESETS = {
 
 
 def _sized(presets: dict[str, Any], name: str, data: str) -> Any:
-    """Return the preset for this name and data set if there is one, else the preset for this name."""
+    """Return the preset for this name and data set, or, if there is none, the preset for this name."""
     return presets.get(f"{name} {data}", presets[name])
 
 
@@ -156,15 +156,15 @@ LANGUAGE_MODEL_PRESETS = {
 
 
 def kth_cell(heads: int, head_dim: int) -> dict[str, int]:
-    """Return the changes to preset `paper` for a cell of the KTH report's Table 1.
-    The model has one layer, which is as wide as its heads together.
+    """Return the changes to the preset `paper` for one model of the KTH report's Table 1.
+    The model has one layer, whose width is the sum of its heads' widths.
     """
     d_model = heads * head_dim
     return {"nhead": heads, "head_dim": head_dim, "d_model": d_model, "dim_feedforward": 4 * d_model, "layers": 1}
 
 
 def language_model_preset(name: str, data: str) -> LanguageModelPreset:
-    """Return the preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
+    """Return the preset `smoke`, `laptop` or `paper`; `laptop` depends on whether the data set is `embedded`."""
     return _sized(LANGUAGE_MODEL_PRESETS, name, data)
 
 
@@ -193,5 +193,5 @@ CLASSIFIER_PRESETS = {
 
 
 def classifier_preset(name: str, data: str) -> ClassifierPreset:
-    """Return the preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
+    """Return the preset `smoke`, `laptop` or `paper`; `laptop` depends on whether the data set is `embedded`."""
     return _sized(CLASSIFIER_PRESETS, name, data)

@@ -35,26 +35,26 @@ class Seq2SeqConfig(ModelOptions):
     """The configuration of a Seq2SeqTransformer.
 
     Args:
-        source_vocab_size, target_vocab_size: numbers of token ids.
+        source_vocab_size, target_vocab_size: number of source token ids, and number of target token ids.
         d_model, nhead, encoder_layers, decoder_layers, dim_feedforward, dropout: sizes of the layers.
         activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
-        norm_first: pre-norm, with a final norm on both stacks.
-        max_length: longest sequence, in tokens.
+        norm_first: use pre-norm, with a norm after the last layer of encoder and decoder, instead of post-norm.
+        max_length: maximum number of tokens of a source or target, with sinusoidal or learned positions.
         pad_id: id of the padding token.
-        share_embeddings: whether source and target share one table; this needs equal vocabularies.
-        tie_output: whether the output layer shares the target table.
-        positions: one of `nn.POSITIONS`; only sinusoidal and learned ones are limited to `max_length`.
-        pattern: which positions self-attention sees, see `nn.sparse`.
+        share_embeddings: whether source and target share one embedding; the vocabularies must be equal.
+        tie_output: whether the output layer shares the target embedding's matrix.
+        positions: one of `nn.POSITIONS`.
+        pattern: the self-attention pattern; see `nn.sparse`.
         scale_embedding: multiply embeddings by sqrt(d_model).
-        decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; the encoder's if None. With a
-            `decoder_max_length` the decoder has its own positions.
-        copy: whether the next token may also be copied from the source, see `copying`; this needs equal vocabularies.
-        uncopied_id: a token of the source that is never copied, such as <eos>.
-        title_case: whether the model expects sources in Title Case; the caller converts them.
+        decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; None means the encoder's size.
+            With a `decoder_max_length`, the decoder has separate positions.
+        copy: whether tokens can be copied from the source (see `copying`); the vocabularies must be equal.
+        uncopied_id: id of a token that is never copied, such as <eos>.
+        title_case: whether the model expects sources in Title Case; the caller must convert them.
 
-    The arguments of `ModelOptions` are accepted too.
+    It also has the arguments of `ModelOptions`.
 
-    Raises ValueError for a value that its field does not allow, see `fields`.
+    Raises ValueError for an invalid value; see `fields`.
     """
 
     source_vocab_size: Count
@@ -85,23 +85,24 @@ class Seq2SeqConfig(ModelOptions):
     def __post_init__(self) -> None:
         check_fields(self)
         if self.pad_id >= min(self.source_vocab_size, self.target_vocab_size):
-            raise ValueError(f"pad_id is {self.pad_id}, it must be an id of both vocabularies")
+            raise ValueError(f"pad_id is {self.pad_id}, but it must be an id of both vocabularies")
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
-                f"share_embeddings needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size} ids"
+                f"share_embeddings needs equal vocabularies, not {self.source_vocab_size} and {self.target_vocab_size} "
+                "ids"
             )
         if self.copy and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
-                f"copy needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size} ids"
+                f"copy needs equal vocabularies, not {self.source_vocab_size} and {self.target_vocab_size} ids"
             )
 
 
 class Seq2SeqTransformer(Module):
     """An encoder-decoder Transformer: ids of a source sentence and a target -> logits of each next target token.
 
-    Embeddings are scaled by sqrt(d_model) and added to positions, sinusoidal ones by default. Matrices start Xavier
-    uniform, and tables normal with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017, arXiv 1706.03762;
-    shared and tied tables: Press and Wolf 2017, arXiv 1608.05859.
+    Embeddings are scaled by sqrt(d_model), and positions are added to them. Matrices are initialised by Xavier uniform,
+    and embeddings from a normal distribution with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017,
+    arXiv 1706.03762; for shared embeddings, Press and Wolf 2017, arXiv 1608.05859.
     """
 
     def __init__(self, config: Seq2SeqConfig):
@@ -150,15 +151,15 @@ class Seq2SeqTransformer(Module):
         Args:
             source: (batch, source_length) ids, padded at the end.
             target: (batch, target_length) ids: <bos> and the target without its last token.
-            source_lengths: (batch,) source lengths without padding; computed from the padding if None.
+            source_lengths: (batch,) source lengths without padding; if None, they are computed from `source`.
 
-        Raises ValueError beyond `max_length`, IndexError for an id outside the vocabulary.
+        Raises ValueError if a sequence is longer than `max_length`, IndexError for an id outside the vocabulary.
         """
         memory, source_lengths = self.encode(source, source_lengths)
         return self.decode(target, memory, source_lengths, source=source)
 
     def encode(self, source: Any, source_lengths: Any = None) -> tuple[Tensor, Any]:
-        """Return the encoder output (batch, source_length, d_model) and the lengths (batch,) without padding."""
+        """Return the encoder output (batch, source_length, d_model) and the source lengths (batch,) without padding."""
         if source_lengths is None:
             source_lengths = (source != self.config.pad_id).sum(axis=1)
         x = self.dropout(self.positions(self.source_embedding(source)))
@@ -175,14 +176,14 @@ class Seq2SeqTransformer(Module):
     ) -> Tensor:
         """Return the logits for `target` (batch, length) given the encoder output `memory`.
 
-        `memory` is (batch, source_length, d_model). Appends the cross-attention weights of each layer, (batch, heads,
-        length, source_length), to `cross_weights`. A model that copies also needs `source` (batch, source_length), and
-        raises ValueError without it.
+        `memory` is (batch, source_length, d_model). If `cross_weights` is given, each layer's cross-attention weights
+        (batch, heads, length, source_length) are appended to it. A copying model raises ValueError without `source`
+        (batch, source_length).
         """
         if not self.config.copy:
             return self.output(self._decoded(target, memory, memory_lengths, cross_weights))
         if source is None:
-            raise ValueError("decode: this model copies from its source; give the ids as source=")
+            raise ValueError("decode: this copying model needs the argument source, the ids of the source")
         logits, gate, weights = self._to_mix(target, memory, memory_lengths, cross_weights)
         return copy_logits(logits, gate, weights, source, self.config.uncopied_id)
 
@@ -215,11 +216,11 @@ class Seq2SeqTransformer(Module):
     ) -> Tensor:
         """Return the mean cross-entropy, in nats, of `labels` (batch, target_length) without padding.
 
-        The other inputs are those of `forward`.
+        The other arguments are the same as in `forward`.
 
-        The result equals `ops.cross_entropy` of the logits, but not all logits are stored at once, unless the model
-        copies. For a model that copies, `coverage` times the `copying.coverage_loss` may be added; for other models
-        this raises ValueError.
+        The result equals `ops.cross_entropy` of the logits, but, except in a copying model, the logits are computed in
+        parts to save memory. In a copying model, `coverage` times the `copying.coverage_loss` is added. In other
+        models, `coverage` above 0 raises ValueError.
         """
         xp = array_module(self.output.weight.data)
         if xp is not np:  # one transfer for all layers
@@ -230,7 +231,7 @@ class Seq2SeqTransformer(Module):
         options: dict[str, Any] = {"ignore_index": pad_id, "label_smoothing": label_smoothing}
         if not self.config.copy:
             if coverage:
-                raise ValueError("loss: coverage needs a model that copies; build it with copy=True")
+                raise ValueError("loss: coverage needs a copying model; build the model with copy=True")
             x = self._decoded(target, memory, source_lengths)
             return self.output.cross_entropy(x, labels, class_weight=class_weight, **options)
         logits, gate, weights = self._to_mix(target, memory, source_lengths)
@@ -241,15 +242,15 @@ class Seq2SeqTransformer(Module):
     def copied(self, source: Any, target: Any, written: Any) -> Any:
         """Return the probability that each token of `written` (batch, target_length) was copied from each source token.
 
-        `source` and `target` are those of `forward`, which predicts `written`; see `copying.copied_shares`.
+        `source` and `target` are the arguments with which `forward` predicts `written`; see `copying.copied_shares`.
         """
         with no_grad():
             parts = self._to_mix(target, *self.encode(source))
             return copied_shares(*parts, source, written, self.config.uncopied_id)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """Return the decoder for `start` in the layout that is fastest for generation.
-        It is a copy unless `packed` is false.
+        """Return the decoder for `start`.
+        Its weights are copied into the memory layout that is fastest for generation, unless `packed` is false.
         """
         copying = (self.copy_gate, self.config.uncopied_id) if self.config.copy else None
         return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed, copying)
@@ -262,12 +263,12 @@ class Seq2SeqTransformer(Module):
         keep_attention: bool = False,
         decoder: RawDecoder | None = None,
     ) -> CachedState:
-        """Encode `source` (batch, source_length) and return the state from which `generation` searches for targets.
+        """Encode `source` (batch, source_length) and return the DecodingState for generating targets.
 
         Args:
             source_lengths: as in `forward`.
-            keep_attention: keep the attention weights of each step in the state.
-            decoder: the result of `raw_decoder`, which saves time if the same model generates repeatedly.
+            keep_attention: whether the state stores each step's attention weights.
+            decoder: a result of `raw_decoder`, to save time if the model is used repeatedly.
 
         The decoder never applies dropout; the encoder applies it in training mode.
         """
@@ -286,8 +287,8 @@ class Seq2SeqTransformer(Module):
         )
 
     def start_uncached(self, source: Any, source_lengths: Any = None) -> Uncached:
-        """Return a state like that of `start` which recomputes all target positions at each step.
-        The cache is tested against it.
+        """Return a DecodingState without a cache, which recomputes all target positions at each step.
+        Tests compare the cache with it.
         """
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)

@@ -1,6 +1,6 @@
-"""Baselines from word counts: naive Bayes, TF-IDF regression, the nearest text, word-for-word translation.
+"""Baselines from word counts: naive Bayes, TF-IDF regression, nearest neighbour, and word-for-word translation.
 
-A neural model is worth its cost only if it is better than these baselines, which need only NumPy and take seconds.
+A neural model is useful only if it is better than these baselines, which need only NumPy and a few seconds.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ def words(text: str) -> list[str]:
 
 
 class Bags(NamedTuple):
-    """Texts as bags of features: text i has `features[offsets[i]:offsets[i + 1]]`, each with its value."""
+    """Texts as bags of features.
+    Text i has the features `features[offsets[i]:offsets[i + 1]]`, and `values` in the same places.
+    """
 
     offsets: np.ndarray  # (texts + 1,) int64
     features: np.ndarray  # (entries,) int64, no feature twice in a text
     values: np.ndarray  # (entries,) float64
 
     def weighted_sums(self, weights: np.ndarray) -> np.ndarray:
-        """Return, for each text, the sum of value * weights[feature] over its features, (texts, columns).
+        """Return the sum of value * weights[feature] over the features of each text, (texts, columns).
         `weights` is (features, columns).
         """
         sums = np.zeros((len(self.offsets) - 1, weights.shape[1]))
@@ -40,7 +42,7 @@ class Bags(NamedTuple):
         return sums
 
     def rows(self, texts: np.ndarray) -> Bags:
-        """Select the bags of some texts, in the order of their numbers."""
+        """Return the bags of the texts with these indices, in this order."""
         sizes = np.diff(self.offsets)[texts]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[texts] - offsets[:-1], sizes)
@@ -56,8 +58,8 @@ class Vocabulary:
 
     Args:
         texts: the training texts.
-        pairs: count pairs of neighbouring words too.
-        least: texts in which a feature must occur.
+        pairs: whether to count pairs of neighbouring words too.
+        least: minimum number of training texts in which a feature must occur.
     """
 
     def __init__(self, texts: Sequence[str], *, pairs: bool = True, least: int = 1):
@@ -88,7 +90,7 @@ class Vocabulary:
 
     def tf_idf(self, texts: Iterable[str]) -> Bags:
         """Compute (1 + log count) * (1 + log((1 + n) / (1 + texts with the feature))).
-        Each text is then divided by its length.
+        Each text's vector is then divided by its Euclidean norm.
         """
         bags = self.counts(texts)
         rarity = 1 + np.log((1 + self.texts) / (1 + self.texts_with))
@@ -104,7 +106,7 @@ class NaiveBayes:
         texts, labels: the training data; labels are integers from 0 to classes - 1.
         classes: number of classes.
 
-    `alpha` is added to each count; set it after construction, or let `choose` find it.
+    `alpha` is added to each count; set this attribute, or call `choose` to select a value.
     Source: Manning, Raghavan and Schütze 2008, "Introduction to Information Retrieval", section 13.2.
     """
 
@@ -119,13 +121,13 @@ class NaiveBayes:
         self._prior = np.log(np.maximum(np.bincount(labels, minlength=classes), 1e-9) / len(labels))
 
     def choose(self, texts: Sequence[str], labels: np.ndarray) -> NaiveBayes:
-        """Choose the `alpha` from `ALPHAS` with the best accuracy on these texts, which should be held out."""
+        """Set `alpha` to the value in `ALPHAS` with the best accuracy on these texts, which should be held out."""
         scores = [np.mean(self.predict(texts, alpha) == labels) for alpha in self.ALPHAS]
         self.alpha = self.ALPHAS[int(np.argmax(scores))]
         return self
 
     def predict(self, texts: Sequence[str], alpha: float | None = None) -> np.ndarray:
-        """Return the most probable class of each text, (texts,); `alpha` replaces the model's own."""
+        """Return the most probable class of each text, (texts,); `alpha`, if given, replaces `self.alpha`."""
         alpha = self.alpha if alpha is None else alpha
         totals = self._counts.sum(axis=0) + alpha * len(self.vocabulary)
         bags = self.vocabulary.counts(texts)
@@ -140,7 +142,7 @@ class TfIdfRegression:
     Args:
         texts, labels: the training data; labels are integers from 0 to classes - 1.
         classes: number of classes.
-        valid: held-out (texts, labels), by which the number of epochs, at most `epochs`, is chosen.
+        valid: held-out (texts, labels), on which the number of epochs, up to `epochs`, is chosen.
 
     Source of the updates: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods", JMLR 12, figure 1.
     """
@@ -194,7 +196,7 @@ class TfIdfRegression:
 
 
 def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
-    """Return for each text the number of the most similar text in `among`, (texts,).
+    """Return the index of the most similar text in `among` for each text, (texts,).
     The similarity of two texts is the cosine between their TF-IDF vectors of words.
     """
     vocabulary = Vocabulary(among, pairs=False)
@@ -213,7 +215,8 @@ def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
 
 
 class WordForWord:
-    """A translator that replaces each word by its most probable translation in IBM model 1; unknown words are copied.
+    """A translator that replaces each word by its most probable translation under IBM model 1, and copies unknown
+    words.
 
     Args:
         pairs: (source, target) sentences.
@@ -248,5 +251,5 @@ class WordForWord:
         self.table = {by_word[couple[i] // len(outputs)]: names[couple[i] % len(outputs)] for i in order}
 
     def translate(self, text: str) -> str:
-        """Return the text with each word replaced. Punctuation stays where it is."""
+        """Return the text with each word replaced and its punctuation unchanged."""
         return _WORD.sub(lambda found: self.table.get(found[0].lower(), found[0]), text)

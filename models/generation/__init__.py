@@ -1,4 +1,4 @@
-"""Generating sequences with a trained model: one interface for encoder-decoders and language models."""
+"""Text generation with a trained model. Encoder-decoders and language models share one interface."""
 
 from ...autograd.quick import PLAIN
 from .beam import BeamStep, beam_search

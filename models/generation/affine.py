@@ -1,4 +1,4 @@
-"""The product x W^T + b on plain arrays, for the rows x of a decoding step."""
+"""Compute x W^T + b on plain arrays, for the rows x of a decoding step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ...nn import Linear
 
 
 class Affine:
-    """The product x W^T + b of arrays x (rows, in_features).
+    """Computes x W^T + b for arrays x (rows, in_features).
 
     W is (out_features, in_features), and b is (out_features,) or None.
 
     Attributes:
-        weight: W^T, a view of the parameter unless `pack` copies it.
+        weight: W^T, a view of the parameter, or the copy that `pack` makes.
     """
 
     def __init__(self, weight: Any, bias: Any):
@@ -24,7 +24,7 @@ class Affine:
         self.xp, self.dtype = array_module(weight), weight.dtype
 
     def buffer(self, rows: int) -> Any:
-        """Return an array that holds the results of up to this many rows."""
+        """Allocate an array for the results of up to this number of rows."""
         return self.xp.empty((rows, self.out_features), self.dtype)
 
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
@@ -52,7 +52,9 @@ def finish(y: Any, bias: Any, relu: bool) -> None:
 
 @replaceable
 def affine(weight: Any, bias: Any) -> Affine:
-    """Return the Affine of a weight and a bias. The version in `fast` has weights that `pack` can cut into blocks."""
+    """Return the Affine of a weight and a bias.
+    With `fast`, it is a PackedAffine, whose weights `pack` can cut into blocks.
+    """
     return Affine(weight, bias)
 
 
@@ -62,6 +64,8 @@ def affine_of(linear: Linear) -> Affine:
 
 @replaceable
 def pack(layers: list[Any]) -> None:
-    """Copy the weights of these Affines into the layout that is fastest for few rows. This plain version stores W^T."""
+    """Copy these Affines' weights into the memory layout that is fastest for few rows.
+    This plain implementation stores W^T.
+    """
     for layer in layers:
         layer.weight = layer.xp.ascontiguousarray(layer.weight)

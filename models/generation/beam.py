@@ -1,4 +1,4 @@
-"""Beam search: keeps several partial sequences of each sentence."""
+"""Beam search, which extends several partial sequences for each sentence."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ Candidate = tuple[float, int, int]
 
 
 class BeamStep(NamedTuple):
-    """The result of one step of a beam search for one sentence, reported before `select` changes the state.
+    """The result of one step of a beam search for one sentence, before `select` changes the state.
 
     Attributes:
         sentence: the row of the state in which the sentence began.
-        length: number of tokens of its sequences, including the new one.
-        candidates: the continuations that were considered, best first; at most twice the beam's width, or more with
-            several end tokens.
-        kept: the candidates that stay open, in the order of their new rows; none if the sentence is done.
-        complete: for each sequence that ended, the number of the open sequence that it extends, the added tokens ([]
-            for <eos>), and the scored hypothesis.
+        length: number of tokens of each sequence, including the new token.
+        candidates: the continuations that were considered, best first. There are at most twice the beam's width, or
+            more if there are several end tokens.
+        kept: the candidates that are extended in the next step, in the order of their new rows; empty if the sentence
+            is finished.
+        complete: for each sequence that ended, the index of the open sequence that it extends, the added tokens ([] for
+            <eos>), and the scored hypothesis.
     """
 
     sentence: int
@@ -54,25 +55,26 @@ def beam_search(
     """Run a beam search, which keeps the `width` best partial sequences of each sentence at each step.
 
     The score of a complete sequence is its log-probability divided by `length_penalty`, plus `coverage_penalty`. A
-    sentence is finished when no continuation of an open sequence can score more than the n-th best complete sequence,
-    or when its only sequence has ended. At the length limit open sequences count as complete.
+    sentence is finished when no open sequence can reach a higher score than the `n_best`-th complete sequence, or, with
+    `width` 1, when its sequence has ended. Open sequences that reach the length limit are complete.
 
     Args:
-        width: number of sequences kept for each sentence; 1 is greedy search for any `alpha`.
-        alpha: exponent of the length penalty; 0 for none, above 0 favours longer sequences.
-        coverage: weight of the coverage penalty; above 0 the state must keep cross-attention.
+        width: number of sequences kept for each sentence; 1 means greedy search, whatever `alpha` is.
+        alpha: exponent of the length penalty; 0 means no penalty, and larger values favour longer sequences.
+        coverage: weight of the coverage penalty; if it is above 0, the state needs `keep_attention=True`.
         n_best: number of hypotheses to return, at most `width`.
-        length_norm: the divisor of a log-probability: "wu" for `length_penalty`, "power" for length^alpha.
+        length_norm: the divisor of the log-probability, "wu" for `length_penalty` or "power" for length^alpha.
         early_stopping: None finishes a sentence as described above. The other values mean the same as in
-            `transformers`. They finish it by its `width` best complete sequences: True as soon as there are that many;
-            False when the best open sequence would not be among them if it ended now; "never" when it never can.
-        observe: called with a BeamStep for each step of each sentence.
+            `transformers`. True finishes a sentence when it has `width` complete sequences; False when, in addition,
+            the best open sequence would score lower than these if it ended now; "never" when no open sequence can reach
+            their scores.
+        observe: function that is called with a BeamStep after each step of each sentence.
 
     Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of
     range. Source: Wu et al. 2016, arXiv 1609.08144, section 7.
     """
     if not 1 <= n_best <= width:
-        raise ValueError(f"beam_search: n_best = {n_best} must lie between 1 and the beam's width = {width}")
+        raise ValueError(f"beam_search: n_best = {n_best} must be between 1 and the beam's width = {width}")
     if length_norm not in LENGTH_NORMS:
         raise ValueError(f"beam_search: length_norm {length_norm!r} is not one of {', '.join(LENGTH_NORMS)}")
     if early_stopping not in (None, True, False, "never"):
@@ -89,7 +91,7 @@ EarlyStopping = Literal[True, False, "never"] | None
 
 
 class _Complete:
-    """The best complete hypotheses of one sentence; `width` of them are kept."""
+    """The `width` best complete hypotheses of one sentence."""
 
     def __init__(self, limit: int, alpha: float, kept: int, length_norm: str, early_stopping: EarlyStopping):
         self.limit, self.alpha, self.kept, self.early_stopping = limit, alpha, kept, early_stopping
@@ -105,8 +107,8 @@ class _Complete:
         return hypothesis
 
     def settled(self, best_open: float, length: int) -> bool:
-        """Return whether no open hypothesis can still enter.
-        Each has `length` tokens and a log-probability of at most `best_open`.
+        """Return whether no open hypothesis can become one of the best.
+        Each open hypothesis has `length` tokens and a log-probability of at most `best_open`.
         """
         if len(self.best) < self.kept:
             return False
@@ -121,9 +123,8 @@ class _Complete:
 
 class _BeamSearch:
     """The state of one search.
-
-    The rows of the decoding state are the open sequences of each sentence: one at the start, then `width`. Unused rows
-    have the log-probability -inf.
+    The rows of the decoding state are the open sequences, one for each sentence at the start and `width` afterwards.
+    Unused rows have the log-probability -inf.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class _BeamSearch:
         self.attended = new if self.attended is None else self.attended + new
 
     def _candidates(self, logits: Any) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
-        """Return the best continuations of each sentence, best first: log-probabilities, parents and tokens."""
+        """Return the log-probabilities, parents and tokens of each sentence's best continuations, best first."""
         progress, (alive, opened) = self.progress, self.scores.shape
         if self.rules.penalise == "log-probabilities":
             total = log_sum_exp(logits)
@@ -188,7 +189,7 @@ class _BeamSearch:
         return np.take_along_axis(scores, order, axis=1).tolist(), (order // k).tolist(), tokens.tolist()
 
     def _extend(self, index: int, scores: list[float], parents: list[int], tokens: list[int]) -> list[Candidate]:
-        """Return the candidates of the sentence alive[index] that stay open; none if the sentence is done."""
+        """Return the candidates of the sentence alive[index] to extend further, or [] if the sentence is finished."""
         progress, opened = self.progress, self.scores.shape[1]
         first = index * opened
         self.ended = []
@@ -231,7 +232,7 @@ class _BeamSearch:
             self.ended.append((row % self.scores.shape[1], last, hypothesis))
 
     def _advance(self, kept: list[list[Candidate]]) -> np.ndarray:
-        """Select the sequences to keep, drop the sentences that are done, and return the ids to feed next."""
+        """Select the sequences to keep, remove finished sentences, and return the ids to feed in the next step."""
         indices = survivors(np.array([bool(candidates) for candidates in kept], dtype=bool))
         self.alive = self.alive[indices]
         if not len(indices):

@@ -1,10 +1,10 @@
-"""A cache of keys and values, stored once for all sequences of a sentence.
+"""A cache of keys and values that all sequences of a sentence share.
 
-The sequences of a beam share most of their earlier tokens. So the cache of a sentence is a tree: each token fed is a
-node, whose key and value are written once and never move. For each sequence a row of booleans marks its own nodes. To
-reorder the beam, only these rows are reordered. All sequences of a sentence attend to all its nodes in one matrix
-product, with a score of -inf for the nodes of other sequences (`few_queries` skips these). Nodes that no sequence needs
-any more are removed from time to time.
+The sequences of a beam share most of their earlier tokens. So the cache of a sentence is a tree. Each token fed is a
+node; its key and value are written once and never moved. For each sequence, a row of booleans marks the sequence's
+nodes. To reorder the beam, only these rows are reordered. All sequences of a sentence attend to all nodes of the
+sentence in one matrix product; the nodes of other sequences get a score of -inf, or are skipped in `few_queries`. Nodes
+that no sequence needs any more are removed from time to time.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ class TreeCache:
         dtype, xp: the dtype of the arrays and their module, numpy or cupy.
 
     Attributes:
-        keys, values: for each layer (sentences or more, heads, capacity, head_dim).
+        keys, values: one array (sentences or more, heads, capacity, head_dim) for each layer.
         length: nodes per sentence.
-        allowed: (sentences, width, length) host booleans, or None if every sequence contains all nodes.
-        positions: (sentences, length) the position of each node in its sequence.
+        allowed: host booleans (sentences, width, length) that mark each sequence's nodes, or None if every sequence
+            contains all nodes.
+        positions: the position of each node in its sequence, (sentences, length).
     """
 
     def __init__(self, layers: int, sentences: int, heads: int, head_dim: int, dtype: Any, xp: Any):
@@ -42,9 +43,9 @@ class TreeCache:
         self._sweep_at = INITIAL_CAPACITY  # nodes; twice the number that the last sweep left
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
-        """Write the keys and values of new nodes, (sentences, heads, new, head_dim), and return all of this layer.
+        """Write keys and values of new nodes, (sentences, heads, new, head_dim), and return this layer's whole cache.
 
-        `extend` allocates them first, once for all layers.
+        `extend` must have added the nodes.
         """
         keys, values = self.keys[layer][: self.sentences], self.values[layer][: self.sentences]
         first = self.length - key.shape[2]
@@ -52,8 +53,8 @@ class TreeCache:
         return keys[:, :, : self.length], values[:, :, : self.length]
 
     def extend(self, position: int, new: int = 1) -> None:
-        """Add nodes to each sentence.
-        There is one at `position` for each of its sequences, or `new` nodes from `position` on.
+        """Add nodes to each sentence: one node at `position` for each of its sequences, or `new` nodes from `position`
+        on.
         """
         nodes = self.width * new
         if self.length >= self._sweep_at:
@@ -77,8 +78,8 @@ class TreeCache:
         return positions[:, None] - queries[:, None]
 
     def bias(self, dtype: Any) -> Any:
-        """Return the bias of scores (sentences, heads, width, length): 0 for a sequence's own nodes, -inf elsewhere.
-        Return None if no bias is needed.
+        """Return the bias of the scores, or None if no bias is needed.
+        It is 0 for the sequence's nodes and -inf for other nodes, (sentences, heads, width, length).
         """
         if self.allowed is None:
             return None
@@ -86,8 +87,7 @@ class TreeCache:
         return self.xp.asarray(np.where(self.allowed, zero, minus)[:, None])
 
     def select(self, rows: np.ndarray, width: int) -> np.ndarray:
-        """Keep these sequences and return the sentences that are kept.
-        `rows` and `width` are those of DecodingState.select.
+        """Keep the sequences `rows`, and return the sentences that are kept. See DecodingState.select.
         """
         sentences, parents = np.divmod(rows.reshape(-1, width), self.width)
         if (sentences != sentences[:, :1]).any():
@@ -123,7 +123,7 @@ class TreeCache:
         self.length = length
 
     def _grow(self, needed: int) -> None:
-        """Allocate at least `needed` nodes, and at least twice as many as before if they don't fit."""
+        """Allocate memory for `needed` nodes; if the current memory is too small, at least double it."""
         capacity = self.keys[0].shape[2]
         if needed <= capacity:
             return
@@ -135,11 +135,11 @@ class TreeCache:
 
 
 def keep_rows(arrays: list[Any], rows: np.ndarray, length: int) -> list[Any]:
-    """Select these rows, in this order, from arrays (n, heads, capacity, head_dim).
+    """Select the rows `rows`, in this order, from arrays (n, heads, capacity, head_dim).
     Only the first `length` nodes are copied.
 
-    The arrays are reused unless they have too few rows, and may keep more rows than that. Rows that keep their
-    index are not copied.
+    If an array has enough rows, it is reused and can have more rows than selected. Rows whose index does not change are
+    not copied.
     """
     if not arrays:
         return arrays

@@ -1,6 +1,6 @@
-"""Decoding with a cache: each step computes only the new tokens, on plain arrays, without an autograd graph.
+"""Decoding with a cache. Each step computes only the new tokens, on plain arrays, without an autograd graph.
 
-It computes the same as the layers in `nn`; tests compare the two.
+Tests compare the results with those of the layers in `nn`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class CachedState:
     """A DecodingState for a stack of Transformer layers, with or without cross-attention to an encoder output.
 
     Args:
-        decoder: the layers that generate; several states may share one.
+        decoder: the decoder's layers as plain arrays; several states can share a decoder.
         rows, positions, suggested_lengths: see DecodingState.
         memory: the encoder output (rows, source_length, d_model), for a decoder with cross-attention.
-        memory_lengths: (rows,) host integers: source positions from this index on are padding.
-        source: (rows, source_length) ids, for a decoder that copies them.
+        memory_lengths: number of source tokens of each row without padding, (rows,) host integers.
+        source: (rows, source_length) ids, for a copying model.
         keep_attention: whether to keep the attention weights of the last step.
 
     Attributes (with keep_attention):
-        self_attention: for each layer, weights (rows, heads, new, length) over the sequence's own positions.
+        self_attention: for each layer, weights (rows, heads, new, length) over the positions of the row's sequence.
         cross_attentions: for each layer, weights (rows, heads, new, source_length).
     """
 
@@ -64,14 +64,13 @@ class CachedState:
 
     @property
     def cross_attention(self) -> Any:
-        """The last layer's cross-attention, (rows, source_length).
-        It is the mean over the heads, summed over the new tokens.
+        """The last layer's cross-attention, (rows, source_length), averaged over heads and summed over new tokens.
         """
         return self.cross_attentions[-1].mean(axis=1).sum(axis=1) if self.cross_attentions else None
 
     @property
     def past(self) -> np.ndarray:
-        """The nodes of its sentence's cache that belong to each sequence, as host booleans (rows, nodes)."""
+        """Host booleans (rows, nodes): whether a node of the sentence's cache belongs to the row's sequence."""
         allowed = self._cache.allowed
         shape = self.rows, self._cache.length
         return np.ones(shape, bool) if allowed is None else allowed.reshape(shape)
@@ -79,7 +78,7 @@ class CachedState:
     def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
         new, cache, decoder = ids.shape[1], self._cache, self.decoder
         if new > 1 and cache.allowed is not None:
-            raise ValueError("several tokens at once can be fed only while each sentence has one sequence")
+            raise ValueError("several tokens can be fed at once only while each sentence has one sequence")
         x = decoder.embed(ids, self.length).reshape(self.rows * new, -1)
         cache.extend(self.length, new)
         bias = cache.bias(x.dtype) if new == 1 else self._causal(new)
@@ -162,8 +161,8 @@ class CachedState:
         return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(nodes), axis=3)
 
     def _causal(self, new: int) -> Any:
-        """Return the bias (1, 1, new, length) for several new tokens.
-        Each token attends to itself and to the tokens before it.
+        """Return the bias (1, 1, new, length) with which each of several new tokens attends to itself and to earlier
+        tokens.
         """
         before = self._cache.length - new
         return self._minus_infinity_unless(np.tri(new, before + new, before, dtype=bool)[None, None])
@@ -173,7 +172,7 @@ class CachedState:
         return self.decoder.xp.asarray(np.where(allowed, 0, -np.inf).astype(dtype))
 
     def _mixture(self, x: Any) -> Any:
-        """Return the logits of x (rows, d_model), mixed with copied source tokens by the last layer's attention.
+        """Return a copying model's logits of x (rows, d_model), with the source tokens that the last layer attends to.
         """
         assert self.decoder.gate is not None
         last = self.cross_attentions[-1][:, :, -1:].mean(axis=1)
@@ -182,7 +181,7 @@ class CachedState:
             return copy_logits(logits, gate, Tensor(last), self._source, self.decoder.uncopied).data[:, 0]
 
     def _project(self, x: Any, may_ban: Sequence[int] | None = None) -> Any:
-        """Compute logits into the same memory at each step, since newly allocated memory would cause page faults."""
+        """Compute logits, at each step into the same memory, because newly allocated memory would cause page faults."""
         if self._logits is None or len(self._logits) < len(x):
             self._logits = self.decoder.output.buffer(len(x))
         if may_ban is not None and self._screened and (screen := self.decoder.screen) is not None:

@@ -1,11 +1,11 @@
-"""Minimum Bayes risk: selects the sampled sequence that is most similar to the others.
+"""Minimum Bayes risk decoding, which selects the sampled sequence that is most similar to the others.
 
 The most probable sequence of an uncertain model is often bad: short, or a common phrase. This method draws n sequences
 instead, and selects the one with the highest mean similarity to the others:
 
     argmax over y of  1/(n-1) sum over y' != y of F(y, y'),    F(y, y') = 2 lcs(y, y') / (|y| + |y'|)
 
-with lcs the length of the longest common subsequence of words (or of token ids). F is ROUGE-L (Lin 2004).
+with lcs the length of the longest common subsequence of words (or of token ids). F is the metric ROUGE-L (Lin 2004).
 Source: Kumar and Byrne 2004, "Minimum Bayes-risk decoding for statistical machine translation"; with samples: Eikema
 and Aziz 2020, arXiv 2005.10283, section 6.
 """
@@ -25,8 +25,8 @@ Compared = Callable[[list[int]], Sequence[Hashable]]
 def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) -> list[Hypothesis]:
     """Return the distinct sequences sampled for one text, starting with the one that is most similar to the others.
 
-    Scores become mean similarities to the other draws, 0 to 1. If a sequence was drawn twice, each draw is compared
-    with the other one. Sequences are compared by their ids if `compared` is None.
+    The score of each sequence becomes its mean similarity to the other samples, from 0 to 1. A sequence that was
+    sampled twice is also compared with its copy. Sequences are compared by their ids if `compared` is None.
     """
     numbers: dict[Hashable, int] = {}
     parts = [one.ids if compared is None else compared(one.ids) for one in drawn]
@@ -44,7 +44,7 @@ def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) 
 def common_lengths(sequences: Sequence[Sequence[int]]) -> np.ndarray:
     """Return the lengths of the longest common subsequences of all pairs of n sequences of numbers >= 0.
 
-    The result is an (n, n) integer array. The textbook table is computed row by row, for all pairs at once.
+    The result is an (n, n) integer array. The dynamic program's table is computed row by row, for all pairs at once.
     """
     n, longest = len(sequences), max(map(len, sequences))
     ids = np.full((n, longest), -1)

@@ -1,8 +1,8 @@
-"""The interface between searches and models: a state that takes tokens and gives the logits of the next ones.
+"""The interface between searches and models: a state that receives tokens and returns the logits of the next token.
 
-A model that can generate has a method `start(...)`, which returns a DecodingState. `start(source, source_lengths)` of
-an encoder-decoder runs the encoder; `start(rows)` of a language model computes nothing. The state holds everything that
-changes during generation; the model and its layers hold no state.
+A model that can generate has a method `start(...)`, which returns a DecodingState. For an encoder-decoder,
+`start(source, source_lengths)` runs the encoder. For a language model, `start(rows)` computes nothing. The
+DecodingState contains everything that changes during generation; the model does not change.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ...autograd.backend import array_module, to_device
 
 
 class DecodingState(Protocol):
-    """A state of `rows` sequences of equal length that a model generates together.
+    """The state of a batch of `rows` sequences that a model generates.
 
-    All sequences are at the same position. If some have a longer prompt, the search feeds its tokens one by one.
-    Several sequences may belong to one sentence (beams); these have consecutive rows.
+    All sequences have the same length. If some have a longer prompt, the search feeds the rest of it token by token.
+    In a beam search several sequences belong to one sentence; they have consecutive rows.
 
     Attributes:
         rows: current number of sequences.
         positions: maximum number of tokens fed to a sequence, or None if there is no such limit.
-        suggested_lengths: (rows,) host integers, the default maximum length of each sequence; None means `positions`.
+        suggested_lengths: the default maximum length of each sequence, (rows,) host integers; None means `positions`.
     """
 
     @property
@@ -39,20 +39,21 @@ class DecodingState(Protocol):
         Args:
             ids: (rows, new) host integers; more than one new token is allowed only while each sentence has one
                 sequence.
-            may_ban: tokens that may be banned before the largest logit is taken. If given, only this logit is needed,
-                and a state may return -inf instead of smaller logits.
+            may_ban: tokens that the caller may ban before it takes the largest logit. If given, the caller needs only
+                the largest logit, and the state can return -inf instead of smaller logits.
 
-        Returns logits (rows, vocab_size) of the token after the last one fed, an array on the model's device. The
-        caller may modify it; the next step may reuse its memory. Raises ValueError beyond `positions`.
+        Returns the logits (rows, vocab_size) of the next token, an array on the model's device. The caller may modify
+        the array, and the next step may overwrite it. Raises ValueError if more than `positions` tokens are fed.
         """
         ...
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
-        """Keep only these sequences, in this order.
+        """Keep only the sequences `rows`, in this order.
 
         Args:
-            rows: host integers. Rows that are left out are dropped; a row may occur several times.
-            width: each group of `width` consecutive sequences belongs to one sentence; divides len(rows).
+            rows: host integers. indices of sequences; an index can occur several times, and sequences that do not occur
+                are removed.
+            width: number of consecutive sequences that belong to one sentence; it divides len(rows).
         """
         ...
 
@@ -60,11 +61,11 @@ class DecodingState(Protocol):
 class Uncached:
     """A DecodingState that recomputes every sequence from its start at each step: slow and simple.
 
-    It serves models without a cache, and is the reference in the tests of cached states.
+    It is used for models without a cache, and tests compare cached states with it.
 
     Args:
-        logits: function of ids (rows, length) and of `origin` (rows,), the row in which each sequence began, that
-            returns logits (rows, vocab_size) after the last token.
+        logits: function that returns the logits (rows, vocab_size) of the next token. Its arguments are ids (rows,
+            length) and `origin` (rows,), the row in which each sequence began.
         rows, positions, suggested_lengths: see DecodingState.
     """
 
@@ -94,9 +95,9 @@ class Uncached:
 
 
 def survivors(going: np.ndarray) -> np.ndarray:
-    """Return the rows to select so that only the rows remain for which `going` (rows,) is true.
+    """Return the argument of `select` that keeps only the rows for which `going` (rows,) is true.
 
-    Rows from the end replace those that leave, so that most rows keep their index and need not be copied.
+    The last rows replace the removed rows, so that most rows keep their index and need not be copied.
     """
     rows = np.arange(int(going.sum()))
     rows[~going[: len(rows)]] = len(rows) + np.flatnonzero(going[len(rows) :])

@@ -1,4 +1,4 @@
-"""Generation token by token, greedy or by sampling; also as a stream."""
+"""Greedy search and sampling, which choose one token per step, and a stream of the tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Choice = Callable[[Any, np.ndarray, np.ndarray], Any]
 
 
 class DecodingStep(NamedTuple):
-    """The result of one step: host arrays with one entry for each incomplete sequence."""
+    """The result of one step, as host arrays with one entry for each incomplete sequence."""
 
     sequences: np.ndarray  # integers, the rows in which they began
     tokens: np.ndarray
@@ -28,7 +28,7 @@ class DecodingStep(NamedTuple):
 
 
 def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
-    """Return the Choice of greedy search: the largest logit; ties go to the smallest id."""
+    """Return the id of the largest logit in each row, or the smallest such id. This is the Choice of greedy search."""
     if array_module(logits) is not np:
         return logits.argmax(axis=1)
     chosen = np.empty(len(logits), np.int64)
@@ -46,13 +46,13 @@ def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) ->
 
     Returns a Hypothesis for each row of the state.
 
-    Without `scores` the scores are NaN, which saves the sum over the vocabulary.
+    If `scores` is false, the scores are NaN, which saves the time of a sum over the vocabulary.
     """
     return decode(state, rules, likeliest, scores=scores)
 
 
 def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> Iterator[int]:
-    """Yield the tokens of one sequence as soon as each is known: its prefix comes first, and <eos> is left out.
+    """Yield each token of one sequence as soon as it is known, beginning with the prefix; <eos> is not yielded.
 
     Args:
         choose: `likeliest`, or a Sampler.
@@ -60,13 +60,15 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
     Raises ValueError unless the state has one row.
     """
     if state.rows != 1:
-        raise ValueError(f"a stream has one sequence, not {state.rows}: start the state with one row")
+        raise ValueError(
+            f"a stream generates one sequence, but the state has {state.rows} rows: start the state with one row"
+        )
     return (int(step.tokens[0]) for step in steps(state, rules, choose, scores=False) if not step.ended[0])
 
 
 def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> list[Hypothesis]:
-    """Extend every sequence with the tokens of `choose` until all have ended.
-    A sequence that has ended leaves the batch.
+    """Extend every sequence with the tokens that `choose` returns, until all sequences have ended.
+    A sequence that has ended is removed from the batch.
 
     Raises ValueError if a logit is NaN.
     """
@@ -81,9 +83,9 @@ def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool =
 
 
 def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> Iterator[DecodingStep]:
-    """Yield the generation step by step; the first steps are the prefix that all sequences share.
+    """Yield a DecodingStep for each token position, beginning with the prefix that all sequences share.
 
-    Without `scores` the log-probabilities are NaN.
+    If `scores` is false, the log-probabilities are NaN.
     """
     progress = SearchProgress(state, rules)
     may_ban = rules.ruled_out if choose is likeliest and not scores else None

@@ -24,8 +24,8 @@ def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
     It is zero if every source token has received attention 1, and negative otherwise.
 
     Args:
-        attention: (..., source_length): for each source token i the attention sum_j p_ij of all target tokens to it;
-            without padding.
+        attention: (..., source_length): for each source token i, the sum over j of p_ij, the attention of target token
+            j to it; without padding.
         beta: the weight of the penalty.
 
     Source: Wu et al. 2016, arXiv 1609.08144, equation 14.
@@ -37,10 +37,11 @@ def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
 def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -> None:
     """Make the tokens of `history` (rows, length) less likely by changing `logits` (rows, vocab_size) in place.
 
-    Positive logits are divided by `penalty` and negative ones multiplied by it, once even if a token occurs repeatedly.
+    Positive logits are divided by `penalty`, and negative logits are multiplied by it. A token that occurs repeatedly
+    is penalised once.
 
-    Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1; multiplication of negative logits makes the effect
-    independent of the sign.
+    Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1, which divides all logits; multiplying negative logits
+    makes these tokens less likely too.
     """
     xp = array_module(logits)
     rows, tokens = xp.arange(len(history))[:, None], xp.asarray(history)
@@ -49,7 +50,7 @@ def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -
 
 
 def repeated_ngrams(history: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and ids of tokens that would complete an n-gram contained in `history` (rows, length).
+    """Return the rows and ids of the next tokens that would repeat an n-gram of `history` (rows, length).
 
     Source: Paulus et al. 2017, arXiv 1705.04304, section 2.5 (with n = 3).
     """

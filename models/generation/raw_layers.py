@@ -1,4 +1,4 @@
-"""The layers of `nn.transformer` on plain arrays, reduced to what a decoding step needs."""
+"""The layers of `nn.transformer` on plain arrays, with only the computations of a decoding step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Attend = Callable[..., Any]
 
 
 class Normalise:
-    """A norm of arrays x (rows, features)."""
+    """Normalises arrays x (rows, features)."""
 
     def __init__(self, norm: Module):
         self.norm = norm
@@ -51,13 +51,13 @@ def normalised(x: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 @replaceable
 def attend_few(output: Affine, q: Any, keys: Any, values: Any, bias: Any) -> Any:
-    """Return a faster `attend` for few queries in a decoder with this output layer, or None to use `attend`."""
+    """Return a faster implementation of `attend` for few queries, or None if there is none for this output layer."""
     return None
 
 
 @replaceable
 def screen_of(output: Affine) -> Any:
-    """Return a `Screen` that computes only the largest logits, or None to compute all."""
+    """Return a `Screen`, which computes only the largest logits, or None to compute all logits."""
     return None
 
 
@@ -66,10 +66,10 @@ def attend(
 ) -> tuple[Any, Any]:
     """Compute the attention of scaled queries (batch, heads, queries, head_dim). The batch is divided among threads.
 
-    Keys and values (batch, kv_heads, keys, head_dim) may have fewer heads, each for a group of query heads. The bias
-    (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. With `some_see_nothing`, a query that
-    may attend to nothing gets zeros.
-    Returns the results (batch, queries, heads, head_dim), and the weights (batch, heads, queries, keys) or None.
+    Keys and values (batch, kv_heads, keys, head_dim) can have fewer heads, each shared by a group of query heads. The
+    bias (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. With `some_see_nothing`, the
+    result of a query that may not attend to any key is zero. Returns the results (batch, queries, heads, head_dim), and
+    the weights (batch, heads, queries, keys) or None.
     """
     xp, (batch, heads, queries, head_dim) = array_module(q), q.shape
     merged = xp.empty((batch, queries, heads, head_dim), values.dtype)
@@ -112,7 +112,7 @@ def _by_group(x: Any, shared: Any) -> Any:
 
 
 class RawAttention:
-    """The projections of a MultiHeadAttention. `cross` is true if it attends to an encoder output."""
+    """The projections of a MultiHeadAttention; `cross` is true for cross-attention."""
 
     def __init__(self, attention: MultiHeadAttention, cross: bool = False):
         self.heads, self.head_dim, inner = attention.num_heads, attention.head_dim, attention.inner_dim
@@ -128,7 +128,7 @@ class RawAttention:
 
     def split(self, x: Any, sentences: int, *heads: int) -> list[Any]:
         """Split (rows * new, features) into parts (sentences, heads, width or new, head_dim).
-        Each part has its own number of heads.
+        The number of heads can differ between the parts.
         """
         tokens, count = len(x) // max(sentences, 1), x.shape[1] // self.head_dim
         x = x.reshape(sentences, tokens, count, self.head_dim).transpose(0, 2, 1, 3)
@@ -174,7 +174,7 @@ class RawLayer:
         return y if self.norm_first else norm(y)
 
     def affines(self) -> list[Affine]:
-        """Return all matrices that a decoding step reads."""
+        """Return the Affines of all matrices that a decoding step uses."""
         attentions = [self.own] if self.cross is None else [self.own, self.cross]
         projections = [part for one in attentions for part in (one.project_new, one.project_out)]
         return [*projections, self.linear1, self.linear2]
@@ -188,16 +188,16 @@ class RawLayer:
 
 
 class RawDecoder:
-    """The part of a model that generates, as plain arrays: embedding, layers and output layer.
+    """A model's embedding, decoder layers and output layer as plain arrays, for generation.
 
     Args:
-        embed: function of ids (rows, new) and the position of the first -> vectors (rows, new, d_model).
-        layers: TransformerDecoderLayers, or TransformerEncoderLayers that are used causally.
+        embed: function that maps ids (rows, new) and the position of the first id to vectors (rows, new, d_model).
+        layers: TransformerDecoderLayers, or TransformerEncoderLayers with a causal mask.
         norm: the norm after the last layer, if there is one.
         output: the layer that computes logits.
-        packed: copy the weights into the layout that is fastest for few rows. This doubles the memory of the weights,
-            and the parameters must not change afterwards.
-        copying: for a decoder that copies, the layer of its gate and the id that it never copies, see `models.copying`.
+        packed: copy the weights into the memory layout that is fastest for few rows. The copy needs as much memory as
+            the weights, and the parameters must not change afterwards.
+        copying: for a copying model, the layer of its gate and the id that is never copied; see `models.copying`.
     """
 
     def __init__(

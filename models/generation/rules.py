@@ -1,4 +1,4 @@
-"""Rules for all strategies: the beginning, end, length and repetitions of a sequence."""
+"""Rules about a sequence's beginning, end, length and repetitions, for all generation strategies."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .penalties import apply_repetition_penalty, repeated_ngrams
 class Hypothesis(NamedTuple):
     """A generated sequence and its score. Its ids begin with the prefix and contain neither <bos> nor <eos>.
 
-    The score is the log-probability in nats of the generated tokens, including <eos> and without the prefix. Beam
-    search divides it by the length penalty and adds the coverage penalty.
+    The score is the log-probability, in nats, of the generated tokens, which include <eos> but not the prefix. Beam
+    search divides the log-probability by the length penalty and adds the coverage penalty.
     """
 
     ids: list[int]
@@ -26,28 +26,30 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one generation. Lengths count generated tokens, <eos> included, without the prefix.
+    """Rules for generated sequences. A length is the number of generated tokens, including <eos> but not the prefix.
 
     Args:
-        bos_id: first token of each sequence, before its prefix; with None a prefix is needed.
-        eos_id: the token that ends a sequence; None if only the length ends it.
-        prefix: for each row of the state, the ids with which its output must begin (the prompt of a language model).
-        min_length: no <eos> before this many tokens.
-        max_length: maximum number of tokens; by default the state suggests it. The state's `positions` limit both.
-        repetition_penalty: divides (where positive) or multiplies (where negative) the logits of tokens that the
-            sequence already has, `bos_id` included; 1 changes nothing. Source: Keskar et al. 2019, arXiv 1909.05858,
-            section 4.1.
-        no_repeat_ngram: no n-gram of this length occurs twice in a sequence; 0 allows all.
+        bos_id: first token of each sequence, before its prefix; if None, every sequence needs a prefix.
+        eos_id: the token that ends a sequence; if None, a sequence ends at its maximum length.
+        prefix: for each row of the state, the ids with which the output must begin (a language model's prompt).
+        min_length: minimum number of tokens, before which <eos> is not allowed.
+        max_length: maximum number of tokens; by default the state's `suggested_lengths`. The maximum is never above the
+            state's `positions`.
+        repetition_penalty: the logits of tokens that already occur in the sequence, including `bos_id`, are divided by
+            this number if positive and multiplied by it if negative; 1 means no penalty. Source: Keskar et al. 2019,
+            arXiv 1909.05858, section 4.1.
+        no_repeat_ngram: an n-gram of this length occurs at most once in a sequence; 0 means no limit.
         forbidden: ids that are never generated.
-        forced_last: the last token, with probability 1, of a sequence that reaches its maximum length: usually <eos>.
-        penalise: the numbers to which beam search applies the repetition penalty: "logits", or "log-probabilities" as
-            `transformers` does. The other strategies apply it to the logits.
-        stop: more ids that end a sequence, as `eos_id` does.
-        min_total, max_total: like min_length (without <eos>) and max_length, but including `bos_id` and the prefix, as
-            `transformers` counts its min_length and max_length.
+        forced_last: the last token, usually <eos>, of a sequence that reaches its maximum length; it gets probability
+            1.
+        penalise: whether beam search applies the repetition penalty to "logits" or, as `transformers` does, to
+            "log-probabilities". Other strategies always apply it to the logits.
+        stop: ids that end a sequence in addition to `eos_id`.
+        min_total, max_total: minimum and maximum length including `bos_id` and the prefix, as in `transformers`;
+            min_total does not count <eos>.
 
-    Ruling out a token does not change the log-probabilities of the others. If no token may extend a sequence, it ends
-    unchanged. Raises ValueError for a number out of range.
+    Excluding a token does not change the log-probabilities of other tokens. If all tokens are excluded, the sequence
+    ends unchanged. Raises ValueError for a number out of range.
     """
 
     bos_id: Whole | None = None
@@ -71,7 +73,7 @@ class Rules:
 
     @property
     def ruled_out(self) -> tuple[int, ...] | None:
-        """All tokens that these rules may rule out; None if any token may be, or if the rules change logits."""
+        """All tokens that these rules can exclude; None if they can exclude any token or change logits."""
         if self.no_repeat_ngram or self.repetition_penalty != 1.0:
             return None
         return (*self.forbidden, *self.ends) if self.min_length or self.min_total else self.forbidden
@@ -79,30 +81,33 @@ class Rules:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError(f"min_length is {self.min_length}, it must be at most max_length, {self.max_length}")
+            raise ValueError(f"min_length is {self.min_length}, but it must be at most max_length = {self.max_length}")
 
 
 class SearchProgress:
     """The tokens of the unfinished sequences, and the rules for their next tokens.
 
     Attributes:
-        history: (rows, capacity) host integers; the first `length` columns are prefix and generated tokens.
+        history: (rows, capacity) host integers; the first `length` columns are the prefix and the generated tokens.
         length: current number of tokens of each sequence.
-        prefix_lengths, limits: (rows,) tokens of its prefix, and its maximum length including the prefix.
+        prefix_lengths, limits: each row's number of prefix tokens, and its maximum length including the prefix,
+            (rows,).
     """
 
     def __init__(self, state: DecodingState, rules: Rules):
         rows = state.rows
         prefix = [list(ids) for ids in rules.prefix] if rules.prefix is not None else [[] for _ in range(rows)]
         if len(prefix) != rows:
-            raise ValueError(f"{len(prefix)} prefixes don't fit a state of {rows} sequences: give one for each row")
+            raise ValueError(
+                f"got {len(prefix)} prefixes for a state of {rows} sequences: give one prefix for each sequence"
+            )
         self.rules = rules
         self.largest = max((*rules.forbidden, *rules.stop, -1 if rules.forced_last is None else rules.forced_last))
         self.prefix_lengths = np.array([len(ids) for ids in prefix], dtype=np.int64)
         self.start = [] if rules.bos_id is None else [rules.bos_id]
         self.length = int(self.prefix_lengths.min()) if rows else 0  # the prefix part common to all is fed at once
         if rows and not self.start and not self.length:
-            raise ValueError("without bos_id there must be a prefix: the model needs a token to begin with")
+            raise ValueError("without bos_id every sequence needs a prefix, because the model needs a first token")
         self.limits = self._limits(state)
         self.history = np.zeros((rows, int(self.limits.max(initial=1))), np.int64)
         for row, ids in enumerate(prefix):
@@ -126,22 +131,22 @@ class SearchProgress:
         elif state.positions is not None:
             wanted = room
         else:
-            raise ValueError("this model does not set a maximum length: give max_length")
+            raise ValueError("max_length is needed, because this model has no maximum length")
         return self.prefix_lengths + np.minimum(wanted, room)
 
     def first_ids(self) -> np.ndarray:
-        """Return the ids to feed first, (rows, at least 1).
-        They are <bos> and the part of the prefix that all sequences have.
+        """Return the ids (rows, 1 or more) of the first step: <bos>, and as many prefix tokens as the shortest prefix
+        has.
         """
         start = np.tile(np.array(self.start, np.int64), (len(self.history), 1))
         return np.concatenate([start, self.history[:, : self.length]], axis=1)
 
     def forced(self) -> np.ndarray:
-        """Return whether the next token of each row still belongs to the prefix, (rows,)."""
+        """Return booleans (rows,): whether the row's next token is a token of its prefix."""
         return self.length < self.prefix_lengths
 
     def next_of_prefix(self) -> np.ndarray:
-        """Return the next token of each row where it is `forced`, and any number elsewhere, (rows,)."""
+        """Return the next token of each row, (rows,). Only the rows that are `forced` have a meaningful result."""
         return self.history[:, self.length]
 
     def penalise(self, logits: Any) -> None:
@@ -150,18 +155,20 @@ class SearchProgress:
             apply_repetition_penalty(logits, self.sequences(), self.rules.repetition_penalty)
 
     def sequences(self) -> np.ndarray:
-        """Return the tokens so far, <bos> included, (rows, tokens)."""
+        """Return the tokens of each sequence, (rows, tokens), including <bos>."""
         so_far = self.history[:, : self.length]
         return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
 
     def rule_out(self, logits: Any, total: Any = 0.0) -> None:
         """Set the logits of forbidden next tokens to -inf; `total` (rows,) is their log-sum-exp.
 
-        Raises ValueError for a rule about a token that the model does not have.
+        Raises ValueError if a rule contains a token that the model does not have.
         """
         rules = self.rules
         if self.largest >= logits.shape[1]:
-            raise ValueError(f"a rule names the token {self.largest}, but the model has {logits.shape[1]} tokens")
+            raise ValueError(
+                f"a rule contains the token {self.largest}, but the model has only {logits.shape[1]} tokens"
+            )
         for ban in BANS:
             ban(self, rules, logits, total)
 
@@ -173,12 +180,12 @@ class SearchProgress:
         return ended
 
     def select(self, rows: np.ndarray) -> None:
-        """Keep these sequences, in this order."""
+        """Keep only the sequences `rows`, in this order."""
         self.history = self.history[rows]
         self.prefix_lengths, self.limits = self.prefix_lengths[rows], self.limits[rows]
 
     def append(self, tokens: np.ndarray) -> None:
-        """Append one token (rows,) to each sequence."""
+        """Append a token to each sequence; `tokens` is (rows,)."""
         self.history[:, self.length] = tokens
         self.length += 1
 
@@ -189,7 +196,7 @@ def ban_forbidden(search: SearchProgress, rules: Rules, logits: Any, total: Any)
 
 
 def ban_early_ends(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
-    """Forbid the end of a sequence before the minimum length."""
+    """Forbid tokens that end a sequence before its minimum length."""
     if rules.min_length or rules.min_total:
         early = search.length + 1 - search.prefix_lengths < rules.min_length
         early |= search.length + len(search.start) < rules.min_total
@@ -207,7 +214,7 @@ def ban_repeated_ngrams(search: SearchProgress, rules: Rules, logits: Any, total
 
 
 def force_last(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
-    """Allow only `forced_last` at the maximum length, with probability 1."""
+    """At the maximum length, allow only `forced_last`, with probability 1."""
     if rules.forced_last is not None:
         last = np.flatnonzero(search.limits == search.length + 1)
         if len(last):

@@ -19,26 +19,31 @@ class Sampler:
     """A Choice that draws each token from the model's distribution after temperature, top-k and top-p.
 
     Args:
-        temperature: divides the logits: below 1 sharpens, above 1 flattens; 0 chooses the most probable token.
+        temperature: number by which the logits are divided. Below 1, probable tokens become more probable; above 1,
+            less probable. 0 always chooses the most probable token.
         top_k: draw only from the k most probable tokens; 0 draws from all. Source: Fan et al. 2018, arXiv 1805.04833.
-        top_p: draw from the nucleus only, the smallest set of likeliest tokens whose probabilities (after temperature
-            and top_k) sum to `top_p` or more; 1 for all. Source: Holtzman et al. 2019, arXiv 1904.09751.
-        seed: one seed for all sequences, each of which has its own stream of random numbers; or a seed, or a list of
-            seeds, for each sequence.
+        top_p: draw only from the nucleus, the smallest set of most probable tokens whose total probability (after
+            temperature and top_k) is at least `top_p`; 1 means all tokens. Source: Holtzman et al. 2019, arXiv
+            1904.09751.
+        seed: an integer, from which each sequence gets a separate stream of random numbers; or a list with a seed, or a
+            list of seeds, for each sequence.
 
-    The streams continue from call to call: use a new Sampler for each generation. Raises ValueError for numbers out of
-    range.
+    The random numbers continue from call to call, so each generation needs a new Sampler. Raises ValueError for numbers
+    out of range.
     """
 
     def __init__(
         self, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int | Sequence[Any] = 0
     ):
         if not 0 <= temperature < np.inf:
-            raise ValueError(f"temperature = {temperature} must be 0 or more; 0 is greedy, 1 changes nothing")
+            raise ValueError(
+                f"temperature = {temperature} must be 0 or more; 0 means greedy search, 1 leaves the probabilities "
+                "unchanged"
+            )
         if top_k < 0:
             raise ValueError(f"top_k = {top_k} must not be negative; 0 keeps all tokens")
         if not 0 < top_p <= 1:
-            raise ValueError(f"top_p = {top_p} must lie above 0 and not above 1; 1 keeps all tokens")
+            raise ValueError(f"top_p = {top_p} must be above 0 and at most 1; 1 keeps all tokens")
         self.temperature, self.top_k, self.top_p, self.seed = temperature, top_k, top_p, seed
         self._streams: dict[int, np.random.Generator] = {}
 
@@ -61,7 +66,7 @@ class Sampler:
         return xp.take_along_axis(ids, index[:, None], axis=1)[:, 0]
 
     def _weights(self, logits: Any) -> Any:
-        """Compute exp((x - max x) / temperature) in float64: probabilities up to a factor."""
+        """Compute exp((x - max x) / temperature) in float64, the unnormalised probabilities."""
         xp = array_module(logits)
         x = logits.astype(np.float64)
         top = x.max(axis=1, keepdims=True)
@@ -79,8 +84,8 @@ class Sampler:
 
 
 def _first_above(total: Any, uniform: Any) -> Any:
-    """Return for each row of cumulative sums (rows, n) the first index whose sum exceeds `uniform` times the total.
-    `uniform` is in [0, 1).
+    """For each row of cumulative sums (rows, n), return the first index at which the sum exceeds `uniform` times the
+    total. `uniform` is in [0, 1).
     """
     whole = total[:, -1]
     # The product, if rounded up, could equal the total, which no sum exceeds.
@@ -97,8 +102,8 @@ def sample(
     top_p: float = 1.0,
     seed: int | Sequence[Any] = 0,
 ) -> list[Hypothesis]:
-    """Sample a sequence for each row of the state. `Sampler` describes the arguments.
+    """Sample a sequence for each row of the state. The arguments are those of `Sampler`.
 
-    The score of a hypothesis is its log-probability under the model, without temperature, top-k and top-p.
+    The score of a hypothesis is the model's log-probability, before temperature, top-k and top-p are applied.
     """
     return decode(state, rules, Sampler(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed))

@@ -1,4 +1,4 @@
-"""All options of a generation in one object, which the command lines of the examples fill in."""
+"""All generation options in one object, which the examples create from their command lines."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from .sampling import sample
 
 @dataclass(frozen=True)
 class Strategy:
-    """The options of a generation. Each field is explained where it is used.
+    """Generation options: the search method, its options, and the rules for sequences.
 
     Args:
-        beam, alpha, coverage, n_best: options of `beam_search`; a beam of 1 (with n_best 1) is greedy search.
-        sampling: sample instead, with temperature, top_k, top_p and seed as in `sample`; n_best sequences are drawn for
-            each sentence.
-        consensus: draw this many samples and select those most similar to the others (`by_consensus`); 0 turns it off.
+        beam, alpha, coverage, n_best: options of `beam_search`; a `beam` of 1 with an `n_best` of 1 means greedy
+            search.
+        sampling: whether to sample instead of searching, with the arguments temperature, top_k, top_p and seed of
+            `sample`; `n_best` sequences are drawn for each sentence.
+        consensus: number of samples to draw for each sentence, from which `by_consensus` selects those most similar to
+            the others; 0 means no consensus.
         length_norm, early_stopping: options of `beam_search`.
-        rules: lengths, repetition and forbidden tokens. <bos>, <eos> and the prefix come from `generate`.
+        rules: lengths, repetition and forbidden tokens. `generate` adds <bos>, <eos> and the prefix.
 
-    Raises ValueError for a value that its field does not allow.
+    Raises ValueError for an invalid value.
     """
 
     beam: Count = 5
@@ -51,14 +53,14 @@ class Strategy:
 
     @property
     def name(self) -> str:
-        """A name for tables: "beam 5", "greedy", "sampling" or "consensus of 30"."""
+        """The strategy's name in tables, such as "beam 5", "greedy", "sampling" or "consensus of 30"."""
         if self.consensus:
             return f"consensus of {self.consensus}"
         return "sampling" if self.sampling else f"beam {self.beam}" if self.beam > 1 else "greedy"
 
     @property
     def width(self) -> int:
-        """The number of sequences per sentence that are computed at the same time."""
+        """The number of sequences that are generated at the same time for each sentence."""
         return self.consensus or (self.n_best if self.sampling else self.beam)
 
     def generate(
@@ -73,14 +75,14 @@ class Strategy:
         compared: Compared | None = None,
         scores: bool = True,
     ) -> list[list[Hypothesis]]:
-        """Return the `n_best` hypotheses for each row of the state, best first. Raises ValueError for wrong options.
+        """Return the `n_best` hypotheses for each row of the state, best first. Raises ValueError for invalid options.
 
         Args:
-            bos_id, eos_id, prefix, forbidden: see `Rules`; `forbidden` extends the tokens that the strategy forbids.
-            numbers: for sampling, a number for each row that identifies its sentence, such as the line in a file; by
-                default the row's index. The same seed and number draw the same tokens in every batch.
-            compared: for a consensus, see `by_consensus`.
-            scores: whether scores are needed; without them, greedy search returns NaN as scores, which saves time.
+            bos_id, eos_id, prefix, forbidden: see `Rules`; `forbidden` tokens are added to those in `rules`.
+            numbers: for sampling, a number for each row that identifies the row's sentence, such as its line number; by
+                default the row's index. With the same seed and number, the same tokens are drawn whatever the batch.
+            compared: how a consensus compares sequences; see `by_consensus`.
+            scores: whether to compute scores; if false, greedy search is faster and its scores are NaN.
         """
         rules = replace(
             self.rules, bos_id=bos_id, eos_id=eos_id, prefix=prefix, forbidden=(*self.rules.forbidden, *forbidden)

@@ -1,6 +1,5 @@
-"""The largest logits and the log-sum-exp of each row, for vocabularies of tens of thousands of tokens.
-
-Simple code is too slow: at 128 sequences and 50,000 tokens, sorting takes longer than the whole model.
+"""Compute the largest logits and the log-sum-exp of each row, for vocabularies of tens of thousands of tokens.
+With 128 sequences and 50,000 tokens, sorting all logits would take longer than the whole model.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ STRIP = 256  # see _candidates
 
 @replaceable
 def log_sum_exp(logits: Any) -> Any:
-    """Compute log sum exp over the last axis, in float32 at least: (rows, vocab_size) -> (rows,)."""
+    """Compute log sum exp over the last axis, (rows, vocab_size) -> (rows,), in float32 or float64."""
     xp = array_module(logits)
     dtype = np.float32 if logits.dtype == np.float16 else logits.dtype
     if xp is not np:
@@ -60,8 +59,8 @@ def shifted(logits: Any, dtype: Any, xp: Any) -> Any:
 def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     """Return the k largest logits of each row in descending order. Equal logits are sorted by ascending id.
 
-    Returns values (rows, k) and ids (rows, k) of logits (rows, vocab_size), k at most vocab_size. Raises ValueError for
-    NaN, and for a k of 0.
+    For logits (rows, vocab_size), returns values (rows, k) and ids (rows, k); k is at most vocab_size. Raises
+    ValueError if a logit is NaN or k is 0.
     """
     xp, (rows, vocabulary) = array_module(logits), logits.shape
     k = min(k, vocabulary)
@@ -84,7 +83,7 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
 
 
 def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
-    """Return the rows and the ids of candidates, which contain the k largest logits of each row and few others."""
+    """Return the rows and ids of a few candidates, among which are the k largest logits of each row."""
     xp, (rows, vocabulary) = array_module(logits), logits.shape
     # Fold each row into a strip and keep the maximum of each column of the fold. k columns have a maximum that reaches
     # the k-th largest of these; so the k largest elements of the row reach it, too.
@@ -98,7 +97,7 @@ def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
 
 
 def _sorted(logits: Any, row: Any, ids: Any, k: int) -> tuple[Any, Any]:
-    """Return the k largest candidates of each row in order: their values and their ids."""
+    """Return the values and ids of the k largest candidates of each row, in descending order."""
     xp = array_module(logits)
     values = logits[row, ids]
     order = xp.lexsort(xp.stack([ids, -values, row]))  # by row, then value, then id
@@ -108,6 +107,6 @@ def _sorted(logits: Any, row: Any, ids: Any, k: int) -> tuple[Any, Any]:
 
 
 def refuse_nan(logits: Any) -> None:
-    """Raise ValueError if there is a NaN."""
+    """Raise ValueError if a logit is NaN."""
     if array_module(logits).isnan(logits).any():
-        raise ValueError("the model's logits are not numbers (NaN): its weights are damaged, or its training diverged")
+        raise ValueError("the model's logits are NaN: its weights are damaged, or its training diverged")

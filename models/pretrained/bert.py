@@ -37,7 +37,7 @@ def config_here(config: dict[str, Any]) -> ClassifierConfig:
 
 
 def classes_of(config: dict[str, Any]) -> int:
-    """Return the number of classes, which is two unless the file gives another number."""
+    """Return the number of classes in config.json, by default two."""
     refuse(config, problem_type=config.get("problem_type") and "single_label_classification")
     return len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels", 2))
 
@@ -62,7 +62,7 @@ def entries(c: ClassifierConfig) -> Entries:
 
 
 def obstacles(c: ClassifierConfig) -> dict[str, bool]:
-    """Return which options of a model are unsupported by both BERT and DistilBERT; see `layouts.needs`."""
+    """Return the options of a model that neither BERT nor DistilBERT supports; see `layouts.needs`."""
     return {
         "there is no norm after the embeddings (build it with embedding_norm)": not c.embedding_norm,
         "embeddings are scaled": c.scale_embedding,

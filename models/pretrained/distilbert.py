@@ -1,4 +1,6 @@
-"""DistilBERT as a classifier: Sanh et al. 2019, arXiv 1910.01108. BERT without token types, with another pooler."""
+"""DistilBERT as a classifier: Sanh et al. 2019, arXiv 1910.01108.
+It is BERT without token types and with another pooler.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Folders in Hugging Face's layout: config.json, one or more safetensors files, further JSON files.
+"""Read folders in Hugging Face's layout: config.json, one or more safetensors files, and other JSON files.
 
-Shapes and dtypes are read from the headers of the files and checked before any weight is read.
-Nothing is ever unpickled.
+Shapes and dtypes are read from the files' headers, and checked before any weights are read. No file is unpickled.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ FETCHED = ("*.json", "model*.safetensors", "*.spm", "*.txt", "tokenizer.model")
 
 
 class Stored(NamedTuple):
-    """A tensor in a file: the position of its bytes, its dtype and its shape."""
+    """A tensor in a file, with the position of its bytes, its dtype and its shape."""
 
     path: Path
     start: int
@@ -32,7 +31,7 @@ class Stored(NamedTuple):
     dtype: str
 
     def read(self) -> np.ndarray:
-        """Return the values. A bfloat16 number is the upper half of a float32 number, which is returned."""
+        """Return the values. A bfloat16 number is returned as float32, of which it is the upper half."""
         if not all(self.shape):
             return np.empty(self.shape, np.float32)
         stored = np.memmap(self.path, DTYPES[self.dtype], "r", self.start, self.shape)
@@ -40,15 +39,15 @@ class Stored(NamedTuple):
 
 
 def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path:
-    """Return the local folder, or a folder with the files of this Hugging Face Hub repository.
-    Files that are not in the cache are fetched.
+    """Return a local folder, or a folder with the files of a Hugging Face Hub repository.
+    Files that are not in the cache are downloaded.
 
-    Raises InputError if there is neither; the message says what to fetch.
+    Raises InputError if there is neither a folder nor a repository of this name.
     """
     folder, name = Path(folder_or_name), str(folder_or_name)
     if os.path.isdir(folder):
         if revision is not None:
-            raise InputError(f"{folder} is a folder and has no revision {revision!r}: leave it out.")
+            raise InputError(f"{folder} is a local folder, which has no revision {revision!r}: omit the revision.")
         return folder
     if os.path.exists(folder) or folder.is_absolute() or name.startswith((".", "~")) or name.count(os.sep) > 1:
         raise InputError(f"There is no folder {name}. Give a model's folder, or a name on the Hub such as OWNER/MODEL.")
@@ -64,14 +63,16 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(FETCHED)))
     except Exception as error:  # network, name or access rights: each has its own class, from three libraries
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(f"There is no folder {name}, and the Hub can't be used ({reason}). {cure}.") from None
+        raise InputError(
+            f"There is no folder {name}, and the Hugging Face Hub can't be used ({reason}). {cure}."
+        ) from None
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
     """Read the JSON object in a file.
-    If there is no file, return {}, or raise InputError with the message `missing` if that is given.
+    If the file does not exist, return {}, or raise InputError with the message `missing` if it is given.
 
-    Raises InputError for anything but an object.
+    Raises InputError if the file does not contain a JSON object.
     """
     if not path.exists():
         if missing:
@@ -81,9 +82,9 @@ def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
 
 
 def find_tensors(folder: Path) -> dict[str, Stored]:
-    """Find all tensors of a folder in the headers of its files, and return them by name.
+    """Return the tensors of a folder by name, from the headers of its safetensors files.
 
-    Raises InputError if there are none, a file is missing or damaged, or the weights are pickled.
+    Raises InputError if there are no tensors, if a file is missing or damaged, or if the weights are pickled.
     """
     if (folder / INDEX).is_file():
         return _sharded(folder)
@@ -92,12 +93,12 @@ def find_tensors(folder: Path) -> dict[str, Stored]:
     pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
     if pickled:
         raise InputError(
-            f"{folder} holds its weights pickled ({pickled[0]}). handloom reads safetensors only, because unpickling a "
-            "file can run any code hidden in it. If you trust the file, convert it with transformers: "
+            f"The weights in {folder} are pickled ({pickled[0]}). handloom reads only safetensors, because unpickling "
+            "a file can run any code in it. If you trust the file, convert it with transformers: "
             "AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER), with the class that config.json names; or "
             "fetch a revision of the model that has model.safetensors."
         )
-    raise InputError(f"{folder} holds no {WEIGHTS}. Fetch the model's weights into it.")
+    raise InputError(f"{folder} contains no {WEIGHTS}. Fetch the model's weights into it.")
 
 
 def _sharded(folder: Path) -> dict[str, Stored]:
@@ -106,13 +107,18 @@ def _sharded(folder: Path) -> dict[str, Stored]:
         raise InputError(f"{folder / INDEX} has no weight_map. Fetch it again.")
     for name in sorted(set(weight_map.values())):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise InputError(f"{folder / INDEX} points to {name!r}, not to a safetensors file in the same folder.")
+            raise InputError(
+                f"{folder / INDEX} names the file {name!r}, which is not a safetensors file in the same folder."
+            )
         if not (folder / name).is_file():
-            raise InputError(f"{folder} lacks {name}, which its {INDEX} names. Fetch it into the folder.")
+            raise InputError(f"{folder} does not contain {name}, which its {INDEX} names. Fetch it into the folder.")
     files = {name: _header(folder / name) for name in sorted(set(weight_map.values()))}
     lost = [name for name, file in weight_map.items() if name not in files[file]]
     if lost:
-        raise InputError(f"{folder / weight_map[lost[0]]} lacks {lost[0]}, which {INDEX} lists. Fetch both again.")
+        raise InputError(
+            f"{folder / weight_map[lost[0]]} does not contain the tensor {lost[0]}, which {INDEX} lists. Fetch both "
+            "again."
+        )
     return {name: files[file][name] for name, file in weight_map.items()}
 
 

@@ -1,4 +1,4 @@
-"""A folder's generation_config.json as a Strategy, and back."""
+"""Convert a folder's generation_config.json to a Strategy, and a Strategy to generation_config.json."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ WITHOUT_EFFECT = {
 
 
 def strategy_of(folder: Path, config: dict[str, Any], vocab_size: int) -> Strategy:
-    """Return the Strategy of generation_config.json, or of config.json in folders without one.
+    """Return the Strategy in generation_config.json, or in config.json if there is no generation_config.json.
     The default is greedy search.
 
-    Raises InputError for an option that handloom does not have, or a value that it can't have.
+    Raises InputError for an option that handloom does not have, or an invalid value.
     """
     path = folder / FILE
     found = read_object(path)
@@ -58,14 +58,14 @@ def strategy_of(folder: Path, config: dict[str, Any], vocab_size: int) -> Strate
         return _strategy(said, vocab_size)
     except ValueError as error:
         cure = "Change it there, or load the model without it: with_strategy=False"
-        raise InputError(f"{path} needs a kind of generation that handloom does not have: {error}. {cure}.") from None
+        raise InputError(f"{path} has generation options that handloom does not support: {error}. {cure}.") from None
 
 
 def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
     kinds = field_kinds(Strategy) | field_kinds(Rules)
     for name, field in FIELDS.items():
         if not fits(kinds[field], said.get(name)) and name in said:
-            raise ValueError(f"{name} is {short(said[name])}, it must be {described(kinds[field], none=False)}")
+            raise ValueError(f"{name} is {short(said[name])}, but it must be {described(kinds[field], none=False)}")
     sampling = said.get("do_sample", False)
     for name, neutral in (ABSENT | (ABSENT_IN_SAMPLING if sampling else {})).items():
         if said.get(name, neutral) != neutral:
@@ -76,7 +76,7 @@ def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
         raise ValueError("forced_eos_token_id has several tokens")
     words = said.get("bad_words_ids", [])
     if not isinstance(words, list) or not all(isinstance(ids, list) and len(ids) == 1 for ids in words):
-        raise ValueError(f"bad_words_ids is {short(words)}, only single tokens can be forbidden")
+        raise ValueError(f"bad_words_ids is {short(words)}, but only single tokens can be forbidden")
     bad = _tokens("bad_words_ids", [ids[0] for ids in words])
     # Like transformers: end tokens among the bad words are ignored, and the minimum length does not count end tokens.
     forbidden = [*(one for one in bad if one not in ends), *_tokens("suppress_tokens", said.get("suppress_tokens", []))]
@@ -96,7 +96,7 @@ def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
         stop=tuple(ends) if len(ends) > 1 else (),
     )
     if (largest := max([*forbidden, *forced], default=0)) >= vocab_size:
-        raise ValueError(f"an option names the token {largest}, but the model has {vocab_size:,}")
+        raise ValueError(f"an option contains the token {largest}, but the model has only {vocab_size:,} tokens")
     beam = said.get("num_beams", 1)
     return Strategy(
         beam=beam,
@@ -113,17 +113,18 @@ def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
 
 
 def _tokens(name: str, found: Any) -> list[int]:
-    """Return the tokens of an option that holds one token or a list."""
+    """Return the tokens of an option, which is one token or a list of tokens."""
     found = found if isinstance(found, list) else [found]
     if not all(fits(Whole, one) for one in found):
-        raise ValueError(f"{name} is {short(found)}, it must hold tokens")
+        raise ValueError(f"{name} is {short(found)}, but it must be a token or a list of tokens")
     return found
 
 
 def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max_length: int) -> dict[str, Any]:
-    """Return the content of a generation_config.json. `ids` holds bos_token_id and so on; `max_length` is the model's.
+    """Return the content of a generation_config.json.
+    `ids` contains bos_token_id and similar entries; `max_length` is the model's maximum length.
 
-    Raises InputError for a strategy that `transformers` does not have.
+    Raises InputError for a strategy that `transformers` does not support.
     """
     said: dict[str, Any] = {name: number for name, number in ids.items() if number is not None}
     if strategy is None:
@@ -143,7 +144,7 @@ def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max
     }
     if any(problems.values()):
         there = "; ".join(problem for problem, found in problems.items() if found)
-        raise InputError(f"This strategy can't be saved, because transformers does not have {there}.")
+        raise InputError(f"This strategy can't be saved, because transformers does not support {there}.")
     if strategy.sampling:
         said |= {"do_sample": True, "temperature": strategy.temperature, "top_k": strategy.top_k}
         said |= {"top_p": strategy.top_p}

@@ -1,4 +1,4 @@
-"""Names and layouts of a model's parameters in the files of Hugging Face's `transformers`."""
+"""Names and layouts of model parameters in the files of Hugging Face's `transformers`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ Entries = Iterator["Entry"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One parameter of handloom and the tensor or tensors that hold it in a file of `transformers`.
+    """A parameter of handloom, and the corresponding tensors in a file of `transformers`.
 
     Attributes:
         own: the parameter's name in handloom's state dict.
-        theirs: the tensors' names in the file; several are concatenated along handloom's first axis.
-        shapes: the shapes of these tensors, according to the configuration.
-        transposed: whether they are stored as (in_features, out_features).
-        aliases: other names under which the same tensor may be stored again.
-        optional: whether it may be missing; the parameter is then zero (in a new head it keeps its initial value).
+        theirs: the tensors' names in the file; several tensors are concatenated along the parameter's first axis.
+        shapes: the tensors' shapes, according to the configuration.
+        transposed: whether the tensors are stored as (in_features, out_features).
+        aliases: other names under which a copy of the tensor may be stored.
+        optional: whether the tensor may be missing; the parameter is then set to zero, or keeps its initial value in a
+            new output layer.
     """
 
     own: str
@@ -35,12 +36,12 @@ class Entry:
     optional: bool = False
 
     def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """Return the parameter of this shape, read from the tensors."""
+        """Read the parameter, of shape `shape`, from the tensors."""
         parts = [tensors[name].T if self.transposed else tensors[name] for name in self.theirs]
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(shape)
 
     def write(self, own: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the tensors that hold a parameter."""
+        """Return the file's tensors for a parameter."""
         if self.transposed:
             own = own.T
         if len(self.theirs) == 1:
@@ -57,8 +58,8 @@ def linear(
     own: str, theirs: str | tuple[str, ...], outs: int | tuple[int, ...], ins: int, *, bias: bool = True,
     transposed: bool = False,
 ) -> Entries:  # fmt: skip
-    """Yield the entries of weight and bias for a linear layer.
-    Several linear layers of `transformers` may be one layer in handloom.
+    """Yield the entries of a linear layer's weight and bias.
+    `theirs` can name several linear layers of `transformers`, which are one layer in handloom.
     """
     names = (theirs,) if isinstance(theirs, str) else theirs
     sizes = (outs,) if isinstance(outs, int) else outs
@@ -69,7 +70,7 @@ def linear(
 
 
 def _weight(own: str, kind: str) -> str:
-    """Return `own.weight`. The projections of attention are called in_proj_weight."""
+    """Return `own.weight`. In attention layers, the name is in_proj_weight."""
     return f"{own}_{kind}" if own.endswith("in_proj") else f"{own}.{kind}"
 
 
@@ -88,19 +89,23 @@ def activation_here(config: dict[str, Any], key: str, default: str) -> str:
     """Return handloom's name for the activation config[key]. Raises ValueError if handloom does not have it."""
     name = config.get(key, default)
     if name not in ACTIVATIONS:
-        raise ValueError(f"its {key} is {name!r}, which handloom does not have; handloom has {', '.join(ACTIVATIONS)}")
+        raise ValueError(
+            f"its {key} is {name!r}, which handloom does not support; handloom supports {', '.join(ACTIVATIONS)}"
+        )
     return ACTIVATIONS[name]
 
 
 def refuse(config: dict[str, Any], **expected: Any) -> None:
-    """Raise ValueError if a value of a config.json is not the one that handloom supports; keys may be missing."""
+    """Raise ValueError if an option in a config.json has a value that handloom does not support; options may be
+    missing.
+    """
     for key, value in expected.items():
         if config.get(key, value) != value:
-            raise ValueError(f"it says {key} = {config[key]!r}; handloom supports {value!r} only")
+            raise ValueError(f"its {key} is {config[key]!r}, but handloom supports only {value!r}")
 
 
 def needs(problems: dict[str, bool], architecture: str) -> None:
-    """Raise InputError if a model can't be saved as this architecture; the message names the problems."""
+    """Raise InputError if a model can't be saved as `architecture`; the message lists the problems."""
     found = [problem for problem, there in problems.items() if there]
     if found:
         raise InputError(f"This model can't be saved as {architecture}: {'; '.join(found)}.")

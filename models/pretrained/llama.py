@@ -1,4 +1,4 @@
-"""Decoders like Llama: root mean square norms, rotary positions, gated feed-forward, grouped queries.
+"""Llama and similar decoders, with RMS norms, rotary positions, gated feed-forward networks and grouped queries.
 
 Touvron et al. 2023, arXiv 2302.13971; also Mistral (which has a window) and Qwen 2 (which has biases of q, k and v).
 """
@@ -48,7 +48,7 @@ def config_here(config: dict[str, Any]) -> LanguageModelConfig:
 
 
 def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of RotaryPositions. The file format has two ways to write them."""
+    """Return the options of RotaryPositions, for which the file format has two versions."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     base = float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0)
@@ -57,10 +57,15 @@ def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
     if kind == "linear":
         return {"base": base, "factor": float(rope["factor"])}
     if kind != "llama3":
-        raise ValueError(f"its rotary positions are scaled by {short(kind)}; handloom has default, linear and llama3")
+        raise ValueError(
+            f"its rotary positions have the scaling {short(kind)}, but handloom supports only default, linear and "
+            "llama3"
+        )
     names = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
     if lost := [name for name in names if name not in rope]:
-        raise ValueError(f"its rotary positions are scaled by 'llama3', which needs {lost[0]} in rope_parameters")
+        raise ValueError(
+            f"its rotary positions have the scaling 'llama3', but rope_parameters does not contain {lost[0]}"
+        )
     return {
         "base": base,
         "factor": float(rope["factor"]),

@@ -1,4 +1,4 @@
-"""Loads a model from a folder."""
+"""Load a model from a folder."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Pretrained(NamedTuple):
 
     Attributes:
         model: a Seq2SeqTransformer, LanguageModel or TransformerClassifier in evaluation mode.
-        tokenizer: the tokenizer; None if not requested.
+        tokenizer: the tokenizer, or None if it was not requested.
         labels: a classifier's class names by index; empty for other models.
-        strategy: the folder's options of generation; greedy search if the folder has none.
+        strategy: the folder's generation options, or greedy search if the folder has none.
     """
 
     model: Any
@@ -62,26 +62,27 @@ def load(
     with_tokenizer: bool = True,
     with_strategy: bool = True,
 ) -> Pretrained:
-    """Read a model of Hugging Face's `transformers`: MarianMT, GPT-2, Llama and the like, BERT or DistilBERT.
+    """Load a model of Hugging Face's `transformers`: MarianMT, GPT-2, Llama or a similar decoder, BERT or DistilBERT.
 
     Args:
-        folder_or_name: a folder, or a name on the Hugging Face Hub (needs the extra `hub`), whose files are cached.
+        folder_or_name: a folder, or a repository on the Hugging Face Hub (needs the extra `hub`), which is downloaded
+            to a cache.
         revision: branch, tag or commit on the Hub.
-        dtype: dtype of the parameters; it may differ from the dtype in the file.
-        labels: the classes of another task; a classifier gets a new, untrained output layer for them, even if the
-            folder has no output layer (a pre-trained BERT, for example).
-        with_tokenizer: read the tokenizer as well.
-        with_strategy: read the options of generation as well; otherwise the strategy is greedy search.
+        dtype: dtype of the parameters, which can differ from the dtype in the file.
+        labels: class names of a new task, for which a classifier gets a new, untrained output layer. The folder need
+            not contain an output layer.
+        with_tokenizer: whether to load the tokenizer.
+        with_strategy: whether to load the generation options; if false, the strategy is greedy search.
 
     Shapes and names are checked before memory is allocated. Raises InputError for a folder that can't be used.
-    docs/pretrained.md lists what is supported.
+    docs/pretrained.md lists the supported models.
     """
     folder = find_folder(folder_or_name, revision)
     absent = f"{folder} holds no config.json, so it is not a folder of transformers. Give a model's folder."
     config = read_object(folder / "config.json", missing=absent)
     architecture = _architecture(folder, config)
     if labels is not None and architecture not in (bert, distilbert):
-        raise InputError(f"{folder} holds no classifier: it can't have labels.")
+        raise InputError(f"The model in {folder} is not a classifier, so it can't have labels.")
     with _following(folder):
         own = _config_here(config, architecture, labels)
         fresh = architecture.HEAD if labels is not None and list(labels) != _labels(config) else ()
@@ -104,11 +105,13 @@ def _architecture(folder: Path, config: dict[str, Any]) -> Any:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise InputError(
-            f"{folder} holds a model of the type {short(kind)}, which handloom does not read; it reads "
+            f"{folder} contains a model of the type {short(kind)}, which handloom does not support; it supports "
             f"{', '.join(ARCHITECTURES)}."
         )
     if config.get("quantization_config"):
-        raise InputError(f"{folder} holds quantised weights, which handloom does not read. Use the full model.")
+        raise InputError(
+            f"{folder} contains quantised weights, which handloom does not support. Use the model without quantisation."
+        )
     return ARCHITECTURES[kind]
 
 
@@ -144,7 +147,7 @@ def _vocabulary(config: Any) -> int:
 
 
 def _by_full_names(found: dict[str, Stored], prefix: str) -> dict[str, Stored]:
-    """Return a folder's tensors by their full names. Some files leave out the prefix."""
+    """Return a folder's tensors by their full names, to which the prefix is added in files without it."""
     bare = not any(name.startswith(prefix) for name in found)
     heads = ("lm_head.", "classifier.", "pre_classifier.", "final_logits_bias")
     full = {}
@@ -159,11 +162,9 @@ Sources = list[tuple[Entry, dict[str, Stored]]]
 
 
 def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Sources:
-    """Return the tensors from which each parameter is read.
+    """Return the tensors from which to read each parameter, except parameters whose names begin with one of `fresh`.
 
-    Parameters whose names begin with one of `fresh` are not read.
-
-    The search stops after the first problems, since a configuration may have any number of layers.
+    The search stops after a few problems, because a damaged configuration can have any number of layers.
     """
     found = _by_full_names(find_tensors(folder), architecture.PREFIX)
     unused = set(found)
@@ -202,7 +203,8 @@ def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...
         problems = [f"{name} is unknown to this architecture" for name in unknown[:SHOWN]]
     if architecture.MODEL is TransformerClassifier and "classifier.weight is missing" in problems:
         raise InputError(
-            f"{folder} holds a model without a classifier. labels=[...] names the classes of a new one, to be trained."
+            f"The model in {folder} has no classification layer. Pass labels=[...], the class names, to add an "
+            "untrained layer."
         )
     if problems:
         raise InputError(

@@ -32,7 +32,7 @@ def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
     decoder_heads, decoder_feed = config["decoder_attention_heads"], config["decoder_ffn_dim"]
     length = config.get("max_position_embeddings", 1024)
     if not 0 < length <= MAX_POSITIONS:
-        raise ValueError(f"it says max_position_embeddings = {length}; up to {MAX_POSITIONS:,} are read")
+        raise ValueError(f"its max_position_embeddings is {length}, but handloom supports at most {MAX_POSITIONS:,}")
     return Seq2SeqConfig(
         source,
         target,
@@ -138,8 +138,8 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return the tensors of Pegasus' files that are not parameters.
-    These are positions, and a table that untied models don't use.
+    """Return the tensors of Pegasus's files that are not parameters: positions, and an embedding that untied models
+    don't use.
     """
     if not c.norm_first:
         return {}
@@ -150,10 +150,9 @@ def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
-    """Return the state dict with the residual stream's features in the order of `transformers`.
-
-    That order has all sines before the cosines. The order is arbitrary: every layer reads and writes the stream through
-    its weights, and norms sum over all features.
+    """Return the state dict with the residual stream's features in the order of `transformers`, all sines before all
+    cosines. Any order gives the same results if the features of all weights are permuted alike, because norms sum over
+    all features.
     """
     state = model.state_dict()
     if model.config.sinusoid_halves:
@@ -165,7 +164,7 @@ def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def _stream_axis(name: str) -> int | None:
-    """Return the axis of a parameter that corresponds to the stream's features."""
+    """Return the axis of a parameter that corresponds to the residual stream's features."""
     if name == "output.bias" or name.endswith(("in_proj_bias", "linear1.bias")):
         return None
     return 1 if name.endswith(("embedding.weight", "in_proj_weight", "linear1.weight", "output.weight")) else 0

@@ -1,4 +1,4 @@
-"""Saving a model as a folder that `transformers` reads."""
+"""Save a model as a folder for `transformers`."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def save(
     """Write a model in the format of `transformers`: config.json, model.safetensors and the tokenizer's files.
 
     Args:
-        model: a Seq2SeqTransformer becomes a Pegasus (pre-norm) or a Marian (post-norm), a LanguageModel a GPT-2 or
-            Llama, a TransformerClassifier a BERT or DistilBERT, if its options allow it.
-        tokenizer: None to save the model alone.
-        folder: created if it does not exist; files of the same names in it are replaced.
+        model: a Seq2SeqTransformer, saved as Pegasus (pre-norm) or Marian (post-norm); a LanguageModel, saved as GPT-2
+            or Llama; or a TransformerClassifier, saved as BERT or DistilBERT.
+        tokenizer: the tokenizer, or None to save only the model.
+        folder: folder to write to; it is created if necessary, and files of the same names are replaced.
         labels: names of a classifier's classes.
-        strategy: options of generation, for generation_config.json.
+        strategy: generation options, for generation_config.json.
 
-    The weights keep their dtype. Returns the folder. Raises InputError, before anything is written, for a model or a
-    tokenizer without an equivalent in `transformers`; the message names the options.
+    The weights keep their dtype. Returns the folder. If `transformers` has no equivalent of the model or the tokenizer,
+    raises InputError before writing any file.
     """
     folder, architecture = Path(folder), _architecture(model)
     config = {"architectures": [architecture.ARCHITECTURE], **architecture.config_there(model.config, model)}
@@ -49,7 +49,9 @@ def save(
     if isinstance(model, TransformerClassifier):
         names = list(labels) if labels is not None else [f"LABEL_{n}" for n in range(model.config.classes)]
         if len(names) != model.config.classes:
-            raise InputError(f"{len(names)} labels don't fit {model.config.classes} classes: give one for each class.")
+            raise InputError(
+                f"Got {len(names)} labels for {model.config.classes} classes: give one label for each class."
+            )
         config["id2label"] = {str(number): name for number, name in enumerate(names)}
         config["label2id"] = {name: number for number, name in enumerate(names)}
     ids = _special_ids(model, tokenizer)
@@ -64,7 +66,7 @@ def save(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"The folder {folder} can't be made ({error.strerror}). Choose another path.") from None
+        raise InputError(f"The folder {folder} can't be created ({error.strerror}). Choose another path.") from None
     if tokenizer is not None:
         # In handloom's tasks, a translator reads <eos> after a text, and a classifier reads <bos> before it.
         begins, ends = isinstance(model, TransformerClassifier), isinstance(model, Seq2SeqTransformer)
@@ -83,11 +85,13 @@ def _architecture(model: Any) -> Any:
         return llama if model.config.norm == "rms" or model.config.positions == "rotary" else gpt2
     if isinstance(model, TransformerClassifier):
         return distilbert if model.config.pooler == "relu" else bert
-    raise InputError(f"transformers has no model like a {type(model).__name__}.")
+    raise InputError(f"transformers has no equivalent of a {type(model).__name__}.")
 
 
 def _special_ids(model: Any, tokenizer: Tokenizer | None) -> dict[str, int | None]:
-    """Return bos_token_id and so on for config.json; None where the tokenizer has no such token."""
+    """Return the special token ids for config.json, such as bos_token_id; None for a token that the tokenizer does not
+    have.
+    """
     found: dict[str, int | None] = {}
     for role in ("bos", "eos", "pad"):
         try:

@@ -1,4 +1,4 @@
-"""Loading and saving tokenizers in the files of Hugging Face's `transformers`."""
+"""Load and save tokenizers in the file formats of Hugging Face's `transformers`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHOUT = "with_tokenizer=False loads the model alone."
 
 
 def load_tokenizer_of(folder: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:
-    """Load the tokenizer in the folder. Raises InputError if there is none or if it can't be used."""
+    """Load the tokenizer in the folder. Raises InputError if there is no tokenizer or it can't be used."""
     try:
         tokenizer = _read(folder, config)
     except InputError as error:
@@ -39,8 +39,8 @@ def load_tokenizer_of(folder: Path, config: Mapping[str, Any], vocab_size: int) 
         raise InputError(f"The tokenizer in {folder} is damaged ({short(what)}). Fetch it again. {WITHOUT}") from None
     if tokenizer.vocab_size > vocab_size:
         raise InputError(
-            f"The tokenizer in {folder} has {tokenizer.vocab_size:,} tokens, more than the {vocab_size:,} of the "
-            "model: they don't belong together. Fetch both again."
+            f"The tokenizer in {folder} has {tokenizer.vocab_size:,} tokens, but the model has only {vocab_size:,}: "
+            "they don't belong together. Fetch both again."
         )
     return tokenizer
 
@@ -57,14 +57,14 @@ def _read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
     if not data and (folder / "merges.txt").is_file():
         data = _gpt2_files(folder, said, names)
     if not data:
-        raise InputError("it holds none of tokenizer.json, vocab.txt, merges.txt and source.spm.")
+        raise InputError("it contains no tokenizer.json, vocab.txt, merges.txt or source.spm.")
     return tokenizer_from_json(data, names, config)
 
 
 def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any]) -> Tokenizer:
-    """Make the tokenizer that a tokenizer.json describes. `names` are the special tokens by role, from other files.
+    """Return the tokenizer that a tokenizer.json describes. `names` are the special tokens by role, from other files.
 
-    handloom encodes byte-level BPE itself; the package `tokenizers` encodes all other kinds.
+    handloom's encoder is used for byte-level BPE, and the package `tokenizers` for all other types.
     """
     try:
         own: BPETokenizer | None = BPETokenizer(**bpe_from_json(data))
@@ -103,12 +103,12 @@ def _texts(data: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _text(token: Any) -> str:
-    """Return a special token's text, which is stored as a string or in an object."""
+    """Return a special token's text, which is stored as a string or as an object with the string."""
     return str(token["content"]) if isinstance(token, dict) else str(token)
 
 
 def _template_of(processor: Mapping[str, Any] | None) -> list[str | bool]:
-    """Return the template of a post_processor: a list of special tokens, with False in place of the text, or []."""
+    """Return the template of a post_processor, as a list of special tokens with False in place of the text, or []."""
     if processor is None:
         return []
     steps = processor["processors"] if processor["type"] == "Sequence" else [processor]
@@ -142,7 +142,9 @@ def _gpt2_files(folder: Path, said: Mapping[str, Any], names: dict[str, str]) ->
 
 def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str]) -> Tokenizer:
     if said.get("separate_vocabs") or (folder / "target_vocab.json").is_file():
-        raise InputError("it has a vocabulary for each language; only one for both can be read.")
+        raise InputError(
+            "it has a separate vocabulary for each language, but handloom supports only a shared vocabulary."
+        )
     models = []
     for name in ("source.spm", "target.spm"):
         if not (folder / name).is_file():
@@ -158,9 +160,10 @@ def save_tokenizer(
 ) -> None:
     """Write the tokenizer files of `transformers`.
 
-    They add <bos> before a text if `begins` and <eos> after it if `ends`, or if the tokenizer itself says so.
+    The saved tokenizer adds <bos> before a text if `begins` is true and <eos> after it if `ends` is true, or if the
+    tokenizer already adds them.
 
-    Raises InputError for kinds that `transformers` does not have: characters and words.
+    Raises InputError for tokenizers of characters or words, which `transformers` does not have.
     """
     said: dict[str, Any] = {"model_max_length": max_length}
     said |= {f"{role}_token": name for role, name in role_names(tokenizer).items()}
@@ -182,14 +185,14 @@ def save_tokenizer(
             said |= {"cls_token": said.pop("bos_token"), "sep_token": said.pop("eos_token")}
     else:
         raise InputError(
-            f"transformers has no tokenizer like a {type(tokenizer).__name__}. Save the model without it (None), or "
-            "train one with BPE tokens."
+            f"transformers has no equivalent of a {type(tokenizer).__name__}. Save the model without a tokenizer "
+            "(None), or train a model with BPE tokens."
         )
     write_json(folder / "tokenizer_config.json", said)
 
 
 def role_names(tokenizer: Tokenizer) -> dict[str, str]:
-    """Return the text of the special token for each role that the tokenizer has."""
+    """Return the texts of the tokenizer's special tokens by role."""
     texts = {id: text for text, id in tokenizer.special_ids.items()}
     names = {}
     for role in ROLES:
@@ -201,7 +204,7 @@ def role_names(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _template(tokenizer: Tokenizer, begins: bool, ends_: bool) -> dict[str, Any] | None:
-    """Return the post_processor that puts <bos> and <eos> around a text."""
+    """Return the post_processor that adds <bos> before a text and <eos> after it."""
     ends = {"bos": begins, "eos": ends_}
     if not any(ends.values()):
         return None

@@ -123,7 +123,7 @@ def test_a_classifier_as_bert_builds_it() -> None:
         zeros = model(ids, token_types=np.zeros_like(ids)).data
         np.testing.assert_allclose(model(ids).data, zeros, rtol=1e-6)
         assert not np.allclose(model(ids, token_types=np.ones_like(ids)).data, zeros)
-    with pytest.raises(ValueError, match="pooler is 'max', it must be one of none, tanh, relu"):
+    with pytest.raises(ValueError, match="pooler is 'max', but it must be one of none, tanh, relu"):
         dataclasses.replace(config, pooler="max")
 
 

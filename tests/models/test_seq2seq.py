@@ -63,7 +63,7 @@ def test_shared_and_tied_tables_are_one_parameter() -> None:
     assert model.output.weight is model.target_embedding.weight
     names = [name for name, _ in model.named_parameters()]
     assert "output.weight" not in names
-    with pytest.raises(ValueError, match="share_embeddings needs one vocabulary, not 11 and 9"):
+    with pytest.raises(ValueError, match="share_embeddings needs equal vocabularies, not 11 and 9"):
         build(share_embeddings=True)
 
 

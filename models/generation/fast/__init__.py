@@ -1,8 +1,8 @@
 """Faster implementations of decoding on a CPU.
 
-It contains products of few rows and attention of few queries on a team of threads, screening of the vocabulary, and
-compiled passes over rows. Importing it registers them all; without it `cached` and `raw_layers` decode with NumPy.
-Modules that need Numba are imported on first use.
+The modules compute matrix products with few rows, attention of few queries, the largest logits, and norms and sums over
+rows, in compiled code and on several threads. Importing this package registers all of them; otherwise `cached` and
+`raw_layers` use NumPy. Modules that need Numba are imported when they are first used.
 """
 
 from typing import Any

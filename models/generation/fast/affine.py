@@ -1,10 +1,10 @@
-"""Computes x W^T + b for the few rows x of a decoding step, which spends most of its time here.
+"""Compute x W^T + b for the few rows x of a decoding step, which spends most of its time in these products.
 
-Before a BLAS multiplies large matrices, it copies both into the order in which its kernel reads them. With thousands of
-rows the copy takes little time; with the 1 to 200 rows of a decoding step it takes as long as the arithmetic.
-OpenBLAS's kernels for AVX-512 compute products of up to 10^6 multiplications without the copy. So `pack` cuts W^T into
-contiguous blocks of columns. One NumPy call then multiplies some rows with each block, and the blocks are divided among
-the threads. If Numba and MKL are installed, `few_rows` computes the products instead, with wider blocks.
+Before a BLAS multiplies large matrices, it copies both matrices into the order in which its kernel reads them. With the
+1 to 200 rows of a decoding step, this copy takes as long as the arithmetic. OpenBLAS's kernels for AVX-512 compute
+products of up to 10^6 multiplications without the copy. So `pack` cuts W^T into contiguous blocks of columns. NumPy
+multiplies x with each block in a separate call, and the blocks are divided among threads. If Numba and MKL are
+installed, `few_rows` computes the products instead, with wider blocks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IN_PLACE = ("SkylakeX", "Cooperlake", "SapphireRapids")  # OpenBLAS's names of i
 
 @functools.cache
 def reads_in_place() -> bool:
-    """Return whether NumPy's BLAS multiplies small matrices without copying them."""
+    """Return whether NumPy's BLAS library multiplies small matrices without copying them."""
     return blas_of_numpy().kernel in IN_PLACE
 
 
@@ -38,8 +38,8 @@ class PackedAffine(Affine):
     """An Affine whose weights can be cut into blocks by `pack`.
 
     Attributes:
-        blocks: the packed weights (number, in_features, columns), padded with zeros. Without `compiled` a single row is
-            multiplied with the parameter itself, because that product reads each weight once, in memory order.
+        blocks: the packed weights (number, in_features, columns), padded with zeros. If `compiled` is false, a single
+            row is multiplied with the unpacked weight, because this product reads each weight once, in memory order.
             compiled: whether `few_rows` multiplies the blocks.
     """
 
@@ -49,7 +49,7 @@ class PackedAffine(Affine):
         self.compiled = False
 
     def buffer(self, rows: int) -> Any:
-        """Return an array that holds the results of up to this many rows."""
+        """Allocate an array for the results of up to this number of rows."""
         if self.blocks is None:
             return super().buffer(rows)
         number, _, width = self.blocks.shape
@@ -92,7 +92,8 @@ class PackedAffine(Affine):
         return y[:rows, : self.out_features]
 
     def _groups(self, rows: int, width: int) -> tuple[int, int]:
-        """Return the number of groups of rows that keeps products with a block small, and the size of a group.
+        """Divide the rows into groups so that products with a block are small; return the number of groups and their
+        size.
         """
         most = max(SMALL // (self.in_features * width), 1)
         groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
@@ -101,7 +102,7 @@ class PackedAffine(Affine):
 
 @functools.cache
 def _few_rows() -> Any:
-    """Return the module of compiled products, imported when it is first needed."""
+    """Return the module `few_rows`, which is imported at the first call."""
     from . import few_rows
 
     return few_rows
@@ -109,9 +110,9 @@ def _few_rows() -> Any:
 
 @replaces(plain.pack)
 def pack(layers: list[PackedAffine]) -> None:
-    """Copy the weights into the layout that is fastest for few rows.
+    """Copy the weights into the memory layout that is fastest for products with few rows.
 
-    All weights are in one array, for which the operating system can use large pages; reading is then a tenth faster.
+    All weights are in one array, for which the operating system can use large pages; this makes reading 10% faster.
     """
     xp, dtype = layers[0].xp, layers[0].dtype
     loops, width = in_loops(layers), 1
@@ -143,7 +144,7 @@ def pack(layers: list[PackedAffine]) -> None:
 
 def in_loops(layers: list[PackedAffine]) -> bool:
     """Return whether `few_rows` can multiply these matrices and is faster.
-    With less than a million weights its threads gain nothing.
+    Its threads save no time if there are fewer than a million weights.
     """
     arrays = [array for layer in layers for array in (layer.weight, layer.bias) if array is not None]
     return (

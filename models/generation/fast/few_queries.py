@@ -1,11 +1,10 @@
-"""Attention of few queries in compiled code, for a decoding step.
+"""Compute attention of few queries in compiled code, for a decoding step.
 
 `raw_layers.attend` multiplies all queries of a sentence with all its keys, and the weights with all values. In a beam
 most of this work is unnecessary, because each sequence may attend only to its own nodes of the cache. This loop
-processes only the keys that a query may see, and keeps the numbers in the processor's cache from the scores to the
-result.
+processes only the keys that a query may see, and its intermediate results stay in the processor's cache.
 
-It needs Numba (the extra `fast`). The threads are those of `team`.
+It needs Numba (the extra `fast`). It runs on the threads of `team`.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ MAX_QUERIES = 8  # queries of a sentence; more are multiplied faster by a BLAS
 def attend_one(q, keys, values, bias, seen, weights, out):
     """Compute out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim).
 
-    If the query may attend to nothing, `out` is zero.
+    If the query may not attend to any key, `out` is zero.
 
-    `bias` (n,) is -inf for a key that isn't seen; `seen` and `weights` (n + 4,) are scratch space. Keys and values are
-    processed in groups of four, so that q and `out` are read once per group.
+    `bias` (n,) is -inf for a key that the query may not see; `seen` and `weights` (n + 4,) are temporary memory. Keys
+    and values are processed in groups of four, so that q and `out` are read once per group.
     """
     count, top, total = 0, np.float32(-np.inf), np.float32(0)
     for n in range(bias.size):
@@ -60,7 +59,7 @@ def attend_one(q, keys, values, bias, seen, weights, out):
 
 @job
 def _attend(arguments, part):
-    """Compute one part of an attention call: some sentences and heads."""
+    """Compute part `part` of an attention call, which contains some sentences and heads."""
     sentences, heads, queries, length, head_dim, group = integers(arguments, 6)
     q_at, keys_at, values_at, bias_at, out_at = integers(arguments + 6 * INTEGER, 5)
     key_steps, value_steps = integers(arguments + 11 * INTEGER, 2), integers(arguments + 13 * INTEGER, 2)
@@ -78,10 +77,11 @@ def _attend(arguments, part):
 
 
 def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
-    """Return the results of `raw_layers.attend` for the same arguments. A query that may attend to nothing gets zeros.
+    """Return the results of `raw_layers.attend` for the same arguments.
+    The result of a query that may not attend to any key is zero.
 
-    Return None if there are many queries, or if the arrays are not float32 or have another memory layout than the
-    cache.
+    Return None if there are many queries, if the arrays are not float32, or if their memory layout differs from the
+    cache's.
     """
     (sentences, heads, queries, head_dim), (_, kv_heads, length, _) = q.shape, keys.shape
     rows = (4 * head_dim, 4)

@@ -1,7 +1,7 @@
-"""Products of few rows with large weights in compiled code, computed by a loop or by MKL.
+"""Compute products of few rows with large weight matrices, by a compiled loop or by MKL.
 
-A `team` of threads shares the blocks of columns into which the weights are cut. It needs Numba (the extra `fast`) and
-MKL (`mkl`).
+The weights are cut into blocks of columns, which are divided among the threads of a `team`. It needs Numba (the extra
+`fast`) and MKL (`mkl`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _FLOAT = 4  # bytes
 def multiply_block(x, block, out):
     """Compute out = x @ block for x (rows, inner), flat `block` (inner * WIDTH) and `out` (rows * WIDTH).
 
-    `inner` is a multiple of 8. Each number of the block is read once for four rows, and each number of `out` once for
-    four products. In a remaining group of fewer than four rows, `out` is read once for eight products. For up to about
-    eight rows this is as fast as memory; for more rows a BLAS for large matrices is faster.
+    `inner` is a multiple of 8. Rows are processed in groups of four: each number of the block is read once for four
+    rows, and each number of `out` once for four products. In a last group of fewer than four rows, `out` is read once
+    for eight products. For up to about eight rows the speed is limited only by memory; for more rows a BLAS for large
+    matrices is faster.
     """
     rows, inner = x.shape
     in_fours = rows - rows % 4
@@ -60,7 +61,7 @@ def multiply_block(x, block, out):
 
 @intrinsic
 def _gemm(context, function, m, n, k, a, lda, b, ldb, c, ldc):
-    """Call cblas_sgemm at an address: c = a @ b, all in row-major order, given by addresses and row lengths."""
+    """Compute c = a @ b by cblas_sgemm; arguments are the addresses and row lengths of row-major matrices."""
 
     def write(context, builder, signature, arguments):
         number, real, address = ir.IntType(32), ir.FloatType(), ir.IntType(64)
@@ -77,7 +78,7 @@ def _gemm(context, function, m, n, k, a, lda, b, ldb, c, ldc):
 
 @inlined
 def _add_bias(product, bias, y, relu):
-    """Compute y = product + bias, or its ReLU."""
+    """Compute y = product + bias, or y = ReLU(product + bias)."""
     for j in range(y.size):
         t = product[j] + bias[j]
         y[j] = np.float32(0) if relu and t < 0 else t  # NaN stays
@@ -85,7 +86,7 @@ def _add_bias(product, bias, y, relu):
 
 @job
 def _blocks(arguments, part):
-    """Compute one part of a product: some blocks of columns of y = x @ weights + bias, or of its ReLU."""
+    """Compute some blocks of columns of y = x @ weights + bias, or of y = ReLU(x @ weights + bias)."""
     rows, inner, blocks, columns, step, x_at, weights_at, bias_at, y_at, relu, gemm = integers(arguments, 11)
     x, scratch = floats(x_at, (rows, inner)), np.empty(rows * WIDTH, np.float32)
     for number in range(blocks * part // PARTS, blocks * (part + 1) // PARTS):
@@ -102,15 +103,15 @@ def _blocks(arguments, part):
 
 
 def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray, relu: bool = False) -> None:
-    """Compute y = x @ W^T + bias, or its ReLU, for W^T cut into blocks.
+    """Compute y = x @ W^T + bias, or y = ReLU(x @ W^T + bias), with W^T cut into blocks.
 
     Args:
         x: (rows, inner), at most MAX_BLOCK_ROWS rows, contiguous; inner is a multiple of 8.
-        blocks: (number, inner, WIDTH), contiguous: the columns in blocks of WIDTH, the last one padded.
+        blocks: W^T as (number, inner, WIDTH), contiguous: blocks of WIDTH columns, of which the last block is padded.
         bias: (columns,), contiguous.
-        y: (rows, columns), whose rows are contiguous.
+        y: (rows, columns), with contiguous rows.
 
-    All are float32. The caller checks these conditions; this function only passes addresses.
+    All are float32. The caller must check these conditions, because this function passes only addresses.
     """
     gemm = mkl.address("cblas_sgemm") if len(x) > MAX_ROWS else 0
     places = x.ctypes.data, blocks.ctypes.data, bias.ctypes.data, y.ctypes.data

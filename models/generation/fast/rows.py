@@ -1,7 +1,7 @@
-"""Passes over rows in compiled loops: the largest logits, log sum exp, layer norm.
+"""Compute the largest logits, log sum exp and layer norm of each row in compiled loops.
 
-Each loop reads every number once or twice and writes only the results. This module needs Numba (the extra `fast`);
-unsupported arrays are left to the plain implementation.
+Each loop reads every number at most twice and stores no intermediate arrays. This module needs Numba (the extra
+`fast`); for unsupported arrays the plain implementation is used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def for_loops(logits: Any) -> bool:
 
 
 def memory(logits: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """Return the rows as one contiguous row, the step from one row to the next, and the length of a row."""
+    """Return the rows as a flat array, the distance between the beginnings of rows, and the length of a row."""
     (rows, vocabulary), step = logits.shape, logits.strides[0] // logits.itemsize
     flat = np.lib.stride_tricks.as_strided(logits, ((rows - 1) * step + vocabulary,), (logits.itemsize,))
     return flat, step, vocabulary

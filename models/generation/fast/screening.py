@@ -1,15 +1,16 @@
-"""Finds the largest logits: bounds of all logits from 8-bit weights, exact values of a few.
+"""Find the largest logits: compute bounds of all logits from 8-bit weights, and exact values of only a few.
 
-Greedy search needs only the largest logit, yet with a vocabulary of tens of thousands of tokens the output layer takes
-a third to a half of its time. Weights of 8 bits take a quarter of the memory, and processors multiply several times as
-many of them at once. Let w = s q + r, where q are integers from -127 to 127, and likewise x = t p + u. Then
+Greedy search needs only the largest logit, but computing all logits takes a third to a half of its time if the
+vocabulary has tens of thousands of tokens. 8-bit weights need a quarter of the memory of float32 weights, and
+processors multiply several times as many of them in one instruction. Let w = s q + r be a row of weights and x = t p +
+u an input, where q and p are integers from -127 to 127. Then
 
     |w . x - s t (q . p)| <= |r| |x| + |s q| |u|
 
-by the Cauchy-Schwarz inequality, applied twice. A token whose upper bound is below the largest lower bound can't have
-the largest logit. The logits of the other tokens, usually less than one in a thousand, are computed in float32. The
-bounds allow for the rounding of float32, so the result is the token with the largest float32 logit, unless two logits
-are equal up to rounding.
+by the Cauchy-Schwarz inequality, applied twice. This gives an upper and a lower bound of each logit. A token whose
+upper bound is below the largest lower bound can't have the largest logit. The logits of the other tokens, usually less
+than one in a thousand, are computed in float32. The bounds include the rounding errors of float32, so the result is the
+token with the largest float32 logit, except when two logits differ only by rounding errors.
 
 This module needs Numba (the extra `fast`), and MKL (`mkl`) for its products of 8-bit integers.
 """
@@ -71,11 +72,10 @@ class Screen:
         self._counts = functools.lru_cache(maxsize=4)(functools.partial(_counts, vocabulary))
 
     def __call__(self, x: np.ndarray, logits: np.ndarray, may_ban: Sequence[int]) -> bool:
-        """Write the logits of x (rows, features) into `logits` (rows, vocabulary); -inf where they can't be largest.
-
-        They can't be the largest even if all tokens `may_ban` are banned. Returns False, and leaves `logits` undefined,
-        in three cases: x is not float32 or has another number of features; a number is not finite or near the limit of
-        float32; too many logits are close to the largest.
+        """Write the logits of x (rows, features) into `logits` (rows, vocabulary), or -inf for a token that can't be
+        the largest, even if all tokens `may_ban` are banned. Returns False, and leaves `logits` undefined, if x is not
+        float32 or has another number of features, if a number is not finite or is near the limit of float32, or if too
+        many logits are close to the largest.
         """
         if x.dtype != np.float32 or x.shape[1] != self.weight.shape[1]:
             return False
@@ -100,14 +100,14 @@ class Screen:
 
 
 def _counts(vocabulary: int, may_ban: tuple[int, ...]) -> np.ndarray:
-    """Return (vocabulary,) numbers: -inf for the tokens whose lower bounds do not count, 0 for the others."""
+    """Return (vocabulary,) numbers: -inf for tokens whose lower bounds are ignored, 0 for the others."""
     counts = np.zeros(vocabulary, np.float32)
     counts[list(may_ban)] = -np.inf
     return counts
 
 
 def screen(weight: Any, bias: Any) -> Screen | None:
-    """Return a Screen of this output layer; None if it is not supported or gains nothing."""
+    """Return a Screen of this output layer, or None if the layer is not supported or a Screen would not be faster."""
     arrays = weight, bias
     if array_module(*arrays) is not np or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
         return None
@@ -134,10 +134,10 @@ def _length(x: np.ndarray) -> np.ndarray:
 def logit_bounds(products, added, layer, counts, sizes, upper, lower):
     """Compute bounds of logits (rows, tokens) from the integer products (rows, tokens).
 
-    `added` (tokens,) is contained in the products but not in q . p. `layer` (4, tokens) holds s, b, |r| and |s q|.
-    `counts` (tokens,) is 0, or -inf for a token whose lower bound doesn't count. `sizes` (3, rows) holds t, |x| and
-    |u|. The upper bounds are written into `upper` (rows, tokens). The largest lower bound is written into `lower`
-    (rows,) if it is larger than the value there.
+    `added` (tokens,) is the difference between the products and q . p. The rows of `layer` (4, tokens) are s, b, |r|
+    and |s q|. `counts` (tokens,) is 0, or -inf for a token whose lower bound is ignored. The rows of `sizes` (3, rows)
+    are t, |x| and |u|. The upper bounds are written into `upper` (rows, tokens). The largest lower bound is written
+    into `lower` (rows,) if it is larger than the value there.
     """
     scale, bias, lost, kept = layer
     low, lanes = np.empty(products.shape[1], np.float32), np.empty(LANES, np.float32)
@@ -154,9 +154,8 @@ def logit_bounds(products, added, layer, counts, sizes, upper, lower):
 
 @fused
 def largest_logits(logits, least, weight, bias, x, most):
-    """Replace the upper bounds of a row x by its logits where they reach `least`, and by -inf elsewhere.
-
-    Return False if more than `most` reach it.
+    """Replace each upper bound of a row x by the logit if the bound is at least `least`, and by -inf otherwise.
+    Return False if more than `most` bounds are at least `least`.
     """
     tokens, found = np.empty(most, np.int64), 0
     for first in range(0, logits.size, LANES):
@@ -181,7 +180,7 @@ def largest_logits(logits, least, weight, bias, x, most):
 
 @intrinsic
 def _gemm(context, function, m, n, k, a, b, c, nothing):
-    """Call cblas_gemm_s8u8s32 at an address: c = a @ b^T, without gaps; `nothing` is the address of a zero."""
+    """Compute c = a @ b^T by cblas_gemm_s8u8s32, for contiguous matrices; `nothing` is the address of a zero."""
 
     def write(context, builder, signature, arguments):
         number, byte, real, address = ir.IntType(32), ir.IntType(8), ir.FloatType(), ir.IntType(64)
@@ -220,7 +219,7 @@ def _bound(arguments, part):
 
 @job
 def _compute(arguments, part):
-    """Compute the logits that can be the largest, for some rows; return whether these are few enough."""
+    """Compute the logits that can be the largest, for some rows; return False if there are too many of them."""
     rows, features, vocabulary, gap, most = integers(arguments, 5)
     weight_at, bias_at, x_at, logits_at, lower_at, enough_at = integers(arguments + 5 * INTEGER, 6)
     weight, bias = floats(weight_at, (vocabulary, features)), floats(bias_at, vocabulary)

@@ -117,7 +117,7 @@ def test_chunks_are_for_single_sequences() -> None:
     state = build(0).start(np.array([[4, 5]]))
     state.step(np.array([[2, 4]]))
     state.select(np.array([0, 0]), 2)
-    with pytest.raises(ValueError, match="several tokens at once"):
+    with pytest.raises(ValueError, match="several tokens can be fed at once"):
         state.step(np.array([[4, 5], [4, 5]]))
 
 

@@ -61,5 +61,5 @@ def test_a_strategy_forbids_its_own_tokens_and_those_of_the_call() -> None:
 def test_unknown_options_are_refused(options, match) -> None:
     with pytest.raises(ValueError, match=match):
         beam_search(start(), Rules(1, 0), **options)
-    with pytest.raises(ValueError, match="penalise is 'ids', it must be one of logits"):
+    with pytest.raises(ValueError, match="penalise is 'ids', but it must be one of logits"):
         Rules(1, 0, penalise="ids")

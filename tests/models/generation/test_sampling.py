@@ -92,7 +92,7 @@ def test_a_stream_gives_the_tokens_of_a_search() -> None:
     assert list(stream(model.start(source), rules)) == greedy_search(model.start(source), rules)[0].ids
     drawn = sample(model.start(source), rules, temperature=1.5, seed=3)[0].ids
     assert list(stream(model.start(source), rules, Sampler(temperature=1.5, seed=3))) == drawn
-    with pytest.raises(ValueError, match="a stream has one sequence, not 2"):
+    with pytest.raises(ValueError, match="a stream generates one sequence, but the state has 2 rows"):
         stream(model.start(np.tile(source, (2, 1))), rules)
 
 
@@ -112,8 +112,8 @@ def test_numbers_out_of_range_are_named() -> None:
         ({"temperature": -1.0}, "temperature = -1.0 must be 0 or more"),
         ({"temperature": float("nan")}, "temperature = nan must be 0 or more"),
         ({"top_k": -1}, "top_k = -1 must not be negative"),
-        ({"top_p": 0.0}, "top_p = 0.0 must lie above 0"),
-        ({"top_p": 1.1}, "top_p = 1.1 must lie above 0"),
+        ({"top_p": 0.0}, "top_p = 0.0 must be above 0"),
+        ({"top_p": 1.1}, "top_p = 1.1 must be above 0"),
     ):
         with pytest.raises(ValueError, match=message):
             Sampler(**options)
@@ -125,7 +125,7 @@ def test_nan_is_an_error(choose, scores: bool) -> None:
     """A model whose training diverged; a beam search says the same."""
     model = build(0)
     model.output.bias.data[5] = np.nan
-    with pytest.raises(ValueError, match="not numbers"):
+    with pytest.raises(ValueError, match="are NaN"):
         decode(model.start(np.array([[4, 5]])), RULES, choose, scores=scores)
-    with pytest.raises(ValueError, match="not numbers"):
+    with pytest.raises(ValueError, match="are NaN"):
         beam_search(model.start(np.array([[4, 5]])), RULES, width=3)

@@ -41,7 +41,7 @@ NUMBERS = [name for kind in (Strategy, Rules) for name, one in vars(kind()).item
 @pytest.mark.parametrize("value", [math.nan, math.inf, -101, -math.inf, "3", True, [1]])
 def test_a_number_out_of_its_bounds_is_named(name, value) -> None:
     kind = Strategy if hasattr(Strategy, name) else Rules
-    with pytest.raises(ValueError, match=rf"^{name} is .*, it must be a (whole )?number "):
+    with pytest.raises(ValueError, match=rf"^{name} is .*, but it must be a (whole )?number "):
         kind(**{name: value})
 
 

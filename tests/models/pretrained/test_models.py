@@ -240,7 +240,7 @@ def test_every_option_of_generation_is_read_refused_or_without_effect() -> None:
 def test_options_of_generation_that_are_not_supported_are_named(said, tmp_path) -> None:
     save(LanguageModel(LanguageModelConfig(20, 16, 2, layers=1, tie_output=True)), None, tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps(said))
-    with pytest.raises(InputError, match=r"generation_config.json needs a kind .*with_strategy=False") as one:
+    with pytest.raises(InputError, match=r"generation_config.json has generation options .*with_strategy=False") as one:
         load(tmp_path, with_tokenizer=False)
     assert any(name in str(one.value) for name in (*said, "token 99"))
 
@@ -306,7 +306,7 @@ def test_models_without_an_equivalent_in_transformers_are_refused(tmp_path) -> N
 def test_a_new_head_for_another_task(case, tmp_path) -> None:
     theirs = make(case, tmp_path / "whole")
     getattr(theirs, case).save_pretrained(tmp_path / "base")
-    with pytest.raises(InputError, match=r"without a classifier. labels="):
+    with pytest.raises(InputError, match=r"has no classification layer. Pass labels="):
         load(tmp_path / "base", with_tokenizer=False)
     for name in ("whole", "base"):
         found = load(tmp_path / name, labels=["a", "b"], with_tokenizer=False)
@@ -318,7 +318,7 @@ def test_a_new_head_for_another_task(case, tmp_path) -> None:
         save(found.model, None, tmp_path / "back", labels=found.labels)
         assert load(tmp_path / "back", with_tokenizer=False).labels == ["a", "b"]
     make("gpt2", tmp_path / "gpt2")
-    with pytest.raises(InputError, match="holds no classifier"):
+    with pytest.raises(InputError, match="is not a classifier"):
         load(tmp_path / "gpt2", labels=["a"], with_tokenizer=False)
 
 

@@ -209,11 +209,11 @@ def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
         assert len(str(one.value)) < 1000
         assert str(one.value).isprintable()
 
-    refused("holds none of tokenizer.json")
+    refused("contains no tokenizer.json")
     (tmp_path / "merges.txt").write_text("")
     refused(r"merges.txt but no vocab.json")
     _gpt2().save_pretrained(tmp_path)
-    refused(r"330 tokens, more than the 300")
+    refused(r"330 tokens, but the model has only 300")
     data = json.loads((tmp_path / "tokenizer.json").read_text())
     for change, match in (
         ({"normalizer": {"type": "NFX"}}, "tokenizer.json is damaged"),
@@ -232,7 +232,7 @@ def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
         (tmp_path / "kept.json").write_text(json.dumps({"handloom_tokenizer": kind}))
         with pytest.raises(InputError, match=f"a damaged {kind} tokenizer file"):
             load_tokenizer(tmp_path / "kept.json")
-    with pytest.raises(InputError, match="no tokenizer like a CharacterTokenizer"):
+    with pytest.raises(InputError, match="no equivalent of a CharacterTokenizer"):
         save_tokenizer(CharacterTokenizer.train(["abc"]), tmp_path, 9)
 
 

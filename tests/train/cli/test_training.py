@@ -132,7 +132,7 @@ def test_help_is_made_of_the_fields() -> None:
     assert "--patience N early stopping: stop after N validations without improvement (default: the preset" in told
     accumulate = "--accumulate K number of batches whose gradients are accumulated per update, as a multiple of"
     assert f"{accumulate} the preset's value (default: 1)" in told
-    assert "min_frequency minimum number of occurrences of a word in the vocabulary; a whole number from 1 to" in told
+    assert "min_frequency minimum number of occurrences in the training data for a word to be in the vocabulary" in told
     assert all(name in told for name in field_kinds(ClassifierPreset))
 
 
