@@ -1,22 +1,22 @@
-"""Text to token ids and back: byte-level BPE, characters, words.
+"""Tokenizers, which convert text to token ids and back: byte-level BPE, characters, and words.
 
 base.py            the interface of every tokenizer
 bpe.py             byte-level BPE: train, encode, decode, save, load
-bpe_reference.py   the trainer as the paper describes it: slow and short, to read
-bpe_trainer.py     the trainer that is used: many merges at a time, the same result
-word_counts.py     how often each word occurs; parallel.py does it in two processes, chunk_counts.py counts
-text_encoder.py    encoding: looks up chunks of text that it has seen before
-bpe_encoder.py     encoding: applies the merges to a new word
-token_array.py     replacing all occurrences of many pairs at once
+bpe_reference.py   the paper's training algorithm, slow but readable
+bpe_trainer.py     a faster trainer with the same result, which BPETokenizer.train uses
+word_counts.py     count words; parallel.py runs processes, chunk_counts.py counts chunks of text
+text_encoder.py    encode texts with a cache of chunks
+bpe_encoder.py     encode a word by applying merges
+token_array.py     replace all occurrences of many pairs at once
 byte_alphabet.py   a printable character for each byte
-pre_tokenizer.py   splitting text into words
-added_tokens.py    finding special tokens in a text
-tokenizer_json.py  reading and writing the file format of Hugging Face's tokenizers
-character.py       single characters, with their clean-up
-word.py            whole words, with their preprocessing
-hugging_face.py    other projects' tokenizers through the package tokenizers; sentencepiece.py Marian's
+pre_tokenizer.py   split text into words
+added_tokens.py    find special tokens in a text
+tokenizer_json.py  read and write the file format of Hugging Face's tokenizers
+character.py       tokenizer of characters, with a clean-up of texts
+word.py            tokenizer of words, with a preprocessing of texts
+hugging_face.py    use Hugging Face's package tokenizers; sentencepiece.py uses the package sentencepiece
 vocabulary.py      the base class of character.py and word.py
-explore.py         figures about a BPE tokenizer; pictures.py draws them
+explore.py         statistics of a BPE tokenizer; pictures.py draws them
 """
 
 from __future__ import annotations
@@ -41,15 +41,18 @@ _CLASSES: tuple[type[Tokenizer], ...] = (
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a tokenizer of any class from its file.
+    """Load a tokenizer of any class from a file.
 
     Raises:
-        InputError: the file is missing or damaged, or needs a feature that handloom does not have.
+        InputError: the file is missing or damaged, or needs a feature that handloom does not support.
     """
     kind = read_json(path).get("handloom_tokenizer")
     for tokenizer_class in _CLASSES:
         if kind == tokenizer_class.kind:
             return tokenizer_class.load(path)
     if kind in ("wordpiece", "fallback-bpe"):
-        raise InputError(f"{path} was saved by handloom 0.1. Train it again from the model's folder (--init FOLDER).")
+        raise InputError(
+            f"{path} was saved by handloom 0.1. Train the model again with --init FOLDER, where FOLDER is the model's "
+            "folder."
+        )
     return BPETokenizer.load(path)

@@ -1,4 +1,4 @@
-"""Tokens that the merges do not make, such as special tokens."""
+"""Tokens that do not result from merges, such as special tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class AddedToken(NamedTuple):
     Attributes:
         id: the token's id.
         content: the token's text.
-        special: whether `skip_special_tokens` leaves it out of decoded text.
+        special: whether the token is omitted from decoded text if `skip_special_tokens` is true.
     """
 
     id: int
@@ -23,7 +23,7 @@ class AddedToken(NamedTuple):
 
 
 class AddedTokenSplitter:
-    """A splitter that finds added tokens in a text. At each position it takes the longest one."""
+    """A splitter that finds added tokens in a text. At each position it finds the longest added token."""
 
     def __init__(self, tokens: Iterable[AddedToken]) -> None:
         self._ids = {token.content: token.id for token in tokens}
@@ -31,7 +31,9 @@ class AddedTokenSplitter:
         self._expression = regex.compile("|".join(map(regex.escape, longest_first)) or r"(?!)")
 
     def split(self, text: str) -> list[str | int]:
-        """Split `text` into a list of the ids of added tokens and the non-empty strings between them, in order."""
+        """Split `text` into a list of added tokens' ids and the non-empty strings between them, in the order of the
+        text.
+        """
         parts: list[str | int] = []
         end = 0
         for match in self._expression.finditer(text):

@@ -1,4 +1,4 @@
-"""The interface of every tokenizer: converts text to ids and back, and has special tokens and a file."""
+"""The interface of every tokenizer: encode and decode, special tokens, save and load."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ class Tokenizer(ABC):
     tokens are displayed (`token_strings`), and the content of its file (`_content` and `_from_content`).
 
     Attributes:
-        kind: the class's name in its files.
-        special_ids: the special tokens' texts and ids. A special token has one of the four roles if its text is the
-            role's name in angle brackets, in upper or lower case: `<bos>` and `<BOS>` both give `bos_id`.
-        roles: role ("pad", "unk", "bos" or "eos") -> text, for special tokens with other texts, as in other projects'
-            tokenizers.
-        begins, ends: whether `encode_whole` puts `bos_id` before and `eos_id` after the text.
+        kind: the name of the class in saved files.
+        special_ids: the special tokens' texts and ids. A special token whose text is a role's name in angle brackets,
+            in upper or lower case, has this role. For example, `<bos>` and `<BOS>` set `bos_id`.
+        roles: {role: text}, for special tokens with other texts; the roles are "pad", "unk", "bos" and "eos".
+        begins, ends: whether `encode_whole` adds `bos_id` before the text, and whether it adds `eos_id` after the text.
     """
 
     kind: str
@@ -43,15 +42,16 @@ class Tokenizer(ABC):
     @property
     @abstractmethod
     def vocab_size(self) -> int:
-        """The number of ids: every id is in `range(vocab_size)`."""
+        """The number of token ids; the ids are `range(vocab_size)`."""
 
     @abstractmethod
     def _encode(self, text: str) -> list[int]:
-        """Return the ids of `text`, without beginning and end tokens."""
+        """Return the ids of `text`, without <bos> and <eos>."""
 
     @abstractmethod
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of `ids`. Special tokens are left out or written as text.
+        """Return the text of `ids`.
+        Special tokens are omitted if `skip_special_tokens` is true, and written as text otherwise.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -59,7 +59,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        """Return a printable string for each id, for display only: joined, the strings need not equal the text.
+        """Return a printable string for each id, for display. The joined strings can differ from the text.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -67,12 +67,13 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """Return the data for `_from_content`, in a form that JSON can hold."""
+        """Return the tokenizer's data for `_from_content`, as a JSON object."""
 
     @classmethod
     @abstractmethod
     def _from_content(cls, data: dict[str, Any]) -> Self:
-        """Make the tokenizer whose file holds `data`. If the data is damaged, it may raise any of `DAMAGED`."""
+        """Return the tokenizer whose file contains `data`. Damaged data can raise any of the exceptions in `DAMAGED`.
+        """
 
     def save(self, path: str | Path) -> None:
         """Write the tokenizer to one JSON file.
@@ -87,11 +88,11 @@ class Tokenizer(ABC):
         """Read the tokenizer from a file that `save` wrote.
 
         Raises:
-            InputError: the file is missing, is not JSON, is damaged, or holds another kind of tokenizer.
+            InputError: the file is missing or damaged, is not JSON, or contains another type of tokenizer.
         """
         data = read_json(path)
         if data.pop("handloom_tokenizer", None) != cls.kind:
-            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
+            raise InputError(f"{path} is not a {cls.kind} tokenizer file. Use load_tokenizer, which finds the class.")
         try:
             return cls._from_content(data)
         except DAMAGED as error:
@@ -100,7 +101,7 @@ class Tokenizer(ABC):
             raise InputError(f"{path} is a damaged {cls.kind} tokenizer file ({error}). Restore a copy.") from None
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
-        """Return the ids of `text`, with `bos_id` before and `eos_id` after them if requested."""
+        """Return the ids of `text`. `bos` adds `bos_id` before them, and `eos` adds `eos_id` after them."""
         ids = self._encode(text)
         if add_bos:
             ids = [self.bos_id, *ids]
@@ -114,19 +115,19 @@ class Tokenizer(ABC):
         return self.encode(text, add_bos=self.begins, add_eos=self.ends)
 
     def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
-        """Return the ids of each text, as `encode` does, without padding."""
+        """Encode each text by `encode`, without padding."""
         return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in texts]
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
-        """Encode texts in the target language, for which a translator's tokenizer may have separate tokens."""
+        """Encode texts in the target language, which may have separate tokens in a translator's tokenizer."""
         return self.encode_batch(texts)
 
     def decode_more(self, ids: Iterable[int]) -> str:
-        """Return the text that `ids` add after earlier ids. Special tokens are left out."""
+        """Return the text that `ids` append to the text of earlier ids, without special tokens."""
         return self.decode(ids)
 
     def decode_batch(self, batch: Iterable[Iterable[int]], *, skip_special_tokens: bool = True) -> list[str]:
-        """Return the text of each sequence, as `decode` does."""
+        """Decode each sequence by `decode`."""
         return [self.decode(ids, skip_special_tokens=skip_special_tokens) for ids in batch]
 
     def tokens(self, text: str) -> list[str]:
@@ -157,17 +158,17 @@ class Tokenizer(ABC):
                 return token_id
         known = ", ".join(self.special_ids) or "none"
         raise InputError(
-            f"This tokenizer has no special token <{role}> (it has: {known}). Train it with special_tokens that "
-            f"hold <{role}>, or do without it."
+            f"This tokenizer has no special token <{role}> (it has: {known}). Train a tokenizer with <{role}> in "
+            f"special_tokens, or do not use <{role}>."
         )
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
-        """Return the ids as a list. Raises an `InputError` that names the first one outside `range(vocab_size)`."""
+        """Return the ids as a list. Raises an `InputError` that names the first id outside `range(vocab_size)`."""
         ids = list(ids)
         if ids and not (min(ids) >= 0 and max(ids) < self.vocab_size):
             wrong = next(id for id in ids if not 0 <= id < self.vocab_size)
             raise InputError(
-                f"Id {wrong} is not a token: this tokenizer's ids go from 0 to {self.vocab_size - 1}. The ids may come "
+                f"Id {wrong} is not a token: this tokenizer's ids go from 0 to {self.vocab_size - 1}. The ids may be "
                 "from another tokenizer, or from a model with a larger output layer."
             )
         return ids
@@ -183,8 +184,8 @@ def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
         raise InputError(f"special_tokens is the single string {special_tokens!r}; give a list of strings.")
     for token in special_tokens:
         if not isinstance(token, str) or not token:
-            raise InputError(f"The special token {token!r} is not a non-empty string. Leave it out or name it.")
+            raise InputError(f"The special token {token!r} is not a non-empty string. Omit it or give it a name.")
     repeated, times = Counter(special_tokens).most_common(1)[0] if special_tokens else ("", 1)
     if times > 1:
-        raise InputError(f"The special token {repeated!r} occurs twice. Special tokens must differ.")
+        raise InputError(f"The special token {repeated!r} occurs twice. Remove one of the two.")
     return tuple(special_tokens)

@@ -27,27 +27,27 @@ from .word_counts import count_words
 class BPETokenizer(Tokenizer):
     """Byte-level BPE (Sennrich et al. 2016; on bytes: Radford et al. 2019).
 
-    Merges and ids equal those of Hugging Face's tokenizers, as far as both use the same version of Unicode.
+    Merges and ids are the same as in Hugging Face's tokenizers, if both use the same version of Unicode.
 
-    Any text and any bytes can be encoded and come back unchanged: each of the 256 bytes is a token.
+    Encoding and decoding is lossless for any text and any bytes, because each of the 256 bytes is a token.
 
     Args:
-        vocab: the tokens, written with a character for each byte (`byte_alphabet`), and their ids.
-        merges: the pairs of tokens that become one, in the order in which they were learned.
+        vocab: {token: id}, where a token is written with one character for each byte (`byte_alphabet`).
+        merges: the pairs of tokens to merge, in the order in which they were learned.
         added_tokens: special and other tokens that are found in a text before it is split into words.
-        pattern: how a text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
-        add_prefix_space: whether a blank is added before a text that does not begin with one (GPT-2 pattern only).
-        ignore_merges: whether a word of the vocabulary becomes that token without applying merges.
-        dropout: the probability of skipping a possible merge, which regularises training (BPE-dropout, Provilkov et al.
-            2020). It can be set at any time; 0 switches it off.
-        seed: random seed of `generator`, which draws the random numbers for the dropout.
+        pattern: name in `pre_tokenizer.PATTERNS`, or a regular expression, by which a text is split into words.
+        add_prefix_space: whether a blank is added before a text that does not begin with a blank (GPT-2 pattern only).
+        ignore_merges: whether a word that is itself a token is encoded as this token, without applying merges.
+        dropout: probability of skipping a merge, to regularise training (BPE-dropout, Provilkov et al. 2020). It can be
+            changed at any time; 0 means no dropout.
+        seed: seed of the random numbers for the dropout.
 
     Attributes:
         vocab, merges, added_tokens, add_prefix_space, ignore_merges, dropout: the arguments.
-        generator: the random generator of the dropout; its state can be saved and restored.
+        generator: the random number generator for the dropout, with a state that can be saved and restored.
 
     Raises:
-        InputError: a byte or a merge's part is missing in the vocabulary, or ids are not 0, 1, 2, ...
+        InputError: a byte or a part of a merge is not in the vocabulary, or the ids are not 0, 1, 2, ...
     """
 
     kind = "bpe"
@@ -65,7 +65,7 @@ class BPETokenizer(Tokenizer):
         seed: int = 0,
     ) -> None:
         if not 0 <= dropout <= 1:
-            raise InputError(f"dropout={dropout} is not a probability. Choose one from 0 to 1; 0.1 is usual.")
+            raise InputError(f"dropout={dropout} is not a probability. Choose a number from 0 to 1, such as 0.1.")
         self.vocab = dict(vocab)
         self.merges = list(merges)
         self.added_tokens = list(added_tokens)
@@ -77,8 +77,8 @@ class BPETokenizer(Tokenizer):
         self._pre_tokenizer = PreTokenizer(pattern)
         if add_prefix_space and self.pattern != "gpt2":
             raise InputError(
-                "add_prefix_space goes with the GPT-2 pattern only: with other patterns it would put a blank before "
-                "each word. Set add_prefix_space to false, in the tokenizer file too."
+                "add_prefix_space needs the GPT-2 pattern: with other patterns it would add a blank before each word. "
+                "Set add_prefix_space to false, in the tokenizer file too."
             )
         self._splitter = AddedTokenSplitter(self.added_tokens)
         self.generator = Random(seed)
@@ -86,16 +86,15 @@ class BPETokenizer(Tokenizer):
         missing = [byte for byte in range(256) if BYTE_TO_CHARACTER[byte] not in self.vocab]
         if missing:
             raise InputError(
-                f"The vocabulary lacks {len(missing)} of the 256 bytes, so some texts could not be encoded. Train "
-                "again with the whole byte alphabet (in Hugging Face's trainer: "
-                "initial_alphabet=ByteLevel.alphabet())."
+                f"The vocabulary lacks {len(missing)} of the 256 bytes, so some texts can't be encoded. Train the "
+                "tokenizer again with all bytes (in Hugging Face's trainer: initial_alphabet=ByteLevel.alphabet())."
             )
         try:
             pairs = [(self.vocab[left], self.vocab[right]) for left, right in self.merges]
             merged = [self.vocab[left + right] for left, right in self.merges]
         except KeyError as error:
             raise InputError(
-                f"A merge needs the token {str(error)[:60]}, which the vocabulary lacks. Restore the file."
+                f"A merge needs the token {str(error)[:60]}, which is not in the vocabulary. Restore the file."
             ) from None
         self._encoder = BPEEncoder(pairs, merged, [self.vocab[character] for character in BYTE_TO_CHARACTER])
         contents = [token.content for token in self.added_tokens]
@@ -119,32 +118,34 @@ class BPETokenizer(Tokenizer):
         show_progress: bool = False,
         processes: int = 2,
     ) -> Self:
-        """Learn a vocabulary of `vocab_size` tokens, or fewer if the text has no more pairs.
+        """Learn a vocabulary of `vocab_size` tokens, or fewer if there are no more pairs to merge.
 
         Args:
-            files_or_texts: the path of a UTF-8 file; or an iterable of paths (`pathlib.Path`) or of texts (`str`).
-                Files are read line by line, a text is taken as a whole.
+            files_or_texts: the path of a UTF-8 file, or an iterable of paths (`pathlib.Path`) or of texts (`str`). In a
+                file, each line is a text.
             vocab_size: the number of tokens, including the special tokens and the 256 bytes.
-            special_tokens: texts of the tokens that get the first ids.
-            min_frequency: pairs that occur less often are not merged.
-            pattern: how text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
-            show_progress: show a bar that counts merges.
-            processes: large files are read in at most this many processes, where the system can fork.
+            special_tokens: texts of the special tokens, which get the first ids.
+            min_frequency: minimum number of occurrences of a pair that is merged.
+            pattern: name in `pre_tokenizer.PATTERNS`, or a regular expression, by which a text is split into words.
+            show_progress: whether to show a progress bar of the merges.
+            processes: maximum number of processes that read large files; only 1 is used on a system without fork.
 
         Raises:
             InputError: a file can't be read or is not UTF-8, there is no text, `vocab_size` is too small for the bytes
-                and the special tokens, or special tokens collide.
+            and the special tokens, or a special token equals another token.
         """
         special = check_special_tokens(special_tokens)
         alphabet = [BYTE_TO_CHARACTER[byte] for byte in BYTES_IN_ID_ORDER]
         for token in special:
             if token in alphabet:
-                raise InputError(f"The special token {token!r} is the token of a byte as well. Choose a longer one.")
+                raise InputError(
+                    f"The special token {token!r} equals the token of a byte. Choose a longer special token."
+                )
         vocabulary = [*special, *alphabet]
         if vocab_size < len(vocabulary):
             raise InputError(
-                f"vocab_size={vocab_size} is too small for the 256 bytes and {len(special)} special tokens. Ask for "
-                f"at least {len(vocabulary)}; some thousands are usual."
+                f"vocab_size={vocab_size} is too small for the 256 bytes and {len(special)} special tokens. Choose at "
+                f"least {len(vocabulary)}; some thousands are usual."
             )
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
         words = count_words(files_or_texts, PreTokenizer(pattern), processes)
@@ -164,7 +165,7 @@ class BPETokenizer(Tokenizer):
 
     @property
     def pattern(self) -> str:
-        """The rule by which a text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression."""
+        """The name in `pre_tokenizer.PATTERNS`, or the regular expression, by which a text is split into words."""
         return self._pre_tokenizer.pattern
 
     def _encode(self, text: str) -> list[int]:
@@ -177,7 +178,7 @@ class BPETokenizer(Tokenizer):
                 if isinstance(text, str):
                     raise
         if not isinstance(text, str):
-            raise TypeError(f"A tokenizer takes a text (str), not {type(text).__name__}.")
+            raise TypeError(f"A tokenizer encodes a text (str), not {type(text).__name__}.")
         ids: list[int] = []
         for part in self._splitter.split(text):
             if isinstance(part, int):
@@ -203,8 +204,7 @@ class BPETokenizer(Tokenizer):
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """Return the ids of any bytes; `decode_bytes` is the inverse.
-
-        Bytes that are not UTF-8 count as neither letters nor digits nor white space when the data are split into words.
+        When the data are split into words, bytes that are not UTF-8 are treated like punctuation.
         """
         words = self._pre_tokenizer.split(data.decode("utf-8", "surrogateescape"))
         return [id for word in words for id in self._encode_word(word.encode("utf-8", "surrogateescape"))]
@@ -224,7 +224,7 @@ class BPETokenizer(Tokenizer):
             return data.decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Return the bytes of `ids`, including special tokens. They need not be valid UTF-8.
+        """Return the bytes of `ids`, including special tokens. The bytes can be invalid UTF-8.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -235,7 +235,7 @@ class BPETokenizer(Tokenizer):
         return [printable(self.decode_bytes([id]).decode("utf-8", "backslashreplace")) for id in ids]
 
     def save(self, path: str | Path) -> None:
-        """Write a `tokenizer.json`, which `tokenizers.Tokenizer.from_file` reads too unless it has `roles`.
+        """Write a `tokenizer.json`. A file without `roles` can also be loaded by `tokenizers.Tokenizer.from_file`.
 
         Raises:
             InputError: the file can't be written.
@@ -244,7 +244,7 @@ class BPETokenizer(Tokenizer):
         write_json(path, {**own, **self.to_json()} if self.roles else self.to_json(), indent=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content of a `tokenizer.json`."""
+        """Return the tokenizer as the content of a `tokenizer.json`."""
         names = ("vocab", "merges", "added_tokens", "add_prefix_space", "ignore_merges", "dropout")
         return bpe_to_json(self._pre_tokenizer, **{name: getattr(self, name) for name in names})
 
@@ -252,13 +252,13 @@ class BPETokenizer(Tokenizer):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a `tokenizer.json` that `save` or Hugging Face's `tokenizers` wrote for byte-level BPE.
+        """Load a byte-level BPE `tokenizer.json` that was saved by `save` or by Hugging Face's `tokenizers`.
 
-        The file's rules for padding, truncation and special tokens around each text are not applied. `encode` adds
-        `bos_id` and `eos_id` if requested.
+        The file's rules for padding, truncation, and special tokens around texts are ignored. `encode` adds `bos_id`
+        and `eos_id` if requested.
 
         Raises:
-            InputError: the file is missing or damaged, or needs a feature that is not supported (the message names it).
+            InputError: the file is missing or damaged, or needs an unsupported feature, which the message names.
         """
         data = read_json(path)
         try:
@@ -275,7 +275,7 @@ class BPETokenizer(Tokenizer):
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would repeatedly scan the many lists of a batch; they have no cycles.
+    """Pause the garbage collector, which would repeatedly scan a batch's many lists, although these have no cycles.
     """
     if not gc.isenabled():
         yield
@@ -291,12 +291,14 @@ def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -
     """Return the bytes of each token by id.
 
     Raises:
-        InputError: the ids are not 0, 1, 2, ... without a gap.
+        InputError: the ids are not 0, 1, 2, ...
     """
     texts = {id: text for text, id in vocab.items()}
     for token in added_tokens:
         if texts.get(token.id, token.content) != token.content or vocab.get(token.content, token.id) != token.id:
-            raise InputError(f"The added token {token.content!r} has another token's id. Restore the tokenizer file.")
+            raise InputError(
+                f"The added token {token.content!r} has the id of another token. Restore the tokenizer file."
+            )
     if len({token.content for token in added_tokens}) < len(added_tokens):
         raise InputError("An added token occurs twice. Restore the tokenizer file from a copy.")
     texts |= {token.id: token.content for token in added_tokens}

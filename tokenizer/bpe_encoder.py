@@ -1,9 +1,9 @@
-"""Applies merges to one word: the pair learned first is merged first, from left to right.
+"""Apply merges to one word, in the order in which the pairs were learned, and from left to right.
 
-Three algorithms give the same result. A usual word has a dozen bytes, and searching a short list for the smallest rank
-is fastest. The time of this search grows with the square of the length, so longer words use a heap, and so does
-BPE-dropout. A word of a megabyte (base64, a script without blanks) becomes an array in which each pair is replaced
-everywhere at once.
+Three algorithms give the same result. For a usual word of about a dozen bytes, searching a list for the smallest rank
+is fastest. The time of this search is quadratic in the word's length, so a heap is used for longer words, and for
+BPE-dropout. For words of a megabyte (base64, or scripts without blanks), all occurrences of a pair are replaced at once
+in an array.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BPEEncoder:
 
     Args:
         pairs: the pairs of ids in the order in which they were learned.
-        merged: the id that each pair becomes.
+        merged: the id of the token that replaces each pair.
         byte_ids: the id of each byte.
     """
 
@@ -54,7 +54,7 @@ class BPEEncoder:
         return self._encode_by_heap(word, 0.0, Random(0))
 
     def encode_with_dropout(self, word: bytes, dropout: float, generator: Random) -> list[int]:
-        """Return the ids of a word if each possible merge is skipped with probability `dropout`.
+        """Return the ids of a word, with each possible merge skipped with probability `dropout`.
 
         This is BPE-dropout: Provilkov, Emelianenko and Voita 2020, algorithm 1.
         """
@@ -79,7 +79,7 @@ class BPEEncoder:
 
     def _encode_by_heap(self, word: bytes, dropout: float, generator: Random) -> list[int]:
         """Encode a word with a heap of (rank, position) and a linked list of tokens.
-        A token that was merged away is `GONE`.
+        A token that was merged into the token before it is `GONE`.
         """
         ids = [self._byte_ids[byte] for byte in word]
         next = list(range(1, len(ids) + 1))
@@ -138,13 +138,13 @@ class BPEEncoder:
 
 
 class _RankTable:
-    """The merges as arrays, in which the ranks of many pairs are looked up at once.
+    """The merges as arrays, to look up the ranks of many pairs at once.
 
     Attributes:
-        left, right, merged: (n,) the pair of each rank and the token that it becomes.
-        never: a number above all ranks.
-        in_order: whether each merge comes after those that create its parts, as in every trained vocabulary. A merge
-            then never creates a pair of a lower rank, and pairs can be replaced rank by rank.
+        left, right, merged: (n,) for each rank, the two ids of the pair and the id of the merged token.
+        never: a number that is larger than all ranks.
+        in_order: whether each merge comes after the merges that create its parts, as in every trained vocabulary. If
+            so, a merge never creates a pair of a lower rank, and pairs can be replaced rank by rank.
     """
 
     def __init__(self, ranks: dict[Pair, int], merged: list[int]) -> None:
@@ -176,9 +176,8 @@ class _RankTable:
         return np.where(self._codes[slots] == codes, self._values[slots], self.never)
 
     def next_batch(self, heap: list[int]) -> list[int]:
-        """Take from the heap the ranks whose pairs can be replaced at once.
-
-        No two of the pairs overlap, and none forms a pair with a rank between theirs.
+        """Remove from the heap the ranks of the next pairs that can be replaced at once, and return these ranks.
+        The pairs don't overlap, and replacing a pair creates no pair of a rank between theirs.
         """
         batch: list[int] = []
         lefts: set[int] = set()

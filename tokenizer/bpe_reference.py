@@ -1,8 +1,9 @@
-"""Byte-pair encoding as in the paper: a readable trainer, and the reference for tests of the fast one.
+"""Byte-pair encoding as in the paper: a readable trainer, with which tests compare the fast trainer.
 
 Training (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2)
-starts with every word as a sequence of bytes and repeats: count all pairs of neighbours, make the most frequent pair a
-token, and replace the pair by it everywhere. The list of merges, in this order, defines the tokenizer.
+starts with every word as a sequence of bytes. It repeats three steps: count all pairs of adjacent tokens, add the most
+frequent pair to the vocabulary as a token, and replace the pair by this token everywhere. The list of merges, in this
+order, defines the tokenizer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Pair = tuple[int, int]
 
 def merge_pair(tokens: list[int], pair: Pair, merged: int) -> list[int]:
     """Replace every occurrence of `pair` in `tokens` by `merged`, from left to right.
-    Merging (a, a) in a a a gives aa a.
+    For example, merging (a, a) in a a a gives aa a.
     """
     result = []
     i = 0
@@ -36,17 +37,17 @@ def train_reference(
 ) -> Iterator[Pair]:
     """Yield the merges in order, as pairs of ids, and append each new token to `vocabulary`.
 
-    Of two pairs that are equally frequent, the one with the smaller ids is merged first. Pairs are counted once.
-    Afterwards their counts are updated: a merge changes only the words that contain its pair. The most frequent pair
-    comes from a heap. Its counts may be too high, because counts can fall after an entry is made; an entry with an
-    outdated count is put back with the correct one.
+    If two pairs are equally frequent, the pair with the smaller ids is merged first. Pairs are counted once. Afterwards
+    their counts are updated, because a merge changes only the words that contain its pair. The most frequent pair comes
+    from a heap. An entry's count can be too high, because counts can fall after the entry is added; the entry is then
+    put back with the correct count.
 
     Args:
-        words: how often each word occurs; no pair spans two words.
-        vocabulary: the tokens so far, by id: the special tokens, then the 256 bytes as `byte_alphabet` writes them.
+        words: the number of occurrences of each word; pairs are counted only within words.
+        vocabulary: the initial tokens by id: the special tokens, then the 256 bytes in the notation of `byte_alphabet`.
         byte_ids: the id of each byte.
-        vocab_size: training ends when `vocabulary` is as long as this.
-        min_frequency: training also ends when no pair occurs this often (or once, if this is 0).
+        vocab_size: number of tokens at which training ends.
+        min_frequency: training also ends when every remaining pair occurs less often than this; 0 is treated as 1.
     """
     ids = {token: id for id, token in enumerate(vocabulary)}
     texts = [[byte_ids[byte] for byte in word] for word in words]

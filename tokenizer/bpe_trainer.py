@@ -1,19 +1,20 @@
-"""The fast trainer: the same merges as `bpe_reference`, many at a time, on NumPy arrays.
+"""A fast trainer with NumPy arrays, which computes many merges at a time.
+The merges are the same as in `bpe_reference`.
 
-The trainer uses three ideas, none of which changes the result.
+It uses three ideas, which do not change the result.
 
-Batches. The trainer takes pairs in order of falling frequency. It stops at the first pair whose left token is the right
-token of an earlier pair, or the other way round. Occurrences of these pairs don't overlap, so all can be replaced at
-once. The order of merges stays correct: if (a, b) becomes X, a new pair (X, y) is at most as frequent as (b, y) was. If
-(b, y) were more frequent than a pair of the batch, it would have ended the batch before. Of equally frequent pairs the
-new one comes later, because X is the largest id.
+Batches. A batch consists of the most frequent pairs, up to the first pair whose left token is the right token of an
+earlier pair, or whose right token is the left token of an earlier pair. Occurrences of the batch's pairs don't overlap,
+so all can be replaced at once. The order of merges is still correct. If (a, b) becomes X, a new pair (X, y) is at most
+as frequent as (b, y) was. A pair (b, y) that was more frequent than a pair of the batch would have ended the batch
+earlier. If the new pair is equally frequent, it comes later, because X is the largest id.
 
-Epochs. Only pairs that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so
-other pairs don't matter until all tracked ones are used up. Then all pairs are counted again with a lower floor. Most
-pairs are rare and are never tracked.
+Epochs. Only pairs that occur at least `floor` times are tracked. The count of a pair never grows after its first
+occurrence, so rarer pairs can be ignored until all tracked pairs are merged. Then all pairs are counted again with a
+lower floor. Most pairs are rare, and are therefore never tracked.
 
-One array. All words are in one array of tokens, with a separator between them. Links to the next and the previous token
-skip merged tokens, and each token has the count of its word.
+One array. One array contains the tokens of all words, with a separator between words. Links to the next and the
+previous token skip merged tokens, and each token has the count of its word.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def train_fast(
 
 
 def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:
-    """Return the next pairs that can be merged at once, each with its new id. There are none when the epoch is over.
+    """Return the next pairs that can be merged at once, each with its new id; empty at the end of the epoch.
     """
     batch: dict[Pair, int] = {}
     lefts: set[int] = set()
@@ -74,7 +75,7 @@ class _Text:
 
     Attributes:
         array: the tokens of the words.
-        weights: (n,) how often the token's word occurs.
+        weights: (n,) number of occurrences of each token's word.
     """
 
     def __init__(self, words: Mapping[bytes, int], byte_ids: list[int]) -> None:
@@ -88,7 +89,7 @@ class _Text:
         self.weights = np.concatenate([[0], np.repeat(counts, lengths + 1)])
 
     def compact(self) -> None:
-        """Drop the tokens that were merged away, and words that are one token."""
+        """Remove tokens that were merged into others, and words of one token."""
         alive = self.array.tokens != GONE
         tokens, weights = self.array.tokens[alive], self.weights[alive]
         between = tokens == SEPARATOR
@@ -115,7 +116,7 @@ class _TrackedPairs:
         self._level = np.iinfo(np.int64).max  # pairs with at least this count are sorted; it falls step by step
 
     def most_frequent(self) -> Iterator[Pair]:
-        """Return some of the tracked pairs with the highest counts.
+        """Return tracked pairs with the highest counts, in descending order.
         Pairs with equal counts are sorted by ascending ids.
         """
         chosen = np.flatnonzero(self._counts >= self._level)
@@ -128,13 +129,13 @@ class _TrackedPairs:
         return zip(left.tolist(), right.tolist(), strict=True)
 
     def take(self, left: Ints, right: Ints) -> list[Ints]:
-        """Stop tracking these pairs. Return their positions, which may be out of date."""
+        """Stop tracking these pairs, and return their positions, some of which can be outdated."""
         codes = pack(left, right)
         self._counts[np.searchsorted(self._codes, codes)] = 0
         return [self._positions.pop(code) for code in codes.tolist()]
 
     def subtract(self, codes: Ints, weights: Ints) -> None:
-        """Lower the counts of the tracked pairs among these."""
+        """Subtract from the counts of those pairs that are tracked."""
         slots = np.searchsorted(self._codes, codes)
         slots[slots == len(self._codes)] = 0
         tracked = self._codes[slots] == codes
@@ -157,7 +158,7 @@ class _TrackedPairs:
 
 
 def _merge(text: _Text, pairs: _TrackedPairs, batch: dict[Pair, int]) -> None:
-    """Replace the pairs of a batch everywhere and bring the counts up to date."""
+    """Replace all occurrences of a batch's pairs, and update the counts."""
     left, right = np.array(list(batch)).T
     done = text.array.replace(left, right, np.array(list(batch.values())), pairs.take(left, right))
     first, second = done.has_before, done.has_behind
@@ -170,8 +171,8 @@ def _merge(text: _Text, pairs: _TrackedPairs, batch: dict[Pair, int]) -> None:
 
 
 def _sum_by_code(codes: Ints, weights: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return the distinct codes in ascending order, the sums of their weights, and where each is found.
-    The last two results are the start of each code in the sorted order, and this order.
+    """Return the distinct codes in ascending order, the sums of their weights, each code's start in the sorted order,
+    and the indices that sort the codes.
     """
     order = np.argsort(codes)
     ordered = codes[order]

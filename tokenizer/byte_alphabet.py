@@ -1,9 +1,10 @@
-"""A printable character for each of the 256 bytes, with which vocabulary files write byte-level tokens.
+"""A printable character for each of the 256 bytes, to write byte-level tokens in vocabulary files.
 
-A token is a string of bytes and need not be valid UTF-8, but JSON holds text. GPT-2's tokenizer (Radford et al. 2019,
-"Language Models are Unsupervised Multitask Learners", section 2.2, and the code released with it) therefore gives each
-byte its own character: a byte that is a visible character of Latin-1 represents itself, and the other 68 (white space,
-control characters, the soft hyphen) take the characters from U+0100 on: the blank is `Ġ`, the line feed `Ċ`.
+A token consists of bytes, which can be invalid UTF-8, but a JSON file can contain only text. GPT-2's tokenizer (Radford
+et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2, and the code released with it)
+therefore maps each byte to a character. A visible character of Latin-1 represents its byte. The other 68 bytes (white
+space, control characters, the soft hyphen) are represented by the characters from U+0100 on; for example, the blank is
+`Ġ`, and the line feed is `Ċ`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ BYTES_IN_ID_ORDER: list[int] = sorted(range(256), key=BYTE_TO_CHARACTER.__getite
 
 
 class _ByteTable(dict[int, str]):
-    """A table for `str.translate`; a character that represents no byte becomes one that Latin-1 can't encode."""
+    """A table for `str.translate`, which maps a character that represents no byte to a character that Latin-1 can't
+    encode.
+    """
 
     def __missing__(self, code: int) -> str:
         return "\uffff"
@@ -31,14 +34,14 @@ _BYTE_TABLE = _ByteTable({ord(character): chr(byte) for character, byte in CHARA
 
 
 def bytes_to_text(token: bytes) -> str:
-    """Convert a token to the notation of vocabulary files: a character for each byte."""
+    """Convert a token to the notation of vocabulary files, with one character for each byte."""
     return "".join([BYTE_TO_CHARACTER[byte] for byte in token])
 
 
 def text_to_bytes(text: str) -> bytes:
-    """Return the bytes that `text`, a token of a vocabulary file, represents.
+    """Return the bytes of the token that is written as `text` in a vocabulary file.
 
     Raises:
-        UnicodeEncodeError: a character is not one of the 256.
+        UnicodeEncodeError: a character of `text` represents no byte.
     """
     return text.translate(_BYTE_TABLE).encode("latin-1")

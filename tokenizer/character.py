@@ -1,4 +1,4 @@
-"""A tokenizer of single characters, with a clean-up that keeps its alphabet small."""
+"""A tokenizer of single characters, with a clean-up of texts that reduces the number of different characters."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ _SAME = str.maketrans(
 
 
 def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
-    """Write `text` in the characters of `alphabet`.
+    """Replace or remove the characters of `text` that are not in `alphabet`.
 
-    Quotation marks, dashes and white space get one form each (a line ends with a line feed). Then runs of blanks
-    become one blank; blanks at the end of a line and all but the first of several empty lines are removed. A character
-    outside the alphabet is replaced by its plain letters (`é` by `e`, `ﬁ` by `fi`) if the alphabet has them, and left
-    out otherwise. Characters of the alphabet, including typographic marks, are unchanged.
+    The variants of each quotation mark, dash and white-space character are replaced by one character, and line ends by
+    a line feed. Then runs of blanks become one blank, runs of empty lines become one empty line, and blanks at the end
+    of a line are removed. A character outside the alphabet is replaced by its plain letters (`é` by `e`, `ﬁ` by `fi`),
+    or removed if the alphabet does not contain them. Characters of the alphabet, including typographic marks, are
+    unchanged.
     """
     text = unicodedata.normalize("NFC", text.replace("\r\n", "\n"))
     text = text.translate({code: mark for code, mark in _SAME.items() if chr(code) not in alphabet})
@@ -57,7 +58,7 @@ def without_special(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
 
 
 def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]:
-    """Count the characters that `clean_text` leaves out without a replacement."""
+    """Count the characters that `clean_text` removes without a replacement."""
     text = unicodedata.normalize("NFC", text)
     known = {*alphabet, *map(chr, _SAME)}
     lost = {character for character in set(text) - known if not _in_letters(character, alphabet)}
@@ -65,7 +66,7 @@ def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]
 
 
 def _in_letters(character: str, alphabet: str) -> str:
-    """Return the plain letters of an accented letter or a ligature; empty if the alphabet lacks one of them."""
+    """Return the plain letters of an accented letter or a ligature, or "" if one of them is not in the alphabet."""
     parts = unicodedata.normalize("NFKD", character)
     letters = "".join(part for part in parts if not unicodedata.combining(part))
     return letters if all(letter in alphabet for letter in letters) else ""
@@ -76,8 +77,8 @@ class CharacterTokenizer(VocabularyTokenizer):
 
     Args:
         vocabulary: the characters, without the special tokens.
-        special_tokens: the tokens with the first ids.
-        alphabet: `clean_text` reduces texts to these characters; None leaves texts unchanged.
+        special_tokens: special tokens, which get the first ids.
+        alphabet: the characters to which `clean_text` reduces texts; None means no clean-up.
 
     Raises:
         InputError: a character occurs twice.
@@ -95,7 +96,7 @@ class CharacterTokenizer(VocabularyTokenizer):
     ) -> None:
         super().__init__(vocabulary, special_tokens=special_tokens)
         if not isinstance(alphabet, (str, type(None))):
-            raise TypeError("alphabet is not a string")
+            raise TypeError("alphabet must be a string")
         self.alphabet = alphabet
 
     def split(self, text: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Counting the chunks of text between blanks.
+"""Count the chunks of text between blanks.
 
-Most chunks are words of at most eight bytes. Such a word fits into a number of 64 bits, and NumPy sorts and counts
-numbers several times faster than a dict counts byte strings; only the longer words go through a dict.
+Most chunks are words of at most eight bytes. A word of this length fits into a 64-bit number, and NumPy sorts and
+counts numbers several times faster than a dict counts byte strings. A dict is used only for longer words.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint6
 
 
 class ChunkCounts:
-    """The number of times that each chunk occurs in the blocks of bytes that were counted.
+    """Counts of the chunks in the blocks of bytes that were added.
 
     Attributes:
-        size: the approximate number of bytes of the counts.
+        size: the approximate number of bytes of the distinct chunks.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class ChunkCounts:
         self._counts: list[NDArray[np.int64]] = []
 
     def add(self, block: bytes) -> None:
-        """Count the chunks of a block."""
+        """Add the counts of a block's chunks."""
         if b"\0" in block:  # as a number, a NUL byte would equal the zeros after a shorter chunk
             self._add_long(block.split(b" "))
             return
@@ -55,7 +55,7 @@ class ChunkCounts:
         self.size += sum(map(len, islice(reversed(self._long), len(self._long) - known)))
 
     def take(self) -> dict[bytes, int]:
-        """Return the counts so far. The object can't be used afterwards."""
+        """Return the counts. The object can't be used afterwards."""
         result = dict(self._long)
         if self._short:
             numbers, counts = np.concatenate(self._short), np.concatenate(self._counts)
@@ -70,5 +70,5 @@ class ChunkCounts:
 
 
 def _first_of_equals(ordered: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the start of each distinct number in sorted numbers."""
+    """Return the index of the first occurrence of each distinct number in sorted numbers."""
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]

@@ -1,4 +1,4 @@
-"""Statistics of a BPE tokenizer: compression, token lengths, merges, and how it splits a text."""
+"""Statistics of a BPE tokenizer: compression, token lengths, merges, and the tokens of a text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BACKGROUNDS = (217, 229, 157, 153, 183, 223)
 
 @dataclass(frozen=True)
 class Compression:
-    """The compression of a text by one vocabulary size.
+    """The compression of a text with one vocabulary size.
 
     Attributes:
         vocab_size: number of tokens.
-        bytes_per_token: UTF-8 bytes of the text for each of its tokens.
-        tokens_per_word: tokens for each word (of the pre-tokenizer).
+        bytes_per_token: average number of UTF-8 bytes per token.
+        tokens_per_word: average number of tokens per word, as split by the pre-tokenizer.
     """
 
     vocab_size: int
@@ -35,7 +35,9 @@ class Compression:
 
 @dataclass(frozen=True)
 class MergeTree:
-    """The two `parts` from which a token was merged (none for a byte), recursively. `rank` counts merges from 0."""
+    """A token and the trees of the two `parts` from which it was merged; a byte has no parts.
+    `rank` is the number of the merge, from 0.
+    """
 
     token: str
     rank: int | None = None
@@ -43,14 +45,14 @@ class MergeTree:
 
 
 def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """Return the tokenizer with its first `vocab_size` tokens only."""
+    """Return a copy of the tokenizer with only the first `vocab_size` tokens."""
     vocab = {token: id for token, id in tokenizer.vocab.items() if id < vocab_size}
     merges = [pair for pair in tokenizer.merges if tokenizer.vocab[pair[0] + pair[1]] < vocab_size]
     return BPETokenizer(vocab, merges, added_tokens=tokenizer.added_tokens, pattern=tokenizer.pattern)
 
 
 def usual_sizes(vocab_size: int) -> list[int]:
-    """Return vocabulary sizes to compare: the bytes alone, then doubling up to `vocab_size`."""
+    """Return vocabulary sizes to compare: the bytes alone, then repeatedly doubled sizes up to `vocab_size`."""
     sizes = [260]
     while sizes[-1] * 2 < vocab_size:
         sizes.append(sizes[-1] * 2 if len(sizes) > 1 else 512)
@@ -58,7 +60,7 @@ def usual_sizes(vocab_size: int) -> list[int]:
 
 
 def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[int]) -> list[Compression]:
-    """Measure the compression of `texts` by the first tokens of the tokenizer, for several vocabulary sizes."""
+    """Measure the compression of `texts` with the tokenizer's first n tokens, for each vocabulary size n."""
     words = count_words(iter(texts), PreTokenizer(tokenizer.pattern))
     total_bytes = sum(len(word) * count for word, count in words.items())
     total_words = sum(words.values())
@@ -71,9 +73,7 @@ def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[i
 
 
 def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> dict[int, int]:
-    """Count how many tokens have 1, 2, 3, ... bytes, in the vocabulary without special tokens or in the given `ids`.
-
-    Lengths that no token has are left out.
+    """Return {length in bytes: number of tokens} for the vocabulary without special tokens, or for the given `ids`.
     """
     special = set(tokenizer.special_ids.values())
     counts = Counter(
@@ -85,11 +85,9 @@ def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> 
 
 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
-    """Return the first merges as trees, in order of the merges.
-
-    A token that is part of another one has no separate tree.
-
-    Tokens of more than 64 bytes are left out: in a repetitive text each token is twice as long as the one before.
+    """Return the first merges as trees, in the order of the merges.
+    A token that is part of another tree has no separate tree. Tokens of more than 64 bytes are omitted, because in a
+    repetitive text each token can be twice as long as the token before it.
     """
     trees: dict[str, MergeTree] = {}
     used: set[str] = set()
@@ -103,7 +101,7 @@ def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
 
 
 def tree_lines(tree: MergeTree) -> list[str]:
-    """Draw a tree in the form of `tree(1)`, with the number of its merge (from 1) at each merged token."""
+    """Draw a tree like the command `tree`, with the number of the merge (from 1) at each merged token."""
     lines = [tree.token if tree.rank is None else f"{tree.token}   (merge {tree.rank + 1})"]
     for part, (first, rest) in zip(tree.parts, (("├─ ", "│  "), ("└─ ", "   ")), strict=False):
         inner = tree_lines(part)
@@ -112,7 +110,7 @@ def tree_lines(tree: MergeTree) -> list[str]:
 
 
 def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
-    """Draw trees one below the other. Trees of two bytes, which are most of the first merges, share one line."""
+    """Draw several trees, one below another. All trees of two bytes, such as most first merges, are on one line."""
     pairs = [tree for tree in trees if not any(part.parts for part in tree.parts)]
     lines = ["two bytes: " + "  ".join(tree.token for tree in pairs)] if pairs else []
     return lines + [line for tree in trees if tree not in pairs for line in tree_lines(tree)]
@@ -120,8 +118,7 @@ def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
 
 def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str:
     """Return the text with a background colour for each token, or with bars between tokens if `colours` is False.
-
-    If a character of several bytes is split between tokens, its bytes are shown as escapes.
+    The bytes of a character that is split between tokens are shown as escapes.
     """
     tokens = tokenizer.tokens(text)
     if not colours:
@@ -130,7 +127,7 @@ def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str
 
 
 def bars(values: dict[str, float], width: int = 50) -> list[str]:
-    """Draw a bar chart in text: each line has a label, a bar and a value."""
+    """Draw a bar chart as text, in which each line has a label, a bar and a value."""
     longest = max(map(len, values), default=0)
     scale = width / (max(values.values(), default=0) or 1)
     return [
@@ -140,5 +137,5 @@ def bars(values: dict[str, float], width: int = 50) -> list[str]:
 
 
 def _display(token: str) -> str:
-    """Return a token of the vocabulary with `·` for the blank."""
+    """Return a token as text, with `·` instead of blanks."""
     return printable(text_to_bytes(token).decode("utf-8", "backslashreplace")).replace(" ", "·")

@@ -1,4 +1,4 @@
-"""Tokenizers of other projects, run by Hugging Face's package `tokenizers`; they can be loaded, not trained."""
+"""Other projects' tokenizers, used through Hugging Face's package `tokenizers`; they can be loaded but not trained."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from .base import Tokenizer
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """A `tokenizer.json` of any kind: WordPiece, byte fallback, Unigram, normalised text. It gives the package's ids.
+    """A tokenizer from any `tokenizer.json`, such as WordPiece or Unigram.
+    The ids are the same as in the package `tokenizers`.
 
     Args:
-        data: the content of the file.
+        data: the content of the `tokenizer.json`.
         roles: the special tokens by their role.
 
     Raises:
-        InputError: the package tokenizers is missing, it can't read the file, or a special token is missing.
+        InputError: the package tokenizers is not installed or can't read the file, or a special token is missing.
     """
 
     kind = "hugging-face"
@@ -30,7 +31,7 @@ class HuggingFaceTokenizer(Tokenizer):
         self._texts = {id: text for text, id in self.vocab.items()}
         missing = [token for token in roles.values() if token not in self.vocab]
         if missing:
-            raise InputError(f"The vocabulary lacks the special token {missing[0]!r}. Restore its file.")
+            raise InputError(f"The vocabulary does not contain the special token {missing[0]!r}. Restore its file.")
         self.roles = dict(roles)
         added = self._peer.get_added_tokens_decoder().items()
         self.special_ids = {token.content: id for id, token in added if token.special}
@@ -86,5 +87,5 @@ def _read(text: str) -> Any:
 
 
 def _valid(text: str) -> str:
-    """Return the text with a replacement for each half of a surrogate pair, which `tokenizers` does not accept."""
+    """Return the text with lone surrogates replaced, because `tokenizers` does not accept them."""
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text

@@ -1,4 +1,4 @@
-"""Running a function on several arguments in forked processes."""
+"""Run a function with several arguments in forked processes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ R = TypeVar("R")
 
 
 def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
-    """Return the function's results in order. Where the system can fork, all but the first come from other processes.
+    """Return the function's result for each argument, in order.
+    If the system can fork, all results except the first are computed in other processes.
 
-    Raises what the function raises, and InputError if a process is killed.
+    Raises the exceptions of the function, and InputError if a process is killed.
     """
     if len(arguments) < 2 or sys.platform != "linux":
         return [function(argument) for argument in arguments]
@@ -35,4 +36,4 @@ def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list
                 return [function(arguments[0]), *(result.result() for result in rest)]
             except BrokenProcessPool:
                 cause = "one of the processes was killed, as happens when memory runs out"
-                raise InputError(f"{cause}: free memory, or use processes=1, which needs less") from None
+                raise InputError(f"{cause}: free memory, or use processes=1, which needs less memory") from None

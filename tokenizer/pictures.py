@@ -1,4 +1,6 @@
-"""A picture of a BPE tokenizer: compression, lengths, first merges, a coloured text. `explore` computes the numbers."""
+"""Draw the compression, token lengths and first merges of a BPE tokenizer, and a coloured text.
+`explore` computes the numbers.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,14 @@ def draw_exploration(
     text: str,
     out_png: str | Path,
 ) -> None:
-    """Draw the four panels to a PNG file.
+    """Draw four panels and write them to a PNG file.
 
     Args:
-        tokenizer: encodes `text` for the last panel.
-        compressions: the compression by several vocabulary sizes.
-        lengths: how many tokens have 1, 2, ... bytes.
+        tokenizer: the tokenizer that encodes `text` for the last panel.
+        compressions: the compression with several vocabulary sizes.
+        lengths: the number of tokens for each length in bytes.
         trees: the trees of the first merges.
-        text: a sentence or two.
+        text: a short text, such as one or two sentences.
         out_png: the file to write.
 
     Raises:
@@ -78,7 +80,8 @@ def _draw_lengths(panel: Axes, lengths: dict[int, int]) -> None:
 
 
 def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
-    """Draw bytes in a row at the bottom, and each merged token above its two parts with the number of its merge."""
+    """Draw the bytes in a row at the bottom, and each merged token above its two parts, with the number of the merge.
+    """
     panel.set_title("the first merges")
     panel.axis("off")
     column = 0.0
@@ -108,7 +111,7 @@ def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
 
 
 def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
-    """Draw the first tokens in a fixed-width font, each on its own background, in lines of `columns` characters."""
+    """Draw the first tokens on coloured backgrounds, in a fixed-width font and in lines of `columns` characters."""
     from matplotlib.patches import Rectangle
 
     panel.axis("off")

@@ -1,4 +1,4 @@
-"""Splitting a text into words, numbers, punctuation and white space. BPE never merges across these pieces."""
+"""Split a text into words, numbers, punctuation and white space. BPE merges only within these pieces."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200
 
 
 class PreTokenizer:
-    """A splitter of texts by a regular expression: each match is a piece, and so is the text between two matches.
+    """A splitter of texts by a regular expression. The pieces are the matches and the text between matches.
 
     Args:
         pattern: a name of `PATTERNS`, or a regular expression in the syntax of the `regex` package. Hugging Face's
-            engine (Oniguruma) reads most expressions in the same way; \\w, for one, differs in rare characters. Each
-            engine also has its own version of Unicode: only one of the two may know a new letter as a letter.
+            engine (Oniguruma) treats most expressions in the same way. Differences, such as \\w for rare characters,
+            are partly due to different versions of Unicode.
 
     Raises:
         InputError: the regular expression is empty or can't be compiled.
@@ -38,15 +38,15 @@ class PreTokenizer:
 
     def __init__(self, pattern: str = "gpt2") -> None:
         if not pattern:
-            raise InputError(f"The pattern is empty: name one of {', '.join(PATTERNS)}, or give an expression.")
+            raise InputError(f"The pattern is empty: give {', '.join(PATTERNS)} or a regular expression.")
         names = {expression: name for name, expression in PATTERNS.items()}
         self.pattern = names.get(pattern, pattern)
         try:
             self._expression = regex.compile(PATTERNS.get(pattern, pattern))
         except (regex.error, RecursionError, OverflowError) as error:
             raise InputError(
-                f"The pattern {pattern[:60]!r} is not a regular expression: {error}. Name one of "
-                f"{', '.join(PATTERNS)}, or give an expression in the syntax of the regex package."
+                f"The pattern {pattern[:60]!r} is not a regular expression: {error}. Give {', '.join(PATTERNS)} or an "
+                "expression in the syntax of the regex package."
             ) from None
         covers_all = self.pattern in PATTERNS
         # The pieces of a text, none of them empty; joined they give the text.
@@ -57,7 +57,7 @@ class PreTokenizer:
 
     @property
     def expression(self) -> str:
-        """The regular expression itself."""
+        """The regular expression."""
         return self._expression.pattern
 
     def _matches_and_gaps(self, text: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""SentencePiece models of a source and a target language with one vocabulary: the tokenizer of Marian's translators."""
+"""The tokenizer of Marian's translators: two SentencePiece models, for source and target language, with one vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ from .base import Tokenizer
 class SentencePieceTokenizer(Tokenizer):
     """Marian's tokenizer, with the same ids as in `transformers` without the optional package `sacremoses`.
 
-    `encode` takes source texts, `encode_targets` target texts, and `decode` gives target texts. The decoder begins
-    with `pad_id`, which therefore is `bos_id` too. Source: Kudo and Richardson 2018, arXiv 1808.06226.
+    `encode` is for source texts, `encode_targets` and `decode` are for target texts. The model's decoder begins with
+    `pad_id`, so `bos_id` equals `pad_id`. Source: Kudo and Richardson 2018, arXiv 1808.06226.
 
     Args:
         source, target: the two SentencePiece models, as the bytes of their files.
-        vocab: the pieces' ids; a piece that is not in it becomes `unk_id`.
+        vocab: {piece: id}; a piece that is not in `vocab` becomes `unk_id`.
         roles: the special tokens by their role.
 
     Raises:
-        InputError: the package sentencepiece is missing, a model is damaged, or a special token is missing.
+        InputError: the package sentencepiece is not installed, a model is damaged, or a special token is missing.
     """
 
     kind = "sentencepiece"
@@ -36,7 +37,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.roles = dict(roles or {"pad": "<pad>", "bos": "<pad>", "eos": "</s>", "unk": "<unk>"})
         missing = [token for token in self.roles.values() if token not in self.vocab]
         if missing:
-            raise InputError(f"The vocabulary lacks the special token {missing[0]!r}. Restore vocab.json.")
+            raise InputError(f"The vocabulary does not contain the special token {missing[0]!r}. Restore vocab.json.")
         self.special_ids = {token: self.vocab[token] for token in self.roles.values()}
         self._splitter = AddedTokenSplitter(AddedToken(id, token) for token, id in self.special_ids.items())
         self._pieces = {id: piece for piece, id in self.vocab.items()}

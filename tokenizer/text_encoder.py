@@ -1,4 +1,4 @@
-"""Encodes texts with a cache of words, since most words of a text have occurred before."""
+"""Encode texts with a cache of words, because most words of a text have occurred before."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _START = "\0"  # before the first chunk, which no blank precedes
 
 
 class NeedsCareError(Exception):
-    """An error raised for a text that can't be split at blanks or contains an added token."""
+    """Raised for a text that can't be split at blanks or contains an added token."""
 
 
 class TextEncoder:
-    """An encoder that splits texts at blanks and looks up the chunks, which is faster than splitting into words.
+    """An encoder that splits texts at blanks and looks up the chunks in a cache, which is faster than splitting texts
+    into words.
 
     As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, or with an
-    added token, `encode_quickly` raises `NeedsCareError`. Only chunks that are not in the cache are searched.
+    added token, `encode_quickly` raises `NeedsCareError`. Only chunks that are not in the cache are split into words.
 
     Args:
-        encode_word: function from the bytes of a word to ids.
+        encode_word: function that returns the ids of a word, given as bytes.
         pre_tokenizer: splits a text into words.
         added: the texts of the added tokens.
     """
@@ -46,7 +47,7 @@ class TextEncoder:
         """Return the ids of a text.
 
         Raises:
-            NeedsCareError: the text must be searched for added tokens and go through `encode_words`.
+            NeedsCareError: the text must be searched for added tokens and encoded by `encode_words`.
         """
         if _START in text:
             raise NeedsCareError
@@ -67,7 +68,7 @@ class TextEncoder:
 
 
 class _Cache(dict[str, list[int]]):
-    """The ids of pieces of text, each computed when it is first looked up."""
+    """A dict from pieces of text to ids, which are computed at the first look-up."""
 
     def __init__(self, find: Callable[[str], list[int]]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tokens in one long array, with links that skip merged tokens: replaces all occurrences of many pairs at once."""
+"""A long array of tokens, with links that skip merged tokens, to replace all occurrences of many pairs at once."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ GONE = -2  # merged into the token before it
 
 
 class Replaced(NamedTuple):
-    """The neighbours of k replaced pairs; each field is an array of length k.
+    """The neighbours of k replaced pairs, as arrays of length k.
 
     Attributes:
         position: index of the merged token in the array.
         left, right, merged: the pair, and the token that replaced it.
         before: index of the token before it.
-        old_before, new_before: that token's id before and after the replacement, which may have merged it as well.
-        behind: the token after it, before the replacement.
-        has_before, has_behind: whether there is such a token in the same word. `has_behind` is false if the token after
-            it was merged too; that token then reports the pair that the two form.
+        old_before, new_before: id of the token before it, before and after the replacement, in which this token can be
+            merged too.
+        behind: id of the token after it, before the replacement.
+        has_before, has_behind: whether the same word has a token before it, and whether it has a token after it.
+            If the token after it was merged too, `has_behind` is false, because the entry of that token contains this
+            pair.
     """
 
     position: Ints
@@ -39,11 +41,11 @@ class Replaced(NamedTuple):
 
 
 class TokenArray:
-    """The words of a text as tokens in one array, with a separator before, between and after them.
+    """The words of a text as one array of tokens, with a separator before, between and after the words.
 
     Attributes:
         tokens: (n,) ids, `SEPARATOR` or `GONE`.
-        next, previous: (n,) indices of the neighbours of each token that is left.
+        next, previous: (n,) indices of the neighbours of each remaining token.
     """
 
     def __init__(self, tokens: Ints) -> None:
@@ -52,10 +54,10 @@ class TokenArray:
         self.previous = np.arange(-1, len(tokens) - 1)
 
     def replace(self, left: Ints, right: Ints, merged: Ints, positions: list[Ints]) -> Replaced:
-        """Replace the pairs (left[i], right[i]) by merged[i] at those of `positions[i]` where they are still found.
+        """Replace each pair (left[i], right[i]) by merged[i] at the `positions[i]` where the pair still occurs.
 
-        No occurrence of one pair may overlap an occurrence of another. The pair (a, a) must be the only pair, because
-        its occurrences overlap in a run of a. Every other occurrence is then replaced, beginning with the first.
+        No occurrence of one pair may overlap an occurrence of another. A pair (a, a) must be the only pair, because its
+        occurrences overlap in a run of a; of these, the first, the third and so on are replaced.
         """
         lengths = [len(of_pair) for of_pair in positions]
         alike = len(left) == 1 and left[0] == right[0]
@@ -94,7 +96,7 @@ class TokenArray:
 
 
 def pack(left: Ints, right: Ints) -> Ints:
-    """Pack two ids into one number. The numbers sort like the pairs."""
+    """Pack two ids into one number. The numbers have the same order as the pairs."""
     return left << 32 | right
 
 

@@ -1,4 +1,4 @@
-"""Reading and writing byte-level BPE in the file format of Hugging Face's `tokenizers`."""
+"""Read and write byte-level BPE in the file format of Hugging Face's `tokenizers`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bpe_to_json(
     ignore_merges: bool,
     dropout: float,
 ) -> dict[str, Any]:
-    """Return the content of a `tokenizer.json`."""
+    """Return the content of a `tokenizer.json` for byte-level BPE."""
     byte_level = {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space}
     if pre_tokenizer.pattern == "gpt2":
         cutting: dict[str, Any] = byte_level
@@ -68,7 +68,7 @@ def bpe_to_json(
 
 
 def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `BPETokenizer` that a `tokenizer.json` holds.
+    """Return the arguments of `BPETokenizer` from the content of a `tokenizer.json`.
 
     Raises:
         InputError: the file is damaged, or needs a feature that this byte-level BPE does not have.
@@ -76,20 +76,22 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     try:
         model = data["model"]
         if model.get("type", "BPE") != "BPE":
-            raise InputError(f"The tokenizer file holds a {model['type']} model; only byte-level BPE can be read.")
+            raise InputError(
+                f"The tokenizer file contains a {model['type']} model, but only byte-level BPE is supported."
+            )
         for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
             if model.get(name):
-                raise InputError(f"The tokenizer file sets {name}; only plain byte-level BPE can be read.")
+                raise InputError(f"The tokenizer file sets {name}, but only plain byte-level BPE is supported.")
         if data.get("normalizer") is not None:
             raise InputError(
                 f"The tokenizer file normalises text ({data['normalizer'].get('type')}); only files without a "
                 "normalizer can be read, because with others decoding does not give the text back."
             )
         if not all(type(id) is int for id in model["vocab"].values()):
-            raise TypeError("an id is not an integer")
+            raise TypeError("an id must be an integer")
         ignore_merges, dropout = model.get("ignore_merges", False), model.get("dropout") or 0.0
         if not isinstance(ignore_merges, bool) or type(dropout) not in (int, float):
-            raise TypeError("ignore_merges is not true or false, or dropout is not a number")
+            raise TypeError("ignore_merges must be true or false, and dropout must be a number")
         return {
             "vocab": model["vocab"],
             "merges": [_merge(entry) for entry in model["merges"]],
@@ -109,37 +111,41 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _merge(entry: str | list[str]) -> tuple[str, str]:
     """Split a merge into its two parts.
-    Files written until 2024 store a string with a blank between the parts, later ones store a list.
+    Older files (until 2024) contain a string with a blank between the parts, newer files contain a list.
     """
     left, right = entry.split(" ") if isinstance(entry, str) else entry
     if not isinstance(left, str) or not isinstance(right, str):
-        raise TypeError("a merge is not two texts")
+        raise TypeError("a merge must consist of two strings")
     return left, right
 
 
 def _added_tokens(entries: Sequence[Mapping[str, Any]]) -> list[AddedToken]:
     for name in ("single_word", "lstrip", "rstrip"):
         if any(entry.get(name) for entry in entries):
-            raise InputError(f"The tokenizer file has an added token with {name}; only plain ones can be read.")
+            raise InputError(
+                f"The tokenizer file has an added token with {name}, but only plain added tokens are supported."
+            )
     if len({entry.get("normalized", False) for entry in entries}) > 1:
-        raise InputError("The tokenizer file finds some added tokens before others; only one search can be read.")
+        raise InputError(
+            "The tokenizer file searches for some added tokens before others, but only one search for all is supported."
+        )
     tokens = [AddedToken(entry["id"], entry["content"], entry.get("special", True)) for entry in entries]
     for token in tokens:
         for name, kind in (("id", int), ("content", str), ("special", bool)):
             if type(value := getattr(token, name)) is not kind or value == "":
-                raise TypeError(f"{name} of an added token is {str(value)[:40]!r}")
+                raise TypeError(f"{name} of an added token can't be {str(value)[:40]!r}")
     return tokens
 
 
 def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
     if value is None:
-        raise InputError("The tokenizer file has no pre_tokenizer; only byte-level BPE can be read.")
+        raise InputError("The tokenizer file has no pre_tokenizer, but only byte-level BPE is supported.")
     steps = value["pretokenizers"] if value["type"] == "Sequence" else [value]
     splits, last = steps[:-1], steps[-1]
     if last["type"] != "ByteLevel" or len(splits) > 1 or (splits and last.get("use_regex", True)):
         kinds = " then ".join(step["type"] for step in steps)
         raise InputError(
-            f"The tokenizer file splits text by {kinds}; only ByteLevel, or Split then ByteLevel, can be read."
+            f"The tokenizer file splits text by {kinds}, but only ByteLevel, or Split and then ByteLevel, is supported."
         )
     pattern = PATTERNS["gpt2"]
     if splits:
@@ -148,15 +154,15 @@ def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
         pattern = r"(?s:.+)"
     add_prefix_space = last.get("add_prefix_space", True)
     if not isinstance(add_prefix_space, bool) or not isinstance(pattern, str):
-        raise TypeError("add_prefix_space is not true or false, or the pattern is not a string")
+        raise TypeError("add_prefix_space must be true or false, and the pattern must be a string")
     return {"pattern": pattern, "add_prefix_space": add_prefix_space}
 
 
 def _split_pattern(step: Mapping[str, Any]) -> str:
     if step["type"] != "Split" or (step["behavior"], step["invert"]) not in {("Isolated", False), ("Removed", True)}:
         raise InputError(
-            f"The tokenizer file splits text by {step['type']} ({step.get('behavior')}); only Split with the behaviour "
-            "Isolated can be read."
+            f"The tokenizer file splits text by {step['type']} ({step.get('behavior')}), but only Split with the "
+            "behaviour Isolated is supported."
         )
     ((kind, text),) = step["pattern"].items()
     return regex.escape(text) if kind == "String" else text

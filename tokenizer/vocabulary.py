@@ -1,4 +1,4 @@
-"""Tokenizers whose tokens are whole units (characters or words) in a list: the base class of the two."""
+"""The base class of tokenizers whose tokens are characters or words."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 
 
 class VocabularyTokenizer(Tokenizer):
-    """A tokenizer that splits a text into units and looks each up in a list.
-
+    """A tokenizer that splits a text into units and looks up each unit in a list.
     A unit that is not in the list becomes `unk_id`.
 
-    `usual_special_tokens` are the default special tokens of `train`. With `in_order` a trained vocabulary is in
-    alphabetical order; otherwise the most frequent unit comes first.
+    `usual_special_tokens` are the default special tokens of `train`. If `in_order` is true, a trained vocabulary is
+    sorted alphabetically, otherwise by descending frequency.
 
     Args:
-        vocabulary: the units by id, the special tokens first.
+        vocabulary: the units by id, beginning with the special tokens.
         special_tokens: the first units of `vocabulary`.
 
     Raises:
@@ -34,11 +33,13 @@ class VocabularyTokenizer(Tokenizer):
         special = check_special_tokens(special_tokens)
         self.vocabulary = [*special, *vocabulary]
         if isinstance(vocabulary, str) or not all(isinstance(unit, str) for unit in self.vocabulary):
-            raise InputError("The vocabulary is not a list of strings. Give one, or restore the tokenizer file.")
+            raise InputError(
+                "The vocabulary is not a list of strings. Give a list of strings, or restore the tokenizer file."
+            )
         self._ids = {unit: id for id, unit in enumerate(self.vocabulary)}
         if len(self._ids) != len(self.vocabulary):
             repeated = Counter(self.vocabulary).most_common(1)[0][0]
-            raise InputError(f"The vocabulary holds {repeated!r} twice. Each unit and special token must differ.")
+            raise InputError(f"The vocabulary contains {repeated!r} twice. All units and special tokens must differ.")
         self.special_ids = {token: self._ids[token] for token in special}
 
     @classmethod
@@ -51,17 +52,17 @@ class VocabularyTokenizer(Tokenizer):
         min_frequency: int = 1,
         **settings: Any,
     ) -> Self:
-        """Make a tokenizer from the units of `texts`: from all, or from the most frequent ones that fit `vocab_size`.
+        """Return a tokenizer with the units of `texts`, or with the most frequent units up to `vocab_size`.
 
         Args:
             texts: the training texts.
             vocab_size: maximum number of tokens, including special ones; None for no limit.
-            special_tokens: the tokens with the first ids; None for the default of the class.
-            min_frequency: units that occur less often are left out.
-            settings: further arguments of the class.
+            special_tokens: special tokens, which get the first ids; None means the default of the class.
+            min_frequency: minimum number of occurrences of a unit in the vocabulary.
+            settings: other arguments of the class.
 
         Raises:
-            InputError: there is no text, or `vocab_size` is too small for a unit.
+            InputError: there is no text, or `vocab_size` leaves no room for a unit.
         """
         special = cls.usual_special_tokens if special_tokens is None else special_tokens
         splitter = cls([], special_tokens=special, **settings)
@@ -73,11 +74,11 @@ class VocabularyTokenizer(Tokenizer):
 
     @abstractmethod
     def split(self, text: str) -> list[str]:
-        """Split `text` into its units, after its clean-up."""
+        """Clean up `text`, and split it into units."""
 
     @abstractmethod
     def join(self, units: list[str]) -> str:
-        """Join these units to a text."""
+        """Join units to a text."""
 
     @property
     def vocab_size(self) -> int:
@@ -111,14 +112,14 @@ class VocabularyTokenizer(Tokenizer):
 def most_common(
     counts: Counter[str], vocab_size: int | None, special_tokens: Sequence[str], min_frequency: int
 ) -> list[str]:
-    """Return as many of the most frequent units as `vocab_size` allows.
+    """Return the most frequent units, up to `vocab_size` including the special tokens.
     Units with equal counts are in alphabetical order.
 
     Raises:
         InputError: there is nothing to count, or `vocab_size` leaves no room after the special tokens.
     """
     if not counts:
-        raise InputError("There is no text to build a vocabulary from: the texts are empty. Check the input.")
+        raise InputError("The texts are empty, so there is no vocabulary. Check the input.")
     room = None if vocab_size is None else vocab_size - len(special_tokens)
     if room is not None and room < 1:
         raise InputError(

@@ -1,4 +1,4 @@
-"""A tokenizer of whole words, with the preprocessing of the news classifier."""
+"""A tokenizer of words, with the preprocessing for the news classifier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PUNCTUATION = re.compile(r"(?!(?<=\w)'(?=\w))[^\w\s]|_")
 
 
 def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) -> str:
-    """Preprocess a text for the news classifier; words are separated by single blanks.
+    """Preprocess a text for the news classifier.
 
     The steps, in this order: convert to lower case; remove URLs; remove HTML tags and replace entities by their
     characters; remove punctuation (unless `punctuation`); reduce white space to single blanks.
@@ -40,7 +40,7 @@ class WordTokenizer(VocabularyTokenizer):
 
     Args:
         vocabulary: the words, without the special tokens.
-        special_tokens: the tokens with the first ids.
+        special_tokens: special tokens, which get the first ids.
         lowercase, punctuation: see `preprocess`.
 
     Raises:
@@ -60,7 +60,7 @@ class WordTokenizer(VocabularyTokenizer):
     ) -> None:
         super().__init__(vocabulary, special_tokens=special_tokens)
         if not isinstance(lowercase, bool) or not isinstance(punctuation, bool):
-            raise TypeError("lowercase or punctuation is not true or false")
+            raise TypeError("lowercase and punctuation must be true or false")
         self.lowercase = lowercase
         self.punctuation = punctuation
 

@@ -1,12 +1,12 @@
-"""Counts the words of a corpus, which is all that BPE training needs of the text.
+"""Count the words of a corpus for BPE training, which needs only these counts.
 
-Running the pre-tokenizer's expression over the whole text would take longer than the rest of training. Here the text is
-first split at blanks, which is far cheaper, and equal chunks are counted together. The expression is then applied to
-each *distinct* chunk once. This gives the same words for all patterns in `PATTERNS`: their words can begin at a blank
-and, apart from white space, have no blank after the first character.
+Running the pre-tokenizer's expression over the whole text would take longer than the rest of training. Therefore the
+text is first split at blanks, which is much faster, and equal chunks are counted. The expression is then applied to
+each *distinct* chunk once. The words are the same for all patterns in `PATTERNS`, because the patterns' words can begin
+with a blank but, except for white space, contain no other blank.
 
-White space needs care, because the expression splits a run of it depending on the text that follows. So the text is not
-split at a blank that follows white space; the run stays together with the word after it.
+The expression splits a run of white space depending on the text after it. So the text is not split at a blank that
+follows white space, and the run stays together with the word after it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ Segment = tuple[Path, int, int]
 def count_words(
     files_or_texts: str | Path | Iterable[str | Path], pre_tokenizer: PreTokenizer, processes: int = 1
 ) -> dict[bytes, int]:
-    """Count how often each word, as UTF-8 bytes, occurs in the files or texts.
-
-    Files are read in at most `processes` processes, where the system can fork.
+    """Return {word as UTF-8 bytes: number of occurrences} for the files or texts.
+    If the system can fork, at most `processes` processes read the files.
 
     Raises:
-        InputError: a file can't be read or is not UTF-8, or there is no text at all.
+        InputError: a file can't be read or is not UTF-8, or there is no text.
     """
     paths, texts = _paths_and_texts(files_or_texts)
     if texts is None:
@@ -67,7 +66,7 @@ def count_words(
 
 
 def _paths_and_texts(items: str | Path | Iterable[str | Path]) -> tuple[list[Path], Iterator[str] | None]:
-    """Divide the arguments into files and texts. The texts are an iterator, since they need not fit in memory."""
+    """Return the arguments as files and texts. The texts are an iterator, because they need not fit in memory."""
     if isinstance(items, str | Path):
         return [Path(items)], None
     iterator = iter(items)
@@ -75,10 +74,10 @@ def _paths_and_texts(items: str | Path | Iterable[str | Path]) -> tuple[list[Pat
     if isinstance(first, Path):
         paths = [first, *iterator]
         if not all(isinstance(path, Path) for path in paths):
-            raise InputError("Training takes either files (pathlib.Path) or texts (str), not both at once.")
+            raise InputError("Training needs either files (pathlib.Path) or texts (str), not both.")
         return [path for path in paths if isinstance(path, Path)], None
     if isinstance(first, str) and os.path.isfile(first):
-        raise InputError(f"The first text is {first!r}, the name of a file. To read files, give pathlib.Path objects.")
+        raise InputError(f"The first text, {first!r}, is the name of a file. To read files, give pathlib.Path objects.")
     return [], _checked(first, iterator)
 
 
@@ -86,14 +85,14 @@ def _checked(first: object, rest: Iterator[object]) -> Iterator[str]:
     text = first
     while text is not None:
         if not isinstance(text, str):
-            raise InputError(f"Training takes texts (str) or files (pathlib.Path), not {type(text).__name__}.")
+            raise InputError(f"Training needs texts (str) or files (pathlib.Path), not {type(text).__name__}.")
         yield text
         text = next(rest, None)
 
 
 def _divide(paths: list[Path], processes: int) -> list[list[Segment]]:
-    """Divide the files into at most `processes` parts of about the same size.
-    A part may end within a file, at the end of a line.
+    """Divide the files into at most `processes` parts of about equal size.
+    A part can end within a file, at the end of a line.
     """
     try:
         sizes = [path.stat().st_size for path in paths]
@@ -151,7 +150,7 @@ def _check_utf8(block: bytes, path: Path) -> None:
 
 def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
     """Yield blocks of many texts each.
-    A line break within a text does not end the text, so a blank after it is kept too.
+    Blanks after a line break within a text are kept.
     """
     while batch := list(islice(texts, 4096)):
         block = _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
@@ -160,19 +159,19 @@ def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
 
 
 def _keep_runs(block: bytes) -> bytes:
-    """Keep the blanks that follow a blank."""
+    """Mark the blanks that follow a blank, so that the text is not split there."""
     if b"  " not in block:
         return block
     return block.replace(b"  ", b" " + _KEPT).replace(_KEPT + b" ", _KEPT + _KEPT)
 
 
 def _keep_blanks(block: bytes) -> bytes:
-    """Keep the blanks that follow other white space, except the blank that ends a line or a text."""
+    """Mark the blanks that follow other white space, except the blank that ends a line or a text."""
     return _BLANK_AFTER_WHITE_SPACE.sub(rb"\1" + _KEPT, block)
 
 
 def _cuts_behind_white_space(block: bytes) -> bool:
-    """Return whether white space may come before one of the blanks. False alarms are rare."""
+    """Return False if no blank follows white space. True can, rarely, be wrong."""
     data = np.frombuffer(bytes(3) + block, dtype=np.uint8)
     blanks = np.flatnonzero(data == 0x20)
     suspects = blanks[_LAST_BYTES[data[blanks - 1]]]
@@ -204,8 +203,8 @@ def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict
 def _cut(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
     """Compute the counts of words from the counts of chunks, and empty `chunks` to save memory.
 
-    Chunks that occur equally often are joined to one text, so that there are few calls. A word begins at the blank
-    before each chunk, regardless of the end of the chunk before it.
+    Chunks that occur equally often are joined to one text, so that few calls of the pre-tokenizer are needed. A word
+    begins at the blank before each chunk, whatever the end of the previous chunk is.
     """
     words: dict[str, int] = {}
     together: defaultdict[int, list[str]] = defaultdict(list)

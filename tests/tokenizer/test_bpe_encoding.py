@@ -155,7 +155,7 @@ def test_full_caches_are_emptied(tokenizer: BPETokenizer, monkeypatch: pytest.Mo
 
 def test_encode_batch_leaves_the_garbage_collector_as_it_was(tokenizer: BPETokenizer) -> None:
     assert gc.isenabled()
-    with pytest.raises(TypeError, match=r"takes a text \(str\), not int"):
+    with pytest.raises(TypeError, match=r"encodes a text \(str\), not int"):
         tokenizer.encode_batch(["a", 3])  # type: ignore[list-item]
     assert gc.isenabled()
     gc.disable()

@@ -158,7 +158,7 @@ def test_input_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.
         ([str(latin)], {}, "the name of a file"),
         (["text", 3], {}, "not int"),
         ([latin, "text"], {}, "not both"),
-        (["text"], {"vocab_size": 259}, "Ask for at least 260"),
+        (["text"], {"vocab_size": 259}, "Choose at least 260"),
         (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' occurs twice"),
         (["text"], {"special_tokens": [""]}, "not a non-empty string"),
         (["text"], {"special_tokens": "<eos>"}, "give a list"),

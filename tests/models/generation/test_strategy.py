@@ -56,7 +56,7 @@ def test_tokens_that_are_none_are_refused(name, value) -> None:
 @pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 50, "alpha": 100.0}, {"sampling": True}])
 def test_a_rule_about_a_token_that_the_model_lacks_is_refused(rules, options) -> None:
     model = build(1)
-    with pytest.raises(ValueError, match=rf"the token 99, but the model has {model.config.target_vocab_size} tokens"):
+    with pytest.raises(ValueError, match=rf"token 99, but the model has only {model.config.target_vocab_size} tokens"):
         Strategy(**options, rules=rules).generate(model.start(np.array([[4, 5]])), **SPECIAL, scores=False)
     Strategy(**options).generate(model.start(np.array([[4, 5]])), **SPECIAL)
 
