@@ -1,6 +1,6 @@
-"""The explorer: a model's attention, searches, graph, gradients, tokens and training, live in a browser.
+"""The explorer, which shows a model's attention, searches, graph, gradients, tokens and training in a browser.
 
-`python -m handloom.explorer [RUN]` serves one page on this machine. `server` answers the requests of the page, `guard`
-decides which are allowed, and `subject` is the explored model; each other module computes the content and layout of one
-view, and `static/` holds the page.
+`python -m handloom.explorer [RUN]` starts a web server for one page on this machine. `server` answers the page's
+requests, `guard` decides which requests are allowed, and `subject` contains the explored model. Each view has a module
+that computes its content and layout, and `static/` contains the page.
 """

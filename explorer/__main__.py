@@ -1,9 +1,9 @@
 """Explore a trained model in the browser.
 
-python -m handloom.explorer                    the German-English translator that comes with handloom
-python -m handloom.explorer --train            trains a small one first, and shows its training
-python -m handloom.explorer runs/translate     a finished run, or one that is being trained
-python -m handloom.explorer --export site      a folder for any web server: the model runs in the browser
+python -m handloom.explorer                    show the German-English translator that comes with handloom
+python -m handloom.explorer --train            train a small translator, and show its training
+python -m handloom.explorer runs/translate     show a run that is finished or being trained
+python -m handloom.explorer --export site      write a folder for any web server; the model runs in the browser
 """
 
 from __future__ import annotations
@@ -25,25 +25,30 @@ def main() -> None:
         type=model_path,
         nargs="?",
         metavar="RUN",
-        help="folder of the run to show (default: tatoeba-de-en, the model that comes with handloom)",
+        help="run folder of the model to show (default: tatoeba-de-en, the model that comes with handloom)",
     )
     parser.add_argument("--train", action="store_true", help="train a small translator and show its training")
-    parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free one)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
+    parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free port)")
+    parser.add_argument("--no-browser", action="store_true", help="print the page's address, but do not open a browser")
     parser.add_argument(
         "--view",
         default="",
         metavar="STATE",
-        help="view to open the page at, for example head; to restore a state of the view, copy the end of the page's "
-        "address, for example 'head?head=2&row=4'",
+        help="view to show first, for example head, or the view and its state, as in the page's address after the #, "
+        "for example 'head?head=2&row=4'",
     )
     parser.add_argument(
         "--yours",
         type=Path,
         metavar="FOLDER",
-        help="folder of the course: show your own attention and beam search next to those of handloom",
+        help="course folder, whose attention and beam search are shown next to those of handloom",
     )
-    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the page and the model to FOLDER and exit")
+    parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="FOLDER",
+        help="write the page and the model to FOLDER, for any web server, and exit",
+    )
     arguments = parser.parse_args()
     served = (arguments.train, arguments.port, arguments.no_browser, arguments.view, arguments.yours)
     if arguments.export and any(served):

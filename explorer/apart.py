@@ -1,4 +1,4 @@
-"""A separate process for slow views, so that the other views are answered in the meantime."""
+"""A separate process that computes slow views, so that the server can answer requests for other views meanwhile."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from ..errors import InputError
 
 
 class Apart:
-    """The explorer's connection to the process, which starts with the first request."""
+    """The explorer's connection to the separate process, which starts at the first request."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def answer(self, run: Path, view: str, body: Any) -> dict[str, Any]:
-        """Return `Session.answer` for this run. Raises InputError as that method does, and if the process ends."""
+        """Return the result of `Session.answer` for a run.
+        Raises InputError as `Session.answer` does, and if the process ends.
+        """
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 command = [sys.executable, "-m", f"{__package__}.apart_process"]
@@ -33,7 +35,9 @@ class Apart:
             except OSError:
                 line = b""
         if not line:
-            raise InputError("The process that computes this view has ended. Repeat the request: a new process starts.")
+            raise InputError(
+                "The process that computes this view has ended. Repeat the request to start a new process."
+            )
         answer = json.loads(line)
         if "problem" in answer:
             raise InputError(answer["problem"])

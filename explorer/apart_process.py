@@ -1,4 +1,4 @@
-"""Computes the views that `apart` requests: python -m handloom.explorer.apart_process
+"""Compute the views that `apart` requests: python -m handloom.explorer.apart_process
 
 Each line of standard input is a request [run, view, body] in JSON, and each line of standard output is the answer.
 """

@@ -1,4 +1,4 @@
-"""Validates the page's requests: each value has a type and bounds, which error messages name."""
+"""Validate the type and the bounds of each value in the page's requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_TEXT = 4000  # characters
 
 
 class Ask:
-    """The JSON object of a request. Every method raises InputError for an invalid value."""
+    """The JSON object of a request, whose methods raise InputError for an invalid value."""
 
     def __init__(self, body: Any):
         if not isinstance(body, dict):
@@ -27,7 +27,7 @@ class Ask:
         if len(value) > longest:
             raise InputError(f"The text has {len(value):,} characters; at most {longest:,} are allowed. Shorten it.")
         if any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise InputError("The text contains half a character (a lone surrogate). Type it again.")
+            raise InputError("The text contains a lone surrogate, which is half a character. Type it again.")
         return value
 
     def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:

@@ -1,7 +1,6 @@
-"""The views "Translate", "One head" and "Next word".
-
-They show all attention maps of one pass, one query of one head with its arrays, and the most probable tokens at each
-position."""
+"""The views "Translate", "One head" and "Next word". "Translate" shows all attention maps, "One head" shows how one
+query's attention is computed, and "Next word" shows the most probable tokens at each position.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +18,8 @@ CANDIDATES = 10
 
 
 def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the answer to a text, its tokens, and the weights (heads, queries, keys) of every attention layer."""
+    """Return the model's answer to a text, the tokens, and the weights (heads, queries, keys) of every attention layer.
+    """
     seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
     return {
         "kind": subject.kind,
@@ -32,7 +32,7 @@ def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def head(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return one query of one head, with its arrays and the model's results.
+    """Return the arrays and the results of one query of one attention head.
 
     The arrays are q (head_dim,), K and V (keys, head_dim), the terms added to the scores (keys,) and the scale. The
     model's results are the weights (keys,) and the output (head_dim,).
@@ -57,7 +57,9 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def following(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the generated token and the most probable tokens, softmax(logits / temperature), at each position."""
+    """Return the generated token and the most probable tokens at each position, with probabilities softmax(logits /
+    temperature).
+    """
     off, temperature = ask.names("off", MAX_HEADS_OFF), ask.number("temperature", 0.1, 5.0, 1.0)
     seen = subject.watched(ask.text(), off)
     with subject.without(off):
@@ -74,7 +76,8 @@ def following(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def chosen_layer(seen: Pass, ask: Ask) -> Layer:
-    """Return the requested layer, or the last one. Raises InputError if there is none."""
+    """Return the requested attention layer, by default the last one. Raises InputError if the model has no attention.
+    """
     if not seen.layers:
         raise InputError("This model is recurrent: it has no attention.")
     return seen.layer(ask.choice("layer", [layer.name for layer in seen.layers], seen.layers[-1].name))

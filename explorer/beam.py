@@ -1,7 +1,7 @@
 """The view "Beam": the tree of a beam search with its layout, and the content of its cache.
 
-Each step of the search is a column. Its slots contain, from the top, the sequences that stay open in the order of their
-rows, the sequences that ended, and the dropped candidates.
+Each step of the search is a column. From top to bottom, a column's slots contain the open sequences in the order of
+their rows, the sequences that ended, and the dropped candidates.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Node:
     """One token of one hypothesis.
 
     Attributes:
-        id, parent: numbers of the node and of its predecessor; the root's parent is None.
-        step, slot: its column and its index in the column.
+        id, parent: number of the node, and number of its predecessor; the root's parent is None.
+        step, slot: column of the node, and index in this column.
         token: its text.
         log_probability: log-probability of the sequence up to this node, in nats.
         kind: "root", "open", "finished" or "pruned".
-        score, length: for a finished node, the score by which beam search ranks it, and its number of tokens.
-        rank: for a finished node, its rank among the returned hypotheses, from 0; None if it is not returned.
-        cached: the last step in which the node's key and value are still needed.
+        score, length: score and number of tokens of the sequence, for a finished node.
+        rank: rank, from 0, of a finished node among the returned hypotheses; None if it is not returned.
+        cached: the last step that needs the node's key and value.
     """
 
     id: int
@@ -46,7 +46,7 @@ class Node:
 
 
 class Tree:
-    """The nodes, added step by step as `beam_search` reports them."""
+    """The nodes of a beam search, added at each step that `beam_search` reports."""
 
     def __init__(self, subject: Subject, search: Search, alpha: float):
         self.subject, self.search, self.alpha = subject, search, alpha
@@ -78,7 +78,7 @@ class Tree:
         self.open = opened
 
     def _living(self) -> list[Node]:
-        """The nodes that open sequences still need, each listed once."""
+        """The nodes that belong to open sequences, each listed once."""
         found: dict[int, Node] = {}
         for end in self.open:
             at: int | None = end
@@ -96,7 +96,7 @@ class Tree:
 
 
 def beam(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the tree of a search, with its layout and the content of the cache at each step."""
+    """Return the tree of a beam search, with its layout, and the content of the cache at each step."""
     width, alpha = ask.whole("width", 1, WIDEST, 4), ask.number("alpha", 0.0, 2.0, 1.0)
     search = subject.search(ask.text())
     tree = Tree(subject, search, alpha)

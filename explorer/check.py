@@ -1,4 +1,4 @@
-"""The view "Gradient check": the gradient of one call of the step, compared with finite differences."""
+"""The view "Gradient check", which compares the gradient of one call of a training step with finite differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ ENTRIES = 24  # number of compared entries of each input, in three equal parts: 
 
 
 def check(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return both gradients of a call with its real inputs, optionally with a mistake planted in its rule."""
+    """Return the analytic and the numeric gradients of a call with its inputs in the step, optionally with a mistake
+    planted in its backward rule.
+    """
     step = subject.step(ask.text())
     call = step.call(ask.whole("call", 0, len(step.calls) - 1))
     possible = mutants_of(type(call.seen.call))
@@ -48,7 +50,7 @@ def check(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def checked(call: StepCall, seed: int = 0) -> GradcheckReport:
-    """Check a call in float64. Each evaluation draws the same random numbers."""
+    """Check a call's gradients in float64, with the same random numbers in each evaluation."""
     wanted = [i for i, source in enumerate(call.sources) if source is not None]
     fixed = [_wide(value) for value in call.seen.inputs]
     states = {name: value.get_state() for name, value in call.seen.settings.items() if isinstance(value, Generator)}
@@ -77,10 +79,12 @@ def checked(call: StepCall, seed: int = 0) -> GradcheckReport:
 
 
 def some_entries(gradient: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return flat indices of ENTRIES entries: the largest of the array, the largest of each of `rows`, and others.
+    """Return flat indices of ENTRIES entries: the array's largest entries, the largest entry of each of `rows`, and
+    others.
 
     Args:
-        rows: indices along the first axis that a rule may treat differently, such as those of the targets of a loss.
+        rows: indices along the first axis whose entries a backward rule can treat differently, such as the targets of a
+            loss.
     """
     flat = np.abs(gradient.reshape(-1))
     width = flat.size // max(1, len(gradient)) if gradient.ndim else 1
@@ -96,13 +100,13 @@ def some_entries(gradient: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _spread(indices: Any, most: int) -> np.ndarray:
-    """Return at most `most` of the indices, evenly spread."""
+    """Return at most `most` evenly spaced elements of `indices`."""
     indices = np.asarray(indices, np.int64)
     return indices[np.linspace(0, len(indices) - 1, min(most, len(indices))).astype(int)]
 
 
 def _same(report: GradcheckReport, other: GradcheckReport) -> bool:
-    """Return whether two checks have the same gradients, so that the mistake has no effect on these inputs."""
+    """Return whether two checks have the same gradients, so that the planted mistake has no effect for these inputs."""
     pairs = zip(report.checks, other.checks, strict=True)
     return all(np.array_equal(a.analytic, b.analytic, equal_nan=True) for a, b in pairs)
 
@@ -132,7 +136,7 @@ def _described(entries: EntryCheck, call: StepCall) -> dict[str, Any]:
 
 
 def _operand(call: StepCall, index: int) -> str:
-    """Return the name of an operand in the call of the op, such as "query"; "parts 2" for one of several."""
+    """Return the name of an operand in the op's signature, such as "query", or "parts 2" for an element of a list."""
     kind = type(call.seen.call)
     plain = kind.plain_implementation or kind  # a quick implementation may take its operands as `*operands`
     names = list(inspect.signature(getattr(plain, "forward", plain)).parameters.values())[isinstance(plain, type) :]

@@ -1,4 +1,4 @@
-"""The explorer as a folder of files: the page and a model that runs in the browser, for any web server."""
+"""Export the explorer's page, with a model that runs in the browser, to a folder for any web server."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ ALL_VIEWS = (*VIEWS, "graph", "check", "tiles", "training")
 def export(run: Path, folder: Path) -> None:
     """Write the page with the model of `run` to a new folder, or to the folder of an earlier export.
 
-    Raises InputError for a model that the browser can't run, and for a folder with other files.
+    Raises InputError if the browser can't run the model, or if the folder contains other files.
     """
     subject = load_subject(run)
     config = vars(subject.model.config)  # type: ignore[attr-defined]
     wrong = [name for name, value in KNOWN.items() if config.get(name) != value]
     if not isinstance(subject, TranslatorSubject) or wrong:
         what = f"its {wrong[0]} is {config.get(wrong[0])!r}" if wrong else "it is not a translator"
-        raise InputError(f"The browser can't run the model of {run}: {what}. Leave out --export to explore it.")
+        raise InputError(f"The browser can't run the model of {run}: {what}. Explore it without --export.")
     if not isinstance(subject.tokenizer, BPETokenizer) or subject.tokenizer.pattern != "gpt2":
         raise InputError(f"The browser can't run the tokenizer of {run}: it needs byte-level BPE with GPT-2's pattern.")
     if folder.exists() and any(folder.iterdir()) and not (folder / "facts.json").is_file():
-        raise InputError(f"{folder} holds other files. Name a new folder.")
+        raise InputError(f"{folder} contains other files. Choose a new folder.")
     with resources.as_file(resources.files(__package__) / "static") as static:
         shutil.copytree(static, folder, dirs_exist_ok=True)
     page = folder / "index.html"

@@ -1,8 +1,8 @@
-"""The view "Graph": the calls of a training step as a folded list, with arcs from the source of a value to its uses.
+"""The view "Graph", a list of a training step's calls, folded by module, with arcs that show where values are used.
 
 Rows are in the order of the calls, indented by module. A row is a call, the heading of an open module, or a closed
 module with all its calls. An arc leads from the row that computes a value to the row that uses it. Arcs are drawn in
-lanes next to the rows; short arcs use the nearest lanes.
+lanes next to the rows, short arcs in the nearest lanes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREVIEW = 12, 32  # rows and columns of an array that are shown
 
 
 def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the rows and arcs of the step on a text, for the modules that are open."""
+    """Return the rows and arcs of the training step on a text, for the modules that are open."""
     step = subject.step(ask.text())
     opened = ask.names("open", MAX_OPEN) if "open" in ask.body else default_open(step)
     rows = folded(step, set(opened))
@@ -56,12 +56,12 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def default_open(step: RecordedStep) -> list[str]:
-    """Return the modules that are open initially: the stacks of layers, but not the layers in them."""
+    """Return the modules that are open initially, which are the stacks of layers but not the layers in them."""
     return sorted({f"{call.module[0]}#{first}" for call, first in _firsts(step, 1) if len(call.module) > 1})
 
 
 def _firsts(step: RecordedStep, depth: int) -> list[tuple[StepCall, int]]:
-    """Yield each call with the first call of its contiguous run in the same module, at this depth."""
+    """Yield each call, and the first call of the contiguous run of calls in the same module at this depth."""
     found: list[tuple[StepCall, int]] = []
     first = 0
     for i, call in enumerate(step.calls):
@@ -72,7 +72,7 @@ def _firsts(step: RecordedStep, depth: int) -> list[tuple[StepCall, int]]:
 
 
 def folded(step: RecordedStep, opened: set[str]) -> list[dict[str, Any]]:
-    """Return the rows. Each contiguous run of a module's calls has its own row, so that all arcs lead downwards."""
+    """Return the rows. Each contiguous run of a module's calls has a separate row, so that all arcs lead downwards."""
     rows: list[dict[str, Any]] = []
 
     def add(calls: list[StepCall], depth: int) -> None:
@@ -127,18 +127,18 @@ def _shape(call: StepCall) -> list[int]:
 
 
 def _norm(call: StepCall) -> float | None:
-    """The norm of the gradient at the call's results."""
+    """The norm of the gradient with respect to the call's results."""
     arrived = [g for g in call.seen.output_gradients or [] if g is not None]
     return float(np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in arrived))) if arrived else None
 
 
 def form(call: StepCall) -> str:
-    """Return "fused" for a call that replaces several small ops, "plain" for others."""
+    """Return "fused" for a call that replaces several small ops, and "plain" for other calls."""
     return "plain" if call.seen.call.composed is None else "fused"
 
 
 def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Return each edge with the nearest lane that no shorter edge over the same rows uses."""
+    """Return each edge with its lane, the nearest that no shorter edge over the same rows uses."""
     taken: list[list[tuple[int, int]]] = []
     found = []
     for start, end in sorted(edges, key=lambda edge: (edge[1] - edge[0], edge)):
@@ -153,7 +153,8 @@ def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def call(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return details of a call: values, gradients, saved arrays, source, and the composed version of a fused call."""
+    """Return the values, gradients, saved arrays and source code of a call, and the composed version of a fused call.
+    """
     step = subject.step(ask.text())
     one = step.call(ask.whole("call", 0, len(step.calls) - 1))
     seen = one.seen
@@ -188,7 +189,7 @@ def _source_text(step: RecordedStep, source: int | str | None) -> str:
 
 
 def shown(value: Any) -> dict[str, Any] | None:
-    """Return shape, dtype and range of an array, and at most PREVIEW of its first elements."""
+    """Return the shape, dtype and range of an array, and its first elements, at most PREVIEW rows and columns."""
     if value is None:
         return None
     array = np.asarray(as_dense(value))
@@ -206,7 +207,8 @@ def shown(value: Any) -> dict[str, Any] | None:
 
 
 def sources_of(one: StepCall) -> list[dict[str, Any]]:
-    """Return the source of the call's rules, and of the plain implementation if a quick one was selected."""
+    """Return the source code of the call's rules, and of the plain implementation if a quick implementation was used.
+    """
     kind = type(one.seen.call)
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
     if issubclass(kind, Elementwise):
@@ -228,7 +230,8 @@ def sources_of(one: StepCall) -> list[dict[str, Any]]:
 
 
 def composed(one: StepCall) -> dict[str, Any] | None:
-    """Return the gradients of a fused call and of its composed version, and their largest differences."""
+    """Return the gradients of a fused call, those of the same computation by small ops, and their largest differences.
+    """
     call, seen = one.seen.call, one.seen
     if call.composed is None or not seen.input_gradients:
         return None

@@ -1,8 +1,8 @@
-"""Access control: accepts only small requests from this page in this machine's browser, with the printed token.
+"""Access control, which accepts only small requests with the printed token, from this page in this machine's browser.
 
-The server listens on 127.0.0.1 only. Still, any page in any browser tab can send requests to it, and another site's
-host name can be made to point to it (DNS rebinding). So each request must name this host and port in `Host`, must not
-come from another `Origin`, and its path must begin with a secret token.
+The server listens on 127.0.0.1 only. However, pages of other sites in the browser can send requests to this address,
+and another site's host name can be changed to point to it (DNS rebinding). So each request must have this host and port
+as `Host`, must not have another `Origin`, and must have a path that begins with a secret token.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ HEADERS = {
 
 
 def new_token() -> str:
-    """Return 128 random bits for the page's address."""
+    """Return a random token of 128 bits for the page's address."""
     return secrets.token_urlsafe(16)
 
 
 class Guard:
-    """An ASGI app that passes allowed requests to another one, with the token removed from their path.
+    """An ASGI app that passes allowed requests to another app, with the token removed from the path.
 
     Args:
-        app: the app to guard.
-        token: first part of every path.
+        app: the app that receives the allowed requests.
+        token: secret first part of every path.
         port: function without arguments that returns the server's port.
     """
 
@@ -64,7 +64,7 @@ class Guard:
         await self.app(scope, _bounded(receive), _with_headers(send))
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
-        """Return the status and the reason if this request isn't allowed, else None."""
+        """Return None if the request is allowed, else the HTTP status and the reason."""
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
             if name in headers and name in (b"host", b"origin", b"content-length"):
@@ -90,7 +90,7 @@ class Guard:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Return `receive` with a limit: a client that sends too many bytes counts as disconnected."""
+    """Return `receive` with a limit on the number of bytes, above which the client is treated as disconnected."""
     total = 0
 
     async def bounded() -> Any:

@@ -1,4 +1,6 @@
-"""The view "BPE": a text tokenized with the first n merges, the next frequent pairs, and the merges of a word."""
+"""The view "BPE", which shows a text tokenized with the first n merges, the most frequent pairs, and the merges of a
+word.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,12 @@ COLUMN, ROW = 34, 40  # pixels from byte to byte, from level to level
 
 
 def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the text's tokens after n merges, its most frequent pairs of neighbours, and the tree of one word."""
+    """Return the text's tokens after n merges, its most frequent pairs of adjacent tokens, and the merge tree of one
+    word.
+    """
     tokenizer = subject.tokenizer
     if not isinstance(tokenizer, BPETokenizer):
-        raise InputError("This model's tokenizer splits into characters or words: it has no merges.")
+        raise InputError("This model's tokenizer has no merges, because its tokens are characters or words.")
     total = len(tokenizer.merges)
     text, n = ask.text(), ask.whole("merges", 0, total, total // 3)
     smaller = first_merges(tokenizer, n)
@@ -44,7 +48,7 @@ def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
-    """Return the tokenizer with its first n merges."""
+    """Return a copy of the tokenizer with only its first n merges."""
     if n == len(tokenizer.merges):
         return tokenizer
     left, right = tokenizer.merges[n]
@@ -52,7 +56,7 @@ def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
 
 
 def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) -> list[dict[str, Any]]:
-    """Return the tokens grouped by words of the pre-tokenizer; ungrouped if the text contains special tokens."""
+    """Return the tokens grouped by the pre-tokenizer's words, or ungrouped if the text contains special tokens."""
     found = [(word, smaller.encode(word)) for word in PreTokenizer(smaller.pattern).split(text)]
     if [number for _, own in found for number in own] != ids:
         found = [(smaller.decode([number], skip_special_tokens=False), [number]) for number in ids]
@@ -60,7 +64,7 @@ def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) ->
 
 
 def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> list[dict[str, Any]]:
-    """Return the pairs of neighbours within words that occur most often in the text, and the merge of each pair."""
+    """Return the most frequent pairs of adjacent tokens within the text's words, and the merge of each pair."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     names = {number: token for token, number in smaller.vocab.items()}
     counts: Counter[tuple[str, str]] = Counter()
@@ -81,7 +85,9 @@ def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> 
 
 @dataclass
 class Part:
-    """A token within a word: its merge (from 1; 0 for a byte), its parts, and its position in the picture."""
+    """A token within a word, with the number of its merge (from 1; 0 for a byte), its parts and its position in the
+    picture.
+    """
 
     token: str
     text: str
@@ -95,7 +101,7 @@ class Part:
 
 
 def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
-    """Return the merge trees of a word's tokens with their layout: bytes at the bottom, each token above its parts."""
+    """Return the merge trees of a word's tokens, with a layout in which each token is above its parts."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     names = {number: token for token, number in tokenizer.vocab.items()}
     roots, left = [], 0.5
@@ -128,7 +134,8 @@ def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
 
 
 def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int]) -> Part:
-    """Return the merges that build this token from its bytes. Each step applies the earliest merge of two neighbours.
+    """Return the merges that build this token from its bytes.
+    Each step applies the earliest merge of two adjacent tokens.
 
     (Sennrich, Haddow and Birch 2016, arXiv 1508.07909, section 3.2.)
     """
@@ -144,7 +151,9 @@ def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int
 
 
 def _lay_out(part: Part, left: float, every: list[Part]) -> float:
-    """Place a tree's bytes from `left` on, and each token above the middle of its parts. Return the next `left`."""
+    """Place a tree's bytes from `left` on, and each token above the middle of its parts.
+    Return `left` for the next tree.
+    """
     for inner in part.parts:
         left = _lay_out(inner, left, every)
     if part.parts:

@@ -1,6 +1,6 @@
-"""Wrong backward rules that the view "Gradient check" can plant in an op; the tests must catch them.
+"""Wrong backward rules that the view "Gradient check" can plant in an op, and that the tests must detect.
 
-`python -m tests.support.mutants` has further rules; a test checks that these are included.
+`python -m tests.support.mutants` has these rules and others.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """A mistake in calls of `kinds`: `old` becomes `new` in the source of `where`, see
-    `autograd.gradcheck.planting`."""
+    """A mistake in ops of `kinds`, which replaces `old` by `new` in the source of `where`; see
+    `autograd.gradcheck.planting`.
+    """
 
     kinds: tuple[str, ...]  # classes of Function: each form of an op has its own
     what: str
@@ -74,5 +75,5 @@ MUTANTS = (
 
 
 def mutants_of(kind: type) -> list[int]:
-    """Return the indices of the mutants that can be planted in calls of this class."""
+    """Return the indices of the mutants that can be planted in calls of an op's class."""
     return [number for number, mutant in enumerate(MUTANTS) if kind.__name__ in mutant.kinds]

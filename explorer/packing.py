@@ -1,4 +1,4 @@
-"""Arrays and numbers in the page's format: JSON without NaN, arrays as base64."""
+"""Convert arrays and numbers to the page's format, JSON without NaN and with arrays in base64."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 
 def packed(array: Any, dtype: Any = np.float32) -> dict[str, Any]:
-    """Return an array for JSON: its shape, and its numbers, little-endian, in base64.
+    """Return an array's shape, and its numbers (little-endian, in base64), for JSON.
 
     Args:
-        dtype: float32, or float64 if more than seven digits matter.
+        dtype: float32, or float64 if more than seven digits are needed.
     """
     array = np.ascontiguousarray(array, np.dtype(dtype).newbyteorder("<"))
     return {

@@ -1,4 +1,5 @@
-"""The web server: serves the page's files, and for each view one address that takes and returns JSON."""
+"""The web server for the page's files and for the views, each of which has an address that receives and returns JSON.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ mimetypes.add_type("text/javascript", ".js")  # the Windows registry may say oth
 
 
 def page_files() -> dict[str, bytes]:
-    """Return the files of the page by name; they are read once, so that no request can name a path."""
+    """Return the contents of the page's files by name. Files are read in advance, so that no request can name a path.
+    """
     folder = resources.files(__package__) / "static"
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
@@ -36,8 +38,8 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
     """Return the explorer as an ASGI app.
 
     Args:
-        token: first part of every path; see `guard`.
-        port: function that returns the server's port once it is known.
+        token: secret first part of every path; see `guard`.
+        port: function that returns the server's port, called when the server runs.
     """
     files = page_files()
 
@@ -79,7 +81,8 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
 
 
 async def news(session: Session) -> AsyncIterator[bytes]:
-    """Yield server-sent events: new rows of the run's log, the state of its training, and the time of new weights."""
+    """Yield server-sent events, with new rows of the run's log, the state of its training, and the time of new weights.
+    """
     version, known, model, before = -1, 0, -1, b""
     while True:
         try:

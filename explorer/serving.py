@@ -1,4 +1,4 @@
-"""Runs the server on 127.0.0.1 until Ctrl-C; prints its address and opens it in the browser."""
+"""Run the server on 127.0.0.1 until Ctrl-C, print its address, and open the page in the browser."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def explore(
     """Show a run in the browser until the process is interrupted.
 
     Args:
-        run: folder of a run; None to train one and show its training.
-        port: port of the server; 0 means a free one.
-        browser: whether to open the page.
-        view: the initial view, or a state of the page, which is the part of its address after the #.
-        yours: a learner's folder of the course, whose attention and beam search are shown next to those of handloom.
+        run: folder of a run; None means to train a small model and show its training.
+        port: port of the server; 0 means a free port.
+        browser: whether to open the page in a browser.
+        view: the view to show first, or the view and its state, as in the page's address after the #.
+        yours: a learner's course folder, whose attention and beam search are shown next to those of handloom.
 
     Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.
     """
@@ -44,7 +44,7 @@ def explore(
 
 @contextmanager
 def serving(run: Path | None, port: int = 0, yours: Path | None = None) -> Iterator[tuple[str, threading.Thread]]:
-    """Serve in a thread during the `with` block; yields the page's address and the thread.
+    """Run the server in a thread during the `with` block, and yield the page's address and the thread.
 
     Raises InputError as `explore` does.
     """
@@ -90,5 +90,5 @@ def _listen(port: int) -> socket.socket:
         listening.listen(64)
     except (OSError, OverflowError) as error:
         listening.close()
-        raise InputError(f"Port {port} can't be used ({error}). Leave out --port to use a free one.") from None
+        raise InputError(f"Port {port} can't be used ({error}). Omit --port to use a free port.") from None
     return listening

@@ -1,4 +1,4 @@
-"""One session of the explorer: its run, the model of the run once it is saved, and the function of each view."""
+"""One session of the explorer, with its run, the run's model, and the functions that compute the views."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ APART = ("graph", "call", "check")
 
 
 class Session:
-    """Answers requests one at a time, since models, observers and planted mistakes are shared by the whole process.
+    """Answers one request at a time, because models, observers and planted mistakes are shared by the whole process.
 
     Args:
-        run: the run's folder; None to train one.
-        yours: a learner's folder of the course, whose functions are shown next to those of handloom.
+        run: the run's folder; None means to train a model.
+        yours: a learner's course folder, whose functions are shown next to those of handloom.
     """
 
     def __init__(self, run: Path | None, yours: Path | None = None):
@@ -53,14 +53,14 @@ class Session:
 
     @property
     def run(self) -> Path:
-        """The explored folder: the selected run, or the run being trained."""
+        """The folder of the selected run, or of the run being trained."""
         if self._shown is not None:
             return self._shown
         assert self.training is not None
         return self.training.run
 
     def runs(self) -> dict[str, Path | None]:
-        """The runs that can be selected, by name: shipped models, runs in runs/, and the current one."""
+        """The runs that can be selected, by name: shipped models, runs in runs/, and the current run."""
         found: dict[str, Path | None] = dict(MODELS)
         found |= {f"runs/{path.parent.name}": path.parent for path in sorted(Path("runs").glob("*/model.safetensors"))}
         if self._given is not None and self._given.resolve() not in [path.resolve() for path in found.values() if path]:
@@ -70,7 +70,7 @@ class Session:
         return found
 
     def close(self) -> None:
-        """End the training started here."""
+        """End the training that this session started."""
         if self.training is not None:
             self.training.close()
         if self._apart is not None:
@@ -83,7 +83,7 @@ class Session:
         return self._apart.answer(self.run, view, body)
 
     def subject(self) -> Subject:
-        """The run's model, reloaded when better weights are saved. Raises InputError while there is none."""
+        """The run's model, reloaded when better weights are saved. Raises InputError if no model is saved yet."""
         path = self.run / "model.safetensors"
         saved = self.run, path.stat().st_mtime_ns if path.is_file() else 0
         if self._subject is None or saved != self._saved:
@@ -92,7 +92,7 @@ class Session:
             except InputError:
                 raise
             except (MemoryError, TypeError, ValueError) as error:  # sizes that no model can have
-                raise InputError(f"The model of {self.run} can't be built: {error}. Train it again.") from None
+                raise InputError(f"The model of {self.run} can't be loaded: {error}. Train it again.") from None
         return self._subject
 
     def answer(self, view: str, body: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Session:
                 raise InputError(f"{error}.") from error
 
     def state(self) -> dict[str, Any]:
-        """Return information on the model, or the reason why there is none."""
+        """Return information on the model, or the reason why there is no model."""
         try:
             found: dict[str, Any] = {"model": self.subject().facts(), "problem": None}
         except InputError as error:
@@ -142,13 +142,17 @@ class Session:
                 self.training.close()
             self.training, self._shown = Training(preset, precision), None
         elif self.training is None or self._shown is not None:
-            raise InputError("This run is trained elsewhere: it can be watched, not controlled. Start a training here.")
+            raise InputError(
+                "Another process trains this run, so the training can be watched but not controlled. Start a training "
+                "here."
+            )
         else:
             self.training.command(order)
         return {"state": self.training.state}
 
     def progress(self, version: int, known: int, model: int) -> dict[str, Any]:
-        """Return new log rows for a page that has `known` rows of `version`, and weights newer than time `model`.
+        """Return the log rows after the first `known` rows of `version`, and whether weights are newer than time
+        `model`.
 
         Raises InputError if the log is damaged.
         """

@@ -1,4 +1,4 @@
-"""A recorded training step on one text: the calls that lead to the loss, their modules, values and gradients."""
+"""A recorded training step on one text, with the calls that lead to the loss, their modules, values and gradients."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class StepCall:
     """One call that leads to the loss.
 
     Attributes:
-        number: index of the call in the order in which the step's calls were made.
+        number: index of the call in the step, in the order of the forward pass.
         seen: record of the call.
-        module: names from the model down to the module that it belongs to, such as ("encoder", "layers.0", "norm1").
+        module: names of the call's module and of the modules that contain it, outermost first, such as ("encoder",
+            "layers.0", "norm1").
         sources: for each operand that requires a gradient, the number of the call that computed it, or the name of a
             parameter; None for other operands.
     """
@@ -56,12 +57,13 @@ class RecordedStep:
     def call(self, number: int) -> StepCall:
         """Return a call by its number. Raises InputError if there is no such call."""
         if not 0 <= number < len(self.calls):
-            raise InputError(f"This step has calls 0 to {len(self.calls) - 1}.")
+            raise InputError(f"This step has no such call: its calls have the numbers 0 to {len(self.calls) - 1}.")
         return self.calls[number]
 
 
 def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> RecordedStep:
-    """Run both passes of `loss_of()` in training mode and restore the random generators afterwards."""
+    """Run the forward and backward pass of `loss_of()` in training mode, and restore the random generators afterwards.
+    """
     layers = [value for module in model.modules() for value in vars(module).values()]
     generators = [default_generator, *(value for value in layers if isinstance(value, Generator))]
     held = [generator.get_state() for generator in generators]
@@ -117,9 +119,10 @@ def _sources(seen: RecordedCall, numbers: dict[int, int], names: dict[int, list[
 
 
 def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tuple[str, ...]:
-    """Return the module that was running, or the module below it to which most of the call's parameters belong.
+    """Return the module that made the call, or the module in it to which most of the call's parameters belong.
 
-    A layer may use the parameters of another layer without calling it: `norm.after`, a fused feed-forward.
+    A module can use parameters of modules in it without calling them, as in `norm.after` or a fused feed-forward
+    network.
     """
     running = call.seen.label
     inside = f"{running}." if running else ""
@@ -138,7 +141,7 @@ def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tu
 
 
 def path_of(name: str) -> tuple[str, ...]:
-    """Convert "encoder.layers.0.norm1" to ("encoder", "layers.0", "norm1"): a number belongs to its list's name."""
+    """Split a module's name, such as "encoder.layers.0.norm1", into ("encoder", "layers.0", "norm1")."""
     path: list[str] = []
     for part in name.split(".") if name else []:
         if part.isdecimal() and path:

@@ -1,4 +1,4 @@
-"""The explored model, and one pass over a text with all attention calls."""
+"""The explored model, and a pass of the model over a text with all attention calls."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Layer:
     """One attention layer in one pass.
 
     Attributes:
-        name: name of its module, such as "encoder.layers.0.self_attn".
-        title: name of its group of layers on the page.
+        name: name of the attention module, such as "encoder.layers.0.self_attn".
+        title: name of the layer's group on the page.
         number: index of the layer in its stack.
-        rows, columns: names of the pass's lists of tokens for its queries and keys.
-        call: inputs and results, for a batch of one.
+        rows, columns: names of the lists of tokens, in the pass, for queries and for keys.
+        call: the attention call, with inputs and results for a batch of one.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over one text: the model's answer, its lists of tokens by name, its attention layers."""
+    """One pass over one text, with the model's answer, the lists of tokens by name, and the attention layers."""
 
     text: str
     answer: str
@@ -86,7 +86,7 @@ class Pass:
     shares: list[tuple[str, float]] | None = None  # of a classifier: its classes and their probabilities
 
     def layer(self, name: str) -> Layer:
-        """Return the layer of this name. Raises InputError if there is none."""
+        """Return the attention layer `name`. Raises InputError if there is no such layer."""
         for layer in self.layers:
             if layer.name == name:
                 return layer
@@ -99,7 +99,7 @@ class Search:
 
     Attributes:
         state, rules: see `models.generation`; the state has one row.
-        begins: the page's text for the first token of all sequences.
+        begins: the first token of all sequences, as shown on the page.
         prefix: number of prefix tokens before the generated tokens.
     """
 
@@ -129,12 +129,12 @@ class Subject:
         self._step: tuple[str, RecordedStep] | None = None
 
     def watched(self, text: str, off: Sequence[str] = ()) -> Pass:
-        """Return the pass over `text`; the last one is cached, since several views need it.
+        """Return the pass over `text`. The last pass is cached, because several views need it.
 
         Args:
-            off: heads that are switched off, see `without`.
+            off: heads that are switched off; see `without`.
 
-        Raises InputError for a text that the model can't take.
+        Raises InputError for a text that the model can't process.
         """
         key = (text, *off)
         if self._last is None or self._last[0] != key:
@@ -146,7 +146,7 @@ class Subject:
 
     @contextmanager
     def without(self, off: Sequence[str]) -> Iterator[None]:
-        """Switch heads off, each given as "LAYER/NUMBER": the output projection multiplies their results by zero.
+        """Switch off heads, each given as "LAYER/NUMBER", by setting their weights in the output projection to zero.
 
         Raises InputError for a head that the model does not have.
         """
@@ -168,9 +168,9 @@ class Subject:
                 columns[...] = before
 
     def logits(self, seen: Pass) -> np.ndarray:
-        """Return the logits (positions, vocabulary) at each position of a pass. Raises InputError for a classifier."""
+        """Return the logits (positions, vocabulary) of a pass. Raises InputError for a classifier."""
         if self.kind == "classifier":
-            raise InputError("A classifier predicts no next token.")
+            raise InputError("A classifier does not predict next tokens.")
         self.model.eval()
         with no_grad():
             return self.model(*seen.inputs).numpy()[0].astype(np.float64)
@@ -179,7 +179,7 @@ class Subject:
         raise NotImplementedError
 
     def step(self, text: str) -> RecordedStep:
-        """Return a recorded training step on `text`; the last one is cached."""
+        """Return a recorded training step on `text`; the last step is cached."""
         if self._step is None or self._step[0] != text:
             loss = self.training_loss(text)
             step = recorded_step(self.model, loss)
@@ -189,7 +189,7 @@ class Subject:
         return self._step[1]
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
-        """Return a function that computes the loss of a training step on `text` and the model's own answer."""
+        """Return a function that computes the training loss on `text`, with the model's answer as target."""
         raise NotImplementedError
 
     def search(self, text: str) -> Search:
@@ -205,9 +205,9 @@ class Subject:
         return calls
 
     def with_weights(self, weights: dict[str, np.ndarray], seen: Pass, layer: str) -> np.ndarray:
-        """Return the weights (heads, queries, keys) of an attention layer in the same pass with these parameters.
+        """Return an attention layer's weights (heads, queries, keys) in the pass `seen` with other parameters.
 
-        Raises InputError if they belong to another model.
+        Raises InputError if the parameters belong to another model.
         """
         own = dict(self.model.named_parameters())
         if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in weights.items()}:
@@ -281,7 +281,7 @@ class TranslatorSubject(Subject):
         most = self.model.config.max_length  # type: ignore[attr-defined]
         length = len(self.tokenizer.encode(text)) + 1
         if length > most:
-            raise InputError(f"The text has {length} tokens, and this model reads at most {most}. Shorten it.")
+            raise InputError(f"The text has {length} tokens, but the limit of this model is {most}. Shorten it.")
         target = self.translator.hypotheses([text], strategy=Strategy())[0][0].ids
         source = self.translator.source_ids([text])[0]
         read = [self.tokenizer.bos_id, *target][:most]
@@ -313,7 +313,7 @@ class TranslatorSubject(Subject):
 
 
 def steps(read: list[str], written: list[str]) -> list[str]:
-    """Return labels for a decoder's queries: at each position, the token that it read last and the next token."""
+    """Return a label for each query of a decoder, made of the last token of its input and the next token."""
     return [f"{one} → {next}" for one, next in zip(read, written, strict=True)]
 
 
@@ -329,7 +329,7 @@ def _layer(name: str, call: AttentionCall) -> Layer:
 
 
 class WriterSubject(Subject):
-    """Language models: the text and its most probable continuation."""
+    """Language models, with the text and its most probable continuation."""
 
     kind = "language model"
     example = "The knight"
@@ -344,8 +344,8 @@ class WriterSubject(Subject):
         room = min(CONTINUED, self.writer.length - len(ids))
         if room < 1:
             raise InputError(
-                f"The text has {len(ids)} tokens, and this model reads {self.writer.length}, including its answer. "
-                "Shorten it."
+                f"The text has {len(ids)} tokens, but the limit of this model is {self.writer.length}, including its "
+                "answer. Shorten it."
             )
         answer = self.writer.best(text, room, Strategy(beam=1))[0][0]
         whole = self.tokenizer.encode(answer)[: self.writer.length]
@@ -368,7 +368,7 @@ class WriterSubject(Subject):
 
     def search(self, text: str) -> Search:
         if not isinstance(self.model, LanguageModel):
-            raise InputError("This model is recurrent: it has no cache of keys and values to show.")
+            raise InputError("This model is recurrent, so it has no cache of keys and values.")
         self._watch(text)  # raises for a text that is too long
         ids = [id for id in self.tokenizer.encode(text) if id != self.tokenizer.unk_id]
         room = min(CONTINUED, self.writer.length - len(ids))
@@ -390,7 +390,7 @@ class ClassifierSubject(Subject):
 
     def _watch(self, text: str) -> Pass:
         if not text.strip():
-            raise InputError("The text is empty. Give a text with words in it.")
+            raise InputError("The text is empty. Enter a text with words.")
         shares = self.classifier.probabilities([text])[0]
         order = shares.argsort()[::-1]
         ranked = [(self.classifier.labels[i], float(shares[i])) for i in order]
@@ -411,7 +411,7 @@ class ClassifierSubject(Subject):
 def load_subject(folder: str | Path) -> Subject:
     """Load the model of a run, or of `transformers`, in `folder`.
 
-    Raises InputError if the folder is neither, holds no model yet, or is damaged.
+    Raises InputError if the folder contains no model or is damaged.
     """
     if Path(folder).is_dir() and is_foreign(folder):
         translators = dict.fromkeys(("marian", "pegasus"), TranslatorSubject)
@@ -419,7 +419,7 @@ def load_subject(folder: str | Path) -> Subject:
         return kinds.get(read_json(Path(folder) / "config.json")["model_type"], WriterSubject)(Path(folder))
     run = RunFolder.open(folder)
     if not run.model_path.is_file():
-        raise InputError(f"{run.path} holds no model yet: it is saved at the first validation. Wait for it.")
+        raise InputError(f"{run.path} contains no model yet: the model is saved at the first validation. Wait for it.")
     config = read_config(run.model_path)
     if "labels" in config:
         return ClassifierSubject(run.path)

@@ -1,4 +1,6 @@
-"""The view "Attention three ways": one attention call by each method, with the blocked method shown block by block."""
+"""The view "Attention three ways", which shows one attention call by each method, and the blocked method block by
+block.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ SMALLEST, LARGEST = 2, 32  # of a block
 
 
 def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return each method's results for one head: error against float64, bytes, and m, l and o of a query per block."""
+    """Return each method's error against float64 and memory for one head, and m, l and o of a query after each block.
+    """
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     heads, queries, keys = layer.weights.shape
@@ -56,7 +59,7 @@ def finite_bias(layer: Layer, head: int) -> np.ndarray | None:
 def compared(
     arrays: list[np.ndarray], bias: np.ndarray | None, mask_spec: MaskSpec, scale: float, size: int, query: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the methods, each with its output for the query, and the trace of the blocked method."""
+    """Return each method's output for the query, and the trace of the blocked method."""
     operands = arrays if bias is None else [*arrays, bias]
 
     def by_method(method: str) -> Callable[..., Any]:
@@ -105,7 +108,7 @@ def compared(
 
 
 def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
-    """Return the operands on the GPU, and the reason why the fused method can't be used with them, or None."""
+    """Return the operands on the GPU, and None or the reason why the fused method can't be used with them."""
     try:
         check_device("cuda")
         moved = [to_device(x, "cuda") for x in operands]
@@ -115,12 +118,12 @@ def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
 
 
 def past(queries: int, keys: int) -> np.ndarray:
-    """Return the causal mask (queries, keys); the last query has the position of the last key."""
+    """Return the causal mask (queries, keys), in which the last query has the same position as the last key."""
     return np.tri(queries, keys, keys - queries, dtype=bool)
 
 
 def grid(mask_spec: MaskSpec, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
-    """Return every block of queries and keys, in the order of computation, and whether it is skipped."""
+    """Return every block of queries and keys in the order of computation, and whether the block is skipped."""
     size = min(size, max(queries, keys))
     found = []
     for q in blocks(queries, size):
@@ -131,7 +134,7 @@ def grid(mask_spec: MaskSpec, queries: int, keys: int, size: int) -> list[dict[s
 
 
 def _output(compute: Callable[..., Any], operands: list[np.ndarray]) -> tuple[np.ndarray, int]:
-    """Return the output, and the bytes that the calls keep for a backward pass in addition to their inputs."""
+    """Return the output, and the number of bytes, without inputs, that are stored for a backward pass."""
     with no_grad(), record() as seen:
         out = compute(*operands).numpy()
     return out, sum(int(x.nbytes) for made in seen.calls for x in made.call.kept if hasattr(x, "nbytes"))

@@ -1,7 +1,7 @@
-"""The view "Training": the log of any run, its saved states, and a run that the page can control.
+"""The view "Training", which shows the log and the saved states of any run, and can control a run that it started.
 
-The training itself runs in a separate process (`training_process`). The server can therefore answer requests meanwhile.
-It reads every run in the same way: from the files in its folder.
+The training runs in a separate process (`training_process`), so that the server can answer requests meanwhile. The
+server reads the files in the run's folder, as for any other run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Training:
         run: folder of the run.
         steps: number of updates.
         state: "running", "paused", "finished", "stopped" or "failed".
-        said: the last lines of the process's output.
+        said: the last lines that the process printed.
     """
 
     def __init__(self, preset: str = "smoke", precision: str = "fp32", seed: int = 0):
@@ -62,7 +62,7 @@ class Training:
         return "finished" if code == 0 and not self._stopped else "stopped" if self._stopped else "failed"
 
     def command(self, word: str) -> None:
-        """Send one of COMMANDS. Raises InputError if the run has ended."""
+        """Send one of COMMANDS to the process. Raises InputError if the run has ended."""
         if self._process.poll() is not None:
             raise InputError("This training has ended. Start another one.")
         self._paused = word in ("pause", "step")
@@ -75,7 +75,7 @@ class Training:
             raise InputError("This training has ended. Start another one.") from None
 
     def close(self) -> None:
-        """End the training after it has saved its state."""
+        """Save the state of the training and end it."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -89,7 +89,7 @@ class Training:
 
 
 class Log:
-    """The rows of a run's metrics.jsonl, read again when the file has changed."""
+    """The rows of a run's metrics.jsonl, which is read again when it changes."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
@@ -99,7 +99,7 @@ class Log:
         self._lock = threading.Lock()  # every open page has a thread that reads
 
     def read(self, run: Path) -> tuple[int, list[dict[str, Any]]]:
-        """Return the version, and all rows of the run so far. Raises InputError if the file is damaged."""
+        """Return the version of the log, and all rows of the log. Raises InputError if the file is damaged."""
         path = run / "metrics.jsonl"
         with self._lock:
             stat = path.stat() if path.is_file() else None
@@ -113,7 +113,7 @@ class Log:
 
 
 def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the attention of one head to the same tokens with the weights of each saved state of the run."""
+    """Return one head's attention on the same tokens with the weights of each saved state of a run."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     head = ask.whole("head", 0, len(layer.weights) - 1)

@@ -1,9 +1,9 @@
-"""The process that trains for the explorer, on the embedded corpus, with commands from standard input.
+"""The explorer's training process, which uses the embedded data and receives commands on standard input.
 
     python -m handloom.explorer.training_process RUN PRESET PRECISION SEED
 
-Each line of standard input is a command: "pause", "go", "step" (one update, then pause) or "stop" (save and end). When
-standard input ends, the explorer has ended, and the training ends too.
+Each line of standard input is a command: "pause", "go", "step" (one update, then pause) or "stop" (save and end). The
+training also ends when standard input is closed, because the explorer has then ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAVES = 40  # enough to see attention develop
 
 
 class Orders:
-    """Receives the commands; the trainer calls it after each update."""
+    """Receives the commands; the trainer calls this object after each update."""
 
     def __init__(self) -> None:
         self.waiting: queue.Queue[str] = queue.Queue()
@@ -41,7 +41,7 @@ class Orders:
         self.waiting.put("stop")
 
     def __call__(self, trainer: Trainer) -> None:
-        """Execute the last command; while paused, wait for the next one."""
+        """Execute the last command; while paused, wait for the next command."""
         while self.paused or not self.waiting.empty():
             order = self.waiting.get()
             self.paused = order in ("pause", "step")

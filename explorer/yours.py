@@ -1,4 +1,4 @@
-"""Runs a learner's attention and beam search, from a folder of the course, on the values of the explored model."""
+"""Run the attention and the beam search of a learner's course folder on the values of the explored model."""
 
 from __future__ import annotations
 
@@ -21,15 +21,21 @@ BUILT = {"head": ("c06_head.py", "masked_attend"), "beam": ("c11_beam.py", "beam
 
 
 class Yours:
-    """The functions of the folder, read again for each answer. Raises InputError if the folder has none of them."""
+    """The functions of the course folder, read again for each answer.
+    Raises InputError if the folder contains no course.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
         if not any((folder / file).is_file() for file, _ in BUILT.values()):
-            raise InputError(f"There is no course in {folder}. Make one: python -m handloom.course start DIR")
+            raise InputError(
+                f"There is no course in {folder}. To make a course folder: python -m handloom.course start DIR"
+            )
 
     def answer(self, view: str, subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
-        """Return the learner's result where handloom's is `theirs`, or the reason why there is none."""
+        """Return the learner's result for the arguments with which handloom's result is `theirs`, or the reason why
+        there is none.
+        """
         file, name = BUILT[view]
         found: dict[str, Any] = {"name": name}
         try:
@@ -42,26 +48,30 @@ class Yours:
 
 
 def attention(attend: Callable[..., Any], subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
-    """Return the weights (1, queries, keys) of one head: the outputs for values that are the unit vectors."""
+    """Return the learner's weights (1, queries, keys) of one head, which are the outputs if the values are unit
+    vectors.
+    """
     layer = chosen_layer(subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF)), ask)
     number = ask.whole("head", 0, len(layer.weights) - 1)
     added, keys = layer.added()[number], layer.call.key[0, number]
     if added[np.isfinite(added)].any():
-        raise InputError("This layer adds position biases to its scores, which `masked_attend` does not take.")
+        raise InputError("This layer adds position biases to its scores, which `masked_attend` does not support.")
     weights = np.asarray(attend(layer.call.query[0, number], keys, np.eye(len(keys)), np.isfinite(added)), float)
     if weights.shape != added.shape:
-        raise InputError(f"`masked_attend` returns the shape {weights.shape}; here it should be {added.shape}.")
+        raise InputError(
+            f"`masked_attend` returns an array of shape {weights.shape}, but it should have the shape {added.shape}."
+        )
     return {"weights": packed(weights[None])}
 
 
 def search(beam_search: Callable[..., Any], subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
     """Return the extended sequences, as nodes like those of `beam`; the result; and the first difference.
 
-    The search gets as many steps as that of handloom took.
+    The learner's search can take as many steps as handloom's search took.
     """
     rules = subject.search(ask.text()).rules
     if rules.bos_id is None:
-        raise InputError("`beam_search` begins with <bos>, which this model does not have.")
+        raise InputError("The course's `beam_search` begins with <bos>, a token that this model does not have.")
     asked: dict[tuple[int, ...], np.ndarray] = {}
 
     def next_log_p(ids: Any) -> np.ndarray:
@@ -100,7 +110,7 @@ def search(beam_search: Callable[..., Any], subject: Subject, ask: Ask, theirs: 
 
 
 def paths(nodes: list[dict[str, Any]]) -> dict[int, set[str]]:
-    """Return the open sequences after each step, as text."""
+    """Return the texts of the open sequences after each step."""
     whole: dict[int, str] = {}
     found: dict[int, set[str]] = {}
     for node in nodes:

@@ -119,6 +119,6 @@ def test_what_the_browser_can_not_run_is_refused(tmp_path: Path, run_folder: Pat
     saved(tmp_path / "run", LanguageModel(config), tokenizer, {"kind": "transformer", "length": 24})
     with pytest.raises(InputError, match="can't run the model"):
         export(tmp_path / "run", tmp_path / "site")
-    with pytest.raises(InputError, match="holds other files"):
+    with pytest.raises(InputError, match="contains other files"):
         export(run_folder, tmp_path)
     assert not (tmp_path / "site").exists()

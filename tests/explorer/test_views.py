@@ -59,7 +59,7 @@ def test_one_head_can_be_computed_from_what_is_given(subject: Any, name: str) ->
 
 
 def test_texts_are_answered_or_refused(subject: Any) -> None:
-    for text, said in (("", "no text"), ("  ", "no text"), ("sehr lang " * 120, "this model reads at most")):
+    for text, said in (("", "no text"), ("  ", "no text"), ("sehr lang " * 120, "the limit of this model is")):
         with pytest.raises(InputError, match=said):
             attention.translate(subject, Ask({"text": text}))
     for text in ("🙂", "Ελληνικά δεν", "こんにちは", "x", "\u0000"):

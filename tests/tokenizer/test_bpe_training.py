@@ -162,7 +162,7 @@ def test_input_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.
         (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' occurs twice"),
         (["text"], {"special_tokens": [""]}, "not a non-empty string"),
         (["text"], {"special_tokens": "<eos>"}, "give a list"),
-        (["text"], {"special_tokens": ["a"]}, "'a' is the token of a byte"),
+        (["text"], {"special_tokens": ["a"]}, "'a' equals the token of a byte"),
         (["text"], {"pattern": "("}, "not a regular expression"),
         (["text"], {"pattern": "(" * 20_000}, "not a regular expression"),
         (["text"], {"pattern": ""}, "The pattern is empty"),

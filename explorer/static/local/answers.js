@@ -38,7 +38,7 @@ const special = (tokenizer) => ({ bos: tokenizer.special.get(BOS), eos: tokenize
 export function sourceIds({ tokenizer, model }, text) {
   if (!text.trim()) throw new Refused("There is no text. Type one.");
   const ids = [...tokenizer.encode(text), special(tokenizer).eos], most = model.config.max_length;
-  if (ids.length > most) throw new Refused(`The text has ${ids.length} tokens, and this model reads at most ${most}. Shorten it.`);
+  if (ids.length > most) throw new Refused(`The text has ${ids.length} tokens, but the limit of this model is ${most}. Shorten it.`);
   return ids;
 }
 
