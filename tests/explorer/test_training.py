@@ -44,7 +44,7 @@ def test_the_log_is_sent_as_it_grows(run_folder: Path, tmp_path: Path) -> None:
     (run / "metrics.jsonl").write_text("nonsense\n", encoding="utf-8")
     with pytest.raises(InputError, match="line 1"):
         session.progress(anew["version"], 1, 0)
-    with pytest.raises(InputError, match="can be watched, not controlled"):
+    with pytest.raises(InputError, match="can be watched but not controlled"):
         session.answer("train", {"order": "pause"})
     with pytest.raises(InputError, match="order must be one of"):
         session.answer("train", {"order": "rm"})

@@ -53,7 +53,7 @@ def test_wrong_functions_are_shown_where_they_differ(run_folder: Path, tmp_path:
     [
         ("head", "return 1 / 0  #", "`masked_attend` of c06_head.py raises ZeroDivisionError"),
         ("head", "return e  #", None),
-        ("head", "return e[:, :2]  #", "returns the shape"),
+        ("head", "return e[:, :2]  #", "returns an array of shape"),
         ("beam", "raise SystemExit  #", "`beam_search` of c11_beam.py raises SystemExit"),
     ],
 )
