@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.train.cli import command_line
 from handloom.train.cli.examples import example_parser, parse_example
+from tests.support.examples import Example
 
 pytestmark = pytest.mark.slow
 
 
-def run(*arguments: str, cwd: Path) -> Any:
-    command = [sys.executable, "-W", "error", "-m", "handloom.explorer", "--no-browser", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+def refused(folder: Path, *arguments: str) -> str:
+    return Example("handloom.explorer", folder).fails("--no-browser", *arguments)
 
 
 def test_a_folder_without_a_run_is_an_error_of_one_line(tmp_path: Path) -> None:
-    done = run("nothing", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "nothing is not an existing folder" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "nothing is not an existing folder" in refused(tmp_path, "nothing")
 
 
 @pytest.mark.parametrize("options", [("--view", "heads?head=1"), ("--export", "site", "--view", "head")])
 def test_a_view_that_is_none_or_has_no_effect_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
-    done = run(*options, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "--view" in done.stderr
+    assert "--view" in refused(tmp_path, *options)
     assert not list(tmp_path.iterdir())
 
 
@@ -44,9 +37,8 @@ def test_a_port_in_use_is_an_error_of_one_line(run_folder: Path, tmp_path: Path)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        done = run(str(run_folder), "--port", str(taken.getsockname()[1]), cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Leave out --port" in done.stderr
+        said = refused(tmp_path, str(run_folder), "--port", str(taken.getsockname()[1]))
+    assert "Leave out --port" in said
 
 
 @pytest.fixture

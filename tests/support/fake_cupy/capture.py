@@ -79,9 +79,6 @@ class Graph:
             return
         self._recording.run()
 
-    def upload(self, stream: Any = None) -> None:
-        pass
-
 
 class _Recording:
     """What a stream was given to do, not done yet: `captured` for a graph, or late."""
