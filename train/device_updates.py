@@ -23,7 +23,7 @@ from .updates import TOKEN_UNIT, Compute, MicroBatch, Prepare, Reading, UpdateOp
 
 
 class DeviceUpdates:
-    """Updates that stay on the device: only `read` waits for it.
+    """Updates that run on the device. Only `read` waits for the device.
 
     `optimizer`, `scaler` and `ema` hold the state that a save needs: `read` copies it from the device, and `write`
     copies it to the device. Several ranks sum their gradients in one operation, after the backward pass.
@@ -65,7 +65,7 @@ class DeviceUpdates:
         self.write()
 
     def update(self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float) -> None:
-        """Make one update; see `Updates.update`."""
+        """Update the parameters once. See `Updates.update`."""
         flat, alone, clip_norm = self.flat, len(batches) * self.group.size == 1, self.options.clip_norm
         run: Callable[..., dict[str, Any]] = self.graphs or (lambda name, function, given: function(given))
         found = []

@@ -51,10 +51,10 @@ def summary(run: RunFolder) -> dict[str, Any]:
 
 
 def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
-    """Make a Markdown table with a row for each run, and draw the lines of their validation losses over the steps.
+    """Return a Markdown table with a row for each run, and plot the validation losses of the runs over the steps.
 
     A run whose weights were averaged at the end has a second entry for the average. Each option that all runs have and
-    in which they differ has a column. A run that has logged nothing yet is left out, and a line says so. Raises
+    in which they differ has a column. A run without logged steps is left out, with a message. Raises
     InputError for a folder that is not a run, or if no run is left.
     """
     opened = [RunFolder.open(folder) for folder in folders]

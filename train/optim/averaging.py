@@ -39,7 +39,7 @@ class ExponentialAverage:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Let the parameters hold the average within the block. Afterwards their weights are restored."""
+        """Replace the weights of the parameters by the average within the block. Then restore the weights."""
         self._swap()
         try:
             yield
@@ -58,7 +58,7 @@ class ExponentialAverage:
         return {"updates": self.updates, "averages": averages}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state_dict`. Raises ValueError if it belongs to other parameters."""
+        """Restore a `state_dict`. Raises ValueError if the state belongs to other parameters."""
         saved = [state["averages"].get(str(i)) for i in range(len(self.averages))]
         if [getattr(array, "shape", None) for array in saved] != [average.shape for average in self.averages]:
             raise ValueError("ExponentialAverage: the parameters of this state differ in number or shape")

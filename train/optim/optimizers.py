@@ -95,7 +95,7 @@ class Optimizer:
         return {"kind": type(self).__name__, "steps": self.steps, "moments": moments}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state_dict`. Raises ValueError, and changes nothing, if it belongs to other parameters."""
+        """Restore a `state_dict`. Raises ValueError, and changes nothing, if the state belongs to other parameters."""
         saved = state.get("moments", {})
         own = {
             f"{name}.{i}": moment
@@ -248,7 +248,7 @@ def squared_norms(gradients: Sequence[Any]) -> list[float]:
 
 
 def squared_norm(gradient: Any) -> float:
-    """Return the sum of an array's squares."""
+    """Return the sum of the squares of an array's elements."""
     wide = gradient.astype(np.float32) if gradient.dtype == np.float16 else gradient  # a float16 would overflow
     return float(array_module(wide).vdot(wide, wide))
 

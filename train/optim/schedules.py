@@ -1,4 +1,4 @@
-"""Learning rates as functions of the step, which counts from 1."""
+"""Learning-rate schedules: functions of the number of the step, which starts at 1."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Plateau:
     The Trainer calls `observe` after each validation. Its state is saved with the run.
 
     Args:
-        lr: the first rate, reached by a linear warm-up over `warmup` steps.
-        factor: each fall multiplies the rate by this, in (0, 1).
+        lr: the learning rate after a linear warm-up over `warmup` steps.
+        factor: factor by which the rate is multiplied, in (0, 1).
         patience: number of validations in a row without a better value before the rate falls.
-        threshold: minimum relative improvement over the best value that counts.
+        threshold: minimum relative improvement over the best value.
         floor: the rate never falls below `floor` lr.
 
     Raises ValueError for values out of range.

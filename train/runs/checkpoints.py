@@ -1,4 +1,4 @@
-"""Named arrays and their configuration in one safetensors file, saved so that a crash loses nothing.
+"""Saves and loads named arrays and their configuration in one safetensors file. A crash leaves the old file intact.
 
 The configuration is JSON in the header of the safetensors file. Weights and configuration therefore can't come from two
 different saves, however a run ends. The header also has a checksum of both, which loading verifies, so a changed byte
@@ -132,7 +132,7 @@ def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str,
 
 
 def read_checksum(folder: str | Path, *, file_name: str = MODEL_FILE) -> str:
-    """Read the checksum with which a checkpoint was saved.
+    """Return the checksum in a checkpoint's header.
     Nothing is verified. Raises InputError as `read_config` does.
     """
     with _open(_path(folder, file_name)) as file:
@@ -140,7 +140,7 @@ def read_checksum(folder: str | Path, *, file_name: str = MODEL_FILE) -> str:
 
 
 def digest(tensors: Mapping[str, Any]) -> str:
-    """Compute SHA-256 over names, dtypes, shapes and bytes of arrays, in hexadecimal.
+    """Return the SHA-256 of the names, dtypes, shapes and bytes of arrays, in hexadecimal.
     It is equal only for bit-equal arrays.
     """
     total = hashlib.sha256()

@@ -27,7 +27,7 @@ def _terminal_width() -> int:
 
 
 class Display:
-    """The display of a run's progress, a context manager.
+    """A context manager that displays the progress of a run.
 
     In a terminal a bar shows loss, best validation, learning rate, tokens/s and the time left. In a log file, a pipe or
     a terminal without a width, each validation prints one line. loss.png is redrawn from the log.

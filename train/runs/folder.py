@@ -186,7 +186,7 @@ class RunFolder:
         return {path.name: path.stat().st_size for path in (self.metrics_path,) if path.exists()}
 
     def rewind(self, sizes: Mapping[str, int], step: int) -> None:
-        """Cut metrics.jsonl back to an earlier size, and timings.jsonl to its rows up to `step`.
+        """Truncate metrics.jsonl to an earlier size, and timings.jsonl to its rows up to `step`.
 
         A resumed run writes the later rows again. Timings are cut by the step, because their size differs from run to
         run, and saves must be equal.

@@ -16,7 +16,7 @@ _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class FolderInUseError(InputError):
-    """An error raised when another process, or another object of this one, holds the folder's lock."""
+    """Raised if another process, or another object of this process, has locked the folder."""
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ storyteller        what to say: random clauses that make sense
 patterns           sentences made of clauses
 corpus             training, validation and test sets with held-out combinations
 
-`french`, `headlines` and `captions` are small grammars of their own.
+`french`, `headlines` and `captions` are separate small grammars.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _FRAMES = [row[0] for row in _TABLES["frames"]]
 
 
 def scenes(seed: int = 0) -> Iterator[list[str]]:
-    """Yield endless random scenes of five different captions each; the same seed gives the same scenes."""
+    """Yield random scenes without end, each with five different captions. The same seed gives the same scenes."""
     rng = random.Random(seed)
     while True:
         several = rng.random() < 0.3

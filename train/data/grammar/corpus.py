@@ -66,7 +66,7 @@ def possible_combinations() -> list[list[Combination]]:
 
 
 def choose_held_out(rng: random.Random) -> frozenset[Combination]:
-    """Choose one combination for every 24 of each group, rounded up.
+    """Return one combination for every 24 combinations of each group, rounded up.
     Nothing is held out from small groups, so that each of their words occurs with others.
     """
     held_out: set[Combination] = set()

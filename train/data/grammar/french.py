@@ -248,7 +248,7 @@ class FrenchStories:
         return f"{english} {be} {mood.english}", f"{french} {finite} {form}"
 
     def sentence(self) -> Pair:
-        """Return a sentence of one clause, or of up to four."""
+        """Return a random sentence of one to four clauses."""
         tense = self.choice(_TENSES)
         english, french = self.clause(tense)
         if self.random() < 0.35:
@@ -267,7 +267,7 @@ class FrenchStories:
 
 
 def french_pairs(seed: int = 0) -> Iterator[Pair]:
-    """Yield endless random (English, French) pairs; the same seed gives the same ones."""
+    """Yield random (English, French) pairs without end. The same seed gives the same pairs."""
     stories = FrenchStories(random.Random(seed))
     while True:
         yield stories.sentence()

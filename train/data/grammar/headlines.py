@@ -52,7 +52,7 @@ _STRAY, _COMMON = 8, 4
 
 
 def articles(seed: int = 0) -> Iterator[Article]:
-    """Yield endless random articles; the same seed gives the same ones."""
+    """Yield random articles without end. The same seed gives the same articles."""
     rng = random.Random(seed)
     names = list(DESKS)
     shares = [desk.share for desk in DESKS.values()]

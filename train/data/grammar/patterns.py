@@ -47,7 +47,7 @@ _WEATHER = [
 
 
 class Patterns(Storyteller):
-    """Each public method is one pattern."""
+    """Generates sentences: each public method returns a sentence of one pattern, as in the method's example."""
 
     def statement(self) -> Text:
         """Der Pirat hat gestern den Schatz versteckt."""
