@@ -46,7 +46,7 @@ def test_what_the_heads_look_at_and_what_layers_cost(tmp_path) -> None:
     options = ["--data", small_data("classify_news", tmp_path), "--preset", "smoke", "--steps", 2, "--descriptions"]
     example.succeeds(*options, "--table", "attention", "--out", "run")
     tables = json.loads((tmp_path / "run/results.json").read_text(encoding="utf-8"))["tables"]
-    assert [row["cell"] for row in tables["heads"]] == ["layer 1, head 1", "layer 1, head 2", "even attention"]
+    assert [row["cell"] for row in tables["heads"]] == ["layer 1, head 1", "layer 1, head 2", "uniform attention"]
     assert all(row["first"] + row["content"] + row["function"] == pytest.approx(1) for row in tables["first_token"])
     assert (tmp_path / "run/head_shares.png").stat().st_size
     out = example.succeeds("--resume", "run", "--table", "cost")

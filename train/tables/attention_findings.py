@@ -46,7 +46,7 @@ ALIGNMENT_COLUMNS = {
     "reference": "of the references:.1%",
     "reference_words": "words:,d",
 }
-EVEN = "even attention"
+EVEN = "uniform attention"
 #: Words that hold sentences together; all others are content words.
 _FUNCTION_WORDS = """
 a about after again against all also am an and any are as at back be because been before being between both but by
