@@ -255,13 +255,17 @@ def constant(xp: Any, array: Any) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Blas:
-    """NumPy's linear algebra library: its name and version, its kernels and its number of threads (0: unknown)."""
+    """The linear algebra library under NumPy: its name, version, kernels and number of threads (0: unknown).
+
+    The number is the one from before `fast/parallel.py` sets it to one.
+    """
 
     name: str
     kernel: str
     threads: int
 
 
+@cache
 def blas_of_numpy() -> Blas:
     """Describe NumPy's linear algebra library, from NumPy's build record and, if NumPy uses OpenBLAS, from OpenBLAS."""
     config: Any = np.show_config(mode="dicts")

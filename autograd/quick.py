@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from ..errors import InputError
@@ -72,12 +71,6 @@ def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: fl
         cost: rough time of one item in nanoseconds, which decides whether threads are used.
     """
     body(0, count)
-
-
-@replaceable
-def one_blas_thread() -> AbstractContextManager[None]:
-    """Limit NumPy's linear algebra library to one thread within the block. This plain version changes nothing."""
-    return nullcontext()
 
 
 def blocks(start: int, stop: int) -> Iterator[slice]:

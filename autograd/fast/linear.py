@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.linalg import rows_of
+from ..ops.linalg import divided_product, rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.reduction import sum_of_rows
 from ..ops.registry import QuickImplementation, implements, on_cpu, through_plain
@@ -40,7 +40,11 @@ class LinearOnCPU(Linear):
             multiply(rows[start:stop], weight.T, out=y)
             self.finish(y, bias, start, stop)
 
-        parallel_for(np, len(rows), part, cost=weight.size / FLOPS)
+        if len(rows) == 1:
+            divided_product(rows, weight.T, out=rows_of(out))
+            self.finish(rows_of(out), bias, 0, 1)
+        else:
+            parallel_for(np, len(rows), part, cost=weight.size / FLOPS)
         return out
 
     def finish(self, y, bias, start, stop):

@@ -1,17 +1,21 @@
 """Several threads inside one operation.
 
 The large ops divide their rows into as many parts as there are threads and compute all parts at once; NumPy and BLAS
-release Python's lock. Each part calls BLAS with one thread. BLAS could use several threads only in matrix products.
-With threads in the op, the steps between the products (softmax, dropout, normalisation) also run on all threads, on
-numbers that are still in the cache.
+release Python's lock. This is faster than leaving the threads to BLAS, which can use them only in matrix products:
+everything between the products (softmax, dropout, normalisation) then runs on all of them too, on numbers that are
+still in the cache.
 
-By default an op uses as many threads as BLAS (see `OPENBLAS_NUM_THREADS`); `set_num_threads` changes the number. If
-BLAS can't be limited to one thread, the ops run in one part, and BLAS uses the threads.
+Importing this module sets NumPy's BLAS to one thread, for the whole process and for good. Its number of threads belongs
+to the process, and the last bits of a product depend on it. An op that set and restored it would change the results of
+other Python threads. The threads of BLAS would also stay busy for a tenth of a second after each product.
+
+The number of threads is the one that BLAS had before (`OPENBLAS_NUM_THREADS` and the like decide it) unless
+`set_num_threads` says otherwise. If the BLAS can't be set to one thread, the ops run in one part, and the BLAS uses its
+threads.
 """
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import os
 import threading
@@ -23,13 +27,11 @@ from typing import Any
 import numpy as np
 
 from .. import quick
-from ..backend import openblas_function
+from ..backend import blas_of_numpy, openblas_function
 from ..quick import PIECE
 
 #: Nanoseconds of work that justify waking a thread, which takes some 40 microseconds.
 PART_NS = 1e5
-#: Nanoseconds of work below which BLAS is not set to one thread, because setting it takes 5 microseconds.
-MIN_PARALLEL_NS = 2e4
 
 Body = Callable[[int, int], None]
 
@@ -78,7 +80,6 @@ class _Job:
                 self.bell.get()
             except KeyboardInterrupt as error:
                 self.errors.append(error)
-        _free_blas(self)
 
 
 def _serve(inbox: SimpleQueue[_Job]) -> None:
@@ -97,15 +98,15 @@ def _inboxes(count: int) -> list[SimpleQueue[_Job]]:
 
 _get_blas_threads = openblas_function("get_num_threads")
 _set_blas_threads = openblas_function("set_num_threads", None)
+_threads = max(blas_of_numpy().threads, 1) if _set_blas_threads else 1
+if _set_blas_threads:
+    _set_blas_threads(1)  # never changed again: see the module's docstring
 _workers: list[SimpleQueue[_Job]] = []
 _chosen: int | None = None
-_limits_lock = threading.Lock()
-_limits: set[object] = set()  # who wants BLAS to use one thread now
-_blas_threads = 0  # its own number, while it is limited
 
 
 def set_num_threads(count: int | None) -> None:
-    """Set the number of threads of large ops. None means the number of threads that BLAS uses.
+    """Set the number of threads of large ops; None means as many as BLAS had when handloom was imported.
 
     Raises ValueError for a count below 1.
     """
@@ -117,51 +118,7 @@ def set_num_threads(count: int | None) -> None:
 
 def get_num_threads() -> int:
     """Return the number of threads of a large op."""
-    if _set_blas_threads is None:
-        return 1
-    if _chosen is not None:
-        return _chosen
-    with _limits_lock:
-        return _blas_threads or max(int(_get_blas_threads()), 1)
-
-
-@quick.replaces(quick.one_blas_thread)
-@contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread within the block. The large ops use as many threads as before.
-
-    This context manager is for work that alternates between ops and small products outside of ops. After a product on
-    several threads, the threads of BLAS stay busy for a tenth of a second and occupy the processors.
-    """
-    user = object()
-    try:
-        _limit_blas(user)
-        yield
-    finally:
-        _free_blas(user)
-
-
-def _limit_blas(user: object) -> None:
-    global _blas_threads
-    if _set_blas_threads is None:
-        return
-    with _limits_lock:
-        _limits.add(user)
-        if not _blas_threads:
-            _blas_threads = max(int(_get_blas_threads()), 1)
-            _set_blas_threads(1)
-
-
-def _free_blas(user: object) -> None:
-    """Undo `_limit_blas`, even if an interrupt stopped it halfway."""
-    global _blas_threads
-    if _set_blas_threads is None:
-        return
-    with _limits_lock:
-        _limits.discard(user)
-        if _blas_threads and not _limits:
-            _set_blas_threads(_blas_threads)
-            _blas_threads = 0
+    return _chosen or _threads if _set_blas_threads else 1
 
 
 @quick.replaces(quick.parallel_for)
@@ -174,8 +131,6 @@ def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
     computed in pieces of a fixed size and added afterwards.
 
     The parts don't depend on other Python threads, so an op gives the same bits when other ops run at the same time.
-    The exception is a large job of a single item, which uses the threads of BLAS: its last bits can differ while
-    another Python thread limits BLAS to one thread.
     """
     parallel_jobs(xp, [(count, body, cost)])
 
@@ -187,7 +142,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
     price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
     threads = get_num_threads() if xp is np else 1
     parts = max(min(threads, most, int(price / PART_NS)), 1)
-    if threads < 2 or (parts == 1 and not MIN_PARALLEL_NS <= price < 2 * PART_NS):  # left to BLAS
+    if parts == 1:
         for count, body, _ in jobs:
             body(0, count)
         return
@@ -199,7 +154,6 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
     job = _Job(run, parts)
     try:
         try:
-            _limit_blas(job)  # small jobs in one part too: see `one_blas_thread`
             for inbox in _inboxes(parts - 1):
                 inbox.put(job)
             job.work()
@@ -220,16 +174,6 @@ def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
         yield slice(first, min(first + length, stop))
 
 
-def _forget_workers() -> None:
-    """Reset the workers in a forked child, which has no threads; new ones start when an op needs them."""
-    global _limits_lock, _blas_threads
-    _workers.clear()
-    _limits.clear()
-    _limits_lock = threading.Lock()
-    if _blas_threads:
-        _set_blas_threads(_blas_threads)
-        _blas_threads = 0
-
-
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=_forget_workers)
+    # A forked child has no threads: new ones start when an op needs them.
+    os.register_at_fork(after_in_child=_workers.clear)

@@ -86,13 +86,10 @@ def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) 
     it.
 
     If `add` is true, the product is added to `out`. On a device, float16 and float32 products call cuBLAS directly,
-    which rounds the sum once. All other products use the operator `@`.
+    which rounds the sum once. All other products use `linalg.divided_product`.
     """
     if isinstance(x, np.ndarray) or not _multiplies(x, y):
-        if out is None or add:
-            found = x @ y
-            return found if out is None else array_module(x, y).add(out, found, out=out)
-        return array_module(x, y).matmul(x, y, out=out)
+        return array_module(x, y).add(out, x @ y, out=out) if add else linalg.divided_product(x, y, out)
     shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     sizes = (*shape, x.shape[-2], y.shape[-1])
     if out is None:

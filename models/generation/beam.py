@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...autograd.backend import to_device
-from ...autograd.quick import one_blas_thread
 from .decoding import DecodingState, survivors, to_host
 from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Rules, SearchProgress
@@ -83,8 +81,7 @@ def beam_search(
         raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 turns it off")
     kept = n_best if early_stopping is None else width
     search = _BeamSearch(state, rules, width, coverage, (alpha, kept, length_norm, early_stopping), observe)
-    with one_blas_thread() if width > 1 else nullcontext():  # the first step has one row for each sentence
-        return [hypotheses[:n_best] for hypotheses in search.run()]
+    return [hypotheses[:n_best] for hypotheses in search.run()]
 
 
 EarlyStopping = Literal[True, False, "never"] | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, quick
+from handloom.autograd import Generator, ops, quick
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.fast import parallel
+from handloom.autograd.ops import linalg
 from tests.support.implementations import computed, names_with, samples_of
 
 COSTLY = 1e9  # nanoseconds an item: always worth a thread
@@ -43,8 +45,8 @@ def test_every_item_once(count: int) -> None:
     assert (seen == 1).all()
 
 
-def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_number() -> None:
-    before, threads = parallel._get_blas_threads(), set()
+def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_one_thread() -> None:
+    threads = set()
     barrier = threading.Barrier(3, timeout=300)  # breaks unless all three run at once
 
     def body(start: int, stop: int) -> None:
@@ -54,64 +56,7 @@ def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_number() -> None:
     parallel.parallel_for(np, 3, body, COSTLY)
     assert len(threads) == 3
     assert {count for _, count in threads} == {1}
-    assert parallel._get_blas_threads() == before
-
-
-@pytest.fixture
-def two_blas_threads() -> Iterator[None]:
-    before = parallel._get_blas_threads()
-    parallel._set_blas_threads(2)
-    yield
-    parallel._set_blas_threads(before)
-
-
-def blas_threads(count: int, cost: float) -> set[int]:
-    """The numbers of BLAS's threads in the parts of a job."""
-    seen = set()
-    parallel.parallel_for(np, count, lambda start, stop: seen.add(parallel._get_blas_threads()), cost)
-    return seen
-
-
-def test_a_small_job_gets_one_blas_thread_and_a_large_one_that_cannot_be_divided_keeps_them(
-    two_blas_threads: None,
-) -> None:
-    assert blas_threads(1, parallel.MIN_PARALLEL_NS) == {1}
-    assert blas_threads(100, parallel.MIN_PARALLEL_NS / 50) == {1}
-    assert blas_threads(100, parallel.MIN_PARALLEL_NS / 200) == {2}  # so small that BLAS itself hardly divides it
-    assert blas_threads(1, COSTLY) == {2}
-    assert parallel._get_blas_threads() == 2
-
-
-def test_one_blas_thread_leaves_the_ops_theirs(two_blas_threads: None) -> None:
-    parallel.set_num_threads(None)
-    with parallel.one_blas_thread(), parallel.one_blas_thread():
-        assert parallel._get_blas_threads() == 1
-        assert parallel.get_num_threads() == 2
-        assert blas_threads(2, COSTLY) == {1}
-    assert parallel._get_blas_threads() == parallel.get_num_threads() == 2
-
-
-def test_blas_gets_its_threads_back_when_the_last_of_several_threads_is_done(two_blas_threads: None) -> None:
-    parallel.set_num_threads(None)
-    first, second = threading.Event(), threading.Event()
-
-    def search() -> None:
-        with parallel.one_blas_thread():
-            first.set()
-            second.wait(300)
-
-    other = threading.Thread(target=search)
-    other.start()
-    first.wait(300)
-
-    def body(start: int, stop: int) -> None:
-        if start == 0:
-            second.set()
-            other.join()  # the other search ends while this job runs
-            assert parallel._get_blas_threads() == 1
-
-    parallel.parallel_for(np, 2, body, COSTLY)
-    assert parallel._get_blas_threads() == parallel.get_num_threads() == 2
+    assert parallel._get_blas_threads() == 1
 
 
 @pytest.mark.parametrize("guilty", [0, 2])
@@ -136,15 +81,15 @@ def test_errstate_reaches_the_parts() -> None:
     assert np.isinf(out).all()
 
 
-def test_an_op_computes_the_same_parts_with_one_blas_thread_whoever_else_computes(two_blas_threads: None) -> None:
+def test_an_op_computes_the_same_parts_whoever_else_computes() -> None:
     inner: list[tuple[int, int]] = []
-    beside: list[tuple[int, int, int]] = []
+    beside: list[tuple[int, int]] = []
     begun, alone = threading.Event(), threading.Event()
 
     def other(start: int, stop: int) -> None:
         begun.set()
         alone.wait(300)
-        beside.append((start, stop, parallel._get_blas_threads()))
+        beside.append((start, stop))
 
     thread = threading.Thread(target=lambda: parallel.parallel_for(np, 3, other, COSTLY))
 
@@ -158,7 +103,7 @@ def test_an_op_computes_the_same_parts_with_one_blas_thread_whoever_else_compute
     alone.set()
     thread.join()
     assert sorted(inner) == [(0, 3), (3, 6), (6, 9)]
-    assert sorted(beside) == [(0, 1, 1), (1, 2, 1), (2, 3, 1)]
+    assert sorted(beside) == [(0, 1), (1, 2), (2, 3)]
 
 
 class Signal(int):
@@ -177,9 +122,8 @@ def ctrl_c() -> Iterator[Signal]:
     signal.signal(signal.SIGINT, before)
 
 
-def nothing_is_torn(threads: int) -> None:
-    """BLAS has its threads, and the next op computes on three threads and waits for all of them."""
-    assert parallel._get_blas_threads() == threads
+def nothing_is_torn() -> None:
+    """The next op computes on three threads and waits for all of them."""
     seen, barrier = np.zeros(3, int), threading.Barrier(3, timeout=300)
 
     def body(start: int, stop: int) -> None:
@@ -192,7 +136,7 @@ def nothing_is_torn(threads: int) -> None:
     assert (seen == 1).all()
 
 
-def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal, two_blas_threads: None) -> None:
+def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal) -> None:
     count = at = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -227,7 +171,7 @@ def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal, two_bl
         finally:
             sys.settrace(None)
         left = seen.copy()
-        nothing_is_torn(2)
+        nothing_is_torn()
         np.testing.assert_array_equal(seen, left)  # nobody still works on an op that has ended
     assert interrupted == at - 1 > 100
 
@@ -240,10 +184,105 @@ def test_a_forked_child_starts_threads_of_its_own() -> None:
     if not child:
         try:
             test_every_item_once(7)
+            assert parallel._get_blas_threads() == 1
         except BaseException:
             os._exit(1)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+MATRICES = [
+    *[((5, 4), (4, 7)), ((1, 8), (8, 5)), ((7, 3), (3, 1)), ((2, 3, 4), (4, 9)), ((2, 3, 4), (1, 4, 6))],
+    *[((2, 1, 3, 4), (3, 4, 2)), ((3, 0), (0, 4)), ((0, 3), (3, 4))],
+]
+SUMS = [
+    *[("ij,jk->ki", (5, 4), (4, 7)), ("bij,bjk->ik", (2, 3, 4), (2, 4, 8)), ("...ij,jk->...ik", (2, 1, 3, 4), (4, 2))],
+    *[("bij,bjk->bik", (1, 3, 4), (6, 4, 2)), ("ij,ij->", (3, 4), (3, 4)), ("ij,jk->ik", (3, 1), (4, 5))],
+    *[("ij,jk->ik", (0, 3), (3, 2)), ("ij,kj->ijk", (3, 0), (2, 0))],
+]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("equation", "left", "right"), [(None, *shapes) for shapes in MATRICES] + SUMS)
+def test_a_divided_product(
+    equation: str | None, left: tuple[int, ...], right: tuple[int, ...], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "PART_NS", 1e-9)
+    monkeypatch.setattr(linalg, "MIN_DIVIDED", 1)
+    parallel.set_num_threads(threads)
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(left), rng.standard_normal(right[::-1]).T
+    found = (ops.einsum(equation, x, y) if equation else ops.matmul(x, y)).data
+    expected = np.einsum(equation, x, y) if equation else x @ y
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_large_product_is_divided_by_its_longer_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, matmul = [], np.matmul
+    monkeypatch.setattr(np, "matmul", lambda x, y, out: (parts.append(out.shape), matmul(x, y, out=out)))
+    for rows, columns in [(900, 300), (300, 900)]:
+        ops.matmul(np.ones((rows, 400), np.float32), np.ones((400, columns), np.float32))
+    assert parts == 6 * [(300, 300)]
+
+
+BESIDE_OTHERS = """
+import threading
+from functools import partial
+import numpy as np
+from handloom.autograd import Tensor, ops
+from handloom.autograd.fast import parallel
+
+def results(op, *arrays):
+    leaves = [Tensor(array, requires_grad=True) for array in arrays]
+    out = op(*leaves)
+    out.backward(np.ones_like(out.data))
+    return [array.tobytes() for array in (out.data, *(leaf.grad for leaf in leaves))]
+
+rng = np.random.default_rng(0)
+calls = []
+for m, k, n in [(101, 513, 203), (33, 1000, 777), (255, 129, 1001), (1, 700, 3001), (700, 1031, 5), (64, 96, 64)]:
+    x, y = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    calls += [partial(results, ops.matmul, x, y), partial(results, ops.linear, x, y.T.copy(), x[0, :1].repeat(n))]
+    calls += [partial(results, ops.matmul, np.stack([x, x]), np.stack([y, y]))]
+    calls += [partial(results, partial(ops.einsum, "ij,jk->ki"), x, y)]
+calls.append(partial(results, ops.attention, *rng.standard_normal((3, 1, 3, 131, 45), np.float32)))
+alone = [call() for call in calls]
+begun, done = threading.Event(), threading.Event()
+
+def body(start, stop):
+    begun.set()
+    done.wait(300)
+
+other = threading.Thread(target=parallel.parallel_for, args=(np, 2, body, 1e9))
+other.start()
+begun.wait(300)
+beside = [call() for call in calls]
+done.set()
+other.join()
+among = {}
+
+def compute(number):
+    order = np.random.default_rng(number).permutation(len(calls))
+    among[number] = dict(zip(order, [calls[i]() for i in order]))
+
+eight = [threading.Thread(target=compute, args=(number,)) for number in range(8)]
+for thread in eight:
+    thread.start()
+for thread in eight:
+    thread.join()
+different = [i for i in range(len(calls)) if any(found[i] != alone[i] for found in (beside, *among.values()))]
+print(parallel._get_blas_threads(), parallel.get_num_threads(), len(among), different)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_call_has_the_bits_of_the_same_call_alone_whatever_other_threads_compute(threads: int) -> None:
+    """Alone, while another thread is in the middle of an op, and in eight threads at once."""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": str(threads)}
+    done = subprocess.run([sys.executable, "-c", BESIDE_OTHERS], capture_output=True, text=True, env=environment)
+    given = min(threads, os.cpu_count() or 1)  # OpenBLAS has no more threads than there are processors
+    assert (done.stdout.strip(), done.stderr) == (f"1 {given} 8 []", "")
 
 
 def test_a_number_of_threads_must_be_positive() -> None:

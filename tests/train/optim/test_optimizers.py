@@ -158,7 +158,7 @@ def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int, 
 
 
 @pytest.mark.skipif(parallel._set_blas_threads is None, reason="the BLAS that NumPy uses can't be told its threads")
-@pytest.mark.parametrize("size", [50_000, 3_000_000])  # a job left to BLAS for being small, or for being one array
+@pytest.mark.parametrize("size", [50_000, 3_000_000])
 def test_blas_does_not_divide_a_norm(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, vdot = [], np.vdot
 
@@ -167,12 +167,7 @@ def test_blas_does_not_divide_a_norm(size: int, monkeypatch: pytest.MonkeyPatch)
         return vdot(*arrays)
 
     monkeypatch.setattr(np, "vdot", watched)
-    before = parallel._get_blas_threads()
-    parallel._set_blas_threads(2)
-    try:
-        squared_norms([np.ones(size, np.float32)])
-    finally:
-        parallel._set_blas_threads(before)
+    squared_norms([np.ones(size, np.float32)])
     assert seen == [1]
 
 

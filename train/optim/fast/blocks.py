@@ -12,7 +12,7 @@ import numpy as np
 
 from ....autograd import Parameter
 from ....autograd.backend import array_module
-from ....autograd.quick import PIECE, blocks, one_blas_thread, parallel_for, replaces
+from ....autograd.quick import PIECE, blocks, parallel_for, replaces
 from ....autograd.row_gradient import RowGradient
 from .. import averaging, optimizers
 
@@ -60,8 +60,7 @@ def squared_norms(gradients: Sequence[Any]) -> list[float]:
 
     if gradients:
         mean_size = sum(g.size for g in gradients) / len(gradients)
-        with one_blas_thread():  # which divides a sum, too
-            parallel_for(array_module(gradients[0]), len(gradients), part, cost=_NORM_COST * mean_size)
+        parallel_for(array_module(gradients[0]), len(gradients), part, cost=_NORM_COST * mean_size)
     return squares
 
 
