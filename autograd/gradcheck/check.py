@@ -56,7 +56,8 @@ def gradcheck(
 
     Returns a report, which is true if all gradients are right. The printed report names the wrong input, entry and
     values, and gives a hint.
-    Raises ValueError if `fn` gives different results for equal inputs, or if there is no gradient to check.
+    Raises ValueError if `fn` gives different results for equal inputs, or if there is no gradient to check: no input or
+    parameter requires one, or the graph of the result contains none of them.
     """
     if method not in ("central", "complex"):
         raise ValueError(f"gradcheck: method {method!r} is neither 'central' nor 'complex'")
@@ -70,6 +71,11 @@ def gradcheck(
             report.checks = [check.entries(index, method, max_entries, choose) for index in range(len(check.leaves))]
         except _BackwardRaisedError as error:
             report.error = str(error)
+    if report and not check.connected:
+        raise ValueError(
+            "gradcheck: the graph of the result contains none of the inputs. gradcheck passes copies of the inputs to "
+            "the function, so use its arguments inside it; to check the parameters of a module, pass the module"
+        )
     return report
 
 
@@ -165,6 +171,7 @@ class _Check:
         leaves = list(self.leaves.values())
         with enable_grad(), np.errstate(all="ignore"):
             pairs = [(out, v) for out, v in zip(self.outputs(), self.v, strict=True) if out.requires_grad]
+            self.connected = not pairs or _graph_contains([out for out, _ in pairs], leaves)
             if not pairs:
                 return [np.zeros(leaf.shape) for leaf in leaves]
             try:
@@ -256,6 +263,20 @@ def _floating(output: Any) -> list[Tensor]:
     if isinstance(output, dict):
         output = list(output.values())
     return [tensor for part in output or () if part is not None for tensor in _floating(part)]
+
+
+def _graph_contains(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
+    """Return whether one of `leaves` is in the graph of `outputs`, whatever its gradient is."""
+    waiting = [out.origin for out in outputs]
+    wanted, seen = {leaf.origin for leaf in leaves}, set()
+    while waiting:
+        origin = waiting.pop()
+        if origin in wanted:
+            return True
+        if origin.node is not None and origin.node not in seen:
+            seen.add(origin.node)
+            waiting += [other for other in origin.node.inputs if other is not None]
+    return False
 
 
 @contextmanager

@@ -159,6 +159,39 @@ def test_what_is_checked_and_what_is_passed_on() -> None:
     assert single.entries == 12
 
 
+def test_a_function_that_ignores_its_arguments_is_refused() -> None:
+    manual_seed(0)
+    module, x = Linear(4, 2), Tensor(X.astype(np.float32))
+    for fn, inputs in [
+        (lambda *parameters: (module(x) * module(x)).sum(), list(module.parameters())),
+        (lambda x: module.weight, [X]),
+    ]:
+        with pytest.raises(ValueError, match=r"contains none of the inputs.*pass the module"):
+            gradcheck(fn, inputs)
+    assert gradcheck(lambda x, y: ops.exp(x) * module.bias[0], [X, Y])  # one input is used
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x,
+        ops.sign,
+        ops.floor,
+        lambda x: ops.floor(x) * Tensor(2.0, requires_grad=True),
+        lambda x: (x > 0) * 1.0,
+        lambda x: Tensor(np.ones(3)),
+    ],
+)
+def test_a_function_whose_gradient_is_zero_or_that_is_constant_is_accepted(fn) -> None:
+    assert gradcheck(fn, [X])
+    assert gradgradcheck(fn, [X])
+
+
+def test_a_cut_graph_with_other_leaves_is_reported() -> None:
+    report = gradcheck(lambda x: x.detach() * Tensor(Y, requires_grad=True), [X])
+    assert "no gradient arrives: is the graph cut" in str(report)
+
+
 def test_inputs_are_not_changed() -> None:
     x = X.astype(np.float32)
     before = x.copy()
