@@ -10,9 +10,9 @@ from . import __version__
 
 #: For each command: its module in this package, the function to call, and a description of the command.
 COMMANDS = {
-    "translate": ("train.cli.texts:translate", "translate sentences; a German-English model comes with handloom"),
+    "translate": ("train.cli.texts:translate", "translate German into English, or with --to de the other way"),
     "generate": ("train.cli.texts:generate", "continue texts"),
-    "classify": ("train.cli.texts:classify", "classify texts"),
+    "classify": ("train.cli.texts:classify", "classify texts by the category of news"),
     "summarize": ("train.cli.texts:summarize", "write headlines for articles"),
     "paraphrase": ("train.cli.texts:paraphrase", "paraphrase sentences"),
     "train": ("", "train a model and show its scores: handloom train PROGRAM"),

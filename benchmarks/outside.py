@@ -16,7 +16,7 @@ import json
 import os
 from pathlib import Path
 
-MODEL, KNOWN = "tatoeba-de-en", "everyday German"
+MODEL, KNOWN = "everyday-de-en", "everyday German"
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results/outside.json"
 

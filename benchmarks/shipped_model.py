@@ -1,16 +1,16 @@
-"""Build the translator that comes with handloom from a run, and evaluate it.
+"""Build a model that comes with handloom from a run, and evaluate it.
 
-    HANDLOOM_DATA=... python -m benchmarks.shipped_model runs/tatoeba
-    python -m benchmarks.shipped_model --everyday tatoeba-de-en
+    HANDLOOM_DATA=... python -m benchmarks.shipped_model runs/tatoeba tatoeba-de-en
+    python -m benchmarks.shipped_model --everyday everyday-de-en
 
-The matrices of the run's model are rounded to 8 bits. Configuration, weights and tokenizer are written to the folder
-models/shipped/tatoeba_de_en. The folder also gets the losses of the first updates, which a test repeats, and
-figures.json with the scores for the model card. The scores are for Tatoeba sentences that are not in the training data,
-and for Multi30k's descriptions of pictures, for which the model was not trained.
+The run's matrices are rounded to 8 bits. The model's folder in models/shipped receives the files that an example loads:
+configuration, weights and tokenizer. It also receives the losses of the first updates, which a test repeats, and
+figures.json with the scores in the model's card. A translator is scored on Tatoeba sentences and Multi30k's
+descriptions of pictures that are not in the training data, a classifier on the test articles of its data.
 
-With --everyday, a model given by its name or folder translates the 200 sentences of everyday.tsv, which were written
-for this test and are in no training text. results/everyday.json receives the translations and their BLEU with two
-references each.
+With --everyday, a translator given by its name or folder translates the 200 sentences of everyday.tsv, which were
+written for this test and are in no training text. results/everyday.json receives the translations and their BLEU: with
+two references each from German, or with one reference from English.
 """
 
 from __future__ import annotations
@@ -32,36 +32,52 @@ TESTED_SENTENCES = 200  # sentences that a test translates, evenly spaced in the
 
 def write_rounded(run: Path, folder: Path) -> None:
     """Write the run's model, with its matrices in 8 bits, and the losses of its first updates."""
+    import handloom
+    from handloom.models.shipped import model_name
     from handloom.train.runs.checkpoints import read_config, rounded_to_8_bits, save_checkpoint
-    from handloom.train.tasks.translation import Translator
+    from handloom.train.runs.folder import RunFolder
 
-    model = Translator.load(run).model
+    model = handloom.load(run).model
     size = save_checkpoint(folder, rounded_to_8_bits(model.state_dict()), read_config(run)).stat().st_size
     print(f"{model.parameter_count():,} parameters, {size:,} bytes")
-    for name in ("config.json", "tokenizer.json"):
-        shutil.copyfile(run / name, folder / name)
+    shutil.copyfile(run / "tokenizer.json", folder / "tokenizer.json")
+    config = {name: value for name, value in RunFolder.open(run).config.items() if name != "command"}
+    if config["options"]["init"]:
+        config["options"]["init"] = model_name(Path(config["options"]["init"]))
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     with open(run / "metrics.jsonl") as log:
         (folder / "first_updates.jsonl").write_text("".join(itertools.islice(log, FIRST_UPDATES)))
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Return the shipped model's BLEU with beam search of width 5 and with greedy search, and the environment."""
+    """Return the scores of the shipped model, and the environment."""
     from numpy._core._multiarray_umath import __cpu_features__
 
-    from handloom.models import Strategy
-    from handloom.train.data.translation import load_translation_data
-    from handloom.train.tasks.metrics import bleu, chrf
-    from handloom.train.tasks.translation import Translator
+    import handloom
+    from handloom.train.tasks.classification import Classifier
 
-    translator = Translator.load(folder)
     found_here = (name for name, there in __cpu_features__.items() if there)
     figures: dict[str, Any] = {
         "numpy": np.__version__,
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", ""),
         "simd": sorted(found_here),
     }
+    model = handloom.load(folder)
+    options = json.loads((folder / "config.json").read_text(encoding="utf-8"))["options"]
+    scores = classifier_scores if isinstance(model, Classifier) else translator_scores
+    return figures | scores(model, options)
+
+
+def translator_scores(translator: Any, options: dict[str, Any]) -> dict[str, float]:
+    """Return the BLEU by beam search of width 5 and by greedy search, for each test set."""
+    from handloom.models import Strategy
+    from handloom.train.data.translation import load_translation_data
+    from handloom.train.tasks.metrics import bleu, chrf
+
+    source, target = ("en", "de") if options["reverse"] else ("de", "en")
+    figures = {}
     for name in ("tatoeba", "multi30k"):
-        data = load_translation_data(name)
+        data = load_translation_data(name, source=source, target=target)
         few = len(data.test) // TESTED_SENTENCES
         for what, beam, every in (
             ("beam 5", 5, 1),
@@ -80,13 +96,34 @@ def measure(folder: Path) -> dict[str, Any]:
     return figures
 
 
+def classifier_scores(classifier: Any, options: dict[str, Any]) -> dict[str, float]:
+    """Return the accuracy and the macro F1 in percent: all test articles, those with a description, and by headline."""
+    from handloom.train.data.news import load_news
+    from handloom.train.tables.classification import figures
+
+    articles = load_news(options["data"], descriptions=True, categories=True).test
+    parts = {"all": articles, "with a description": [article for article in articles if article.description]}
+    texts = {name: [f"{article.headline} {article.description}" for article in part] for name, part in parts.items()}
+    parts["headline only"], texts["headline only"] = articles, [article.headline for article in articles]
+    found = {}
+    for name, part in parts.items():
+        scores = figures(classifier.predict(texts[name]), [article.category for article in part])
+        found |= {f"{name}, {score}": round(100 * value, 2) for score, value in scores.items()}
+        print(f"{name}, {len(part):,} articles: {scores}")
+    return found
+
+
 def everyday(model: str) -> None:
     """Write a model's translations of the 200 everyday sentences and their BLEU to results/everyday.json."""
     import handloom
+    from handloom.models.shipped import model_path
+    from handloom.train.runs.checkpoints import read_config
     from handloom.train.tasks.metrics import bleu_of_several
 
     here = Path(__file__).parent
     rows = [line.split("\t") for line in (here / "everyday.tsv").read_text(encoding="utf-8").splitlines()]
+    if read_config(model_path(model)).get("task") == "translation from en to de":
+        rows = [[english, german] for german, english, _ in rows]
     found = handloom.load(model, "translate").translate([source for source, *_ in rows], too_long="truncate")
     score = bleu_of_several(found, [references for _, *references in rows])
     print(f"{len(rows)} everyday sentences: {score}")
@@ -97,17 +134,20 @@ def everyday(model: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", metavar="RUN", help="folder of the training run")
-    parser.add_argument("--out", type=Path, help="folder to write to (default: the model's folder in the package)")
-    parser.add_argument("--everyday", action="store_true", help="only translate the 200 everyday sentences with RUN")
-    arguments = parser.parse_args()
-    if arguments.everyday:
-        everyday(arguments.run)
-        return
     from handloom.models.shipped import MODELS
 
-    folder = arguments.out or MODELS["tatoeba-de-en"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", metavar="RUN", nargs="?", help="folder of the training run")
+    parser.add_argument("name", metavar="NAME", nargs="?", choices=MODELS, help=f"model to build: {', '.join(MODELS)}")
+    parser.add_argument("--out", type=Path, help="folder to write to (default: the model's folder in the package)")
+    parser.add_argument("--everyday", metavar="MODEL", help="only translate the 200 everyday sentences with MODEL")
+    arguments = parser.parse_args()
+    if arguments.everyday:
+        everyday(arguments.everyday)
+        return
+    if arguments.name is None:
+        parser.error("RUN and NAME are needed, or --everyday")
+    folder = arguments.out or MODELS[arguments.name]
     folder.mkdir(exist_ok=True)
     write_rounded(Path(arguments.run), folder)
     figures = measure(folder)

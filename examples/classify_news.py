@@ -1,5 +1,6 @@
 """Train a Transformer that classifies news by category, and show which categories it confuses.
 
+python examples/classify_news.py "Senate Passes Budget Bill"     the model that comes with handloom
 python examples/classify_news.py                                 embedded news, a few minutes
 python examples/classify_news.py --data news --out runs/news     HuffPost headlines, 41 categories
 python examples/classify_news.py --data news --descriptions     headline and description, as in the report
@@ -50,6 +51,7 @@ def parse_arguments() -> Any:
         data=f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
         texts="headlines",
+        shipped="huffpost-42",
         generates="nothing",
     )
     add = parser.group("this report", "train")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..arguments import Whole
-from ..models.shipped import MODELS, model_path
+from ..models.shipped import MODELS, TRANSLATORS, model_path
 from ..train.cli.command_line import run_main
 from ..train.cli.options import OptionParser
 from .exporting import ALL_VIEWS, export
@@ -25,7 +25,7 @@ def main() -> None:
         type=model_path,
         nargs="?",
         metavar="RUN",
-        help="run folder of the model to show (default: tatoeba-de-en, the model that comes with handloom)",
+        help=f"run folder of the model to show (default: {TRANSLATORS['en']}, which comes with handloom)",
     )
     parser.add_argument("--train", action="store_true", help="train a small translator and show its training")
     parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free port)")
@@ -57,7 +57,7 @@ def main() -> None:
         parser.error(f"--view: there is no view {arguments.view!r}; the views are {', '.join(ALL_VIEWS)}")
     if arguments.train and arguments.run is not None:
         parser.error("--train trains a new model: leave out RUN, or --train")
-    run = None if arguments.train else arguments.run or MODELS["tatoeba-de-en"]
+    run = None if arguments.train else arguments.run or MODELS[TRANSLATORS["en"]]
     if arguments.export:
         assert run is not None
         export(run, arguments.export)

@@ -171,7 +171,7 @@ class TranslationPreset(Preset):
         None, help="maximum number of sentence pairs per batch; none means that only the number of tokens is limited"
     )
     steps: Count = dataclasses.field()
-    decoder_layers: Depth | None = setting(None, help="number of decoder layers; none means the value of layers")
+    decoder_layers: Depth | None = setting(None, help="number of decoder layers; none means as many as the encoder has")
     bpe_dropout: Fraction = setting(
         0.0, help="BPE-dropout: probability of skipping a merge when training texts are encoded, again in each epoch"
     )

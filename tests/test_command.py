@@ -13,6 +13,7 @@ import pytest
 import handloom
 from handloom import InputError
 from handloom.__main__ import COMMANDS, PROGRAMS
+from handloom.models.shipped import MODELS
 from handloom.train.runs.folder import RunFolder
 
 from .support.examples import EXAMPLES, small_data
@@ -62,9 +63,11 @@ def test_output_that_nobody_gets(words: list[str], unbuffered: str) -> None:
         (["trnslate"], "Did you mean translate?"),
         (["train", "translate_de"], "Did you mean translate_de_en?"),
         (["train", "x"], "handloom train --help lists the choices."),
-        (["classify", "A"], "handloom comes with no model to classify: add --model"),
+        (["summarize", "A"], "handloom comes with no model to summarize: add --model"),
+        (["translate", "--to", "de", "--model", "run", "A"], "leave out --model, or --to"),
+        (["translate", "--to", "fr", "A"], "--to"),
         (["classify", "--model", "tatoeba-de-en", "A"], "tatoeba-de-en can't classify: its task is translate."),
-        (["translate", "--model", "tatoeba", "A"], "a model that comes with handloom: tatoeba-de-en."),
+        (["translate", "--model", "tatoeba", "A"], f"a model that comes with handloom: {', '.join(MODELS)}."),
         (["translate", ""], "Text 1 is empty."),
         (["export", "tatoeba-de-en", "."], "are not overwritten"),
     ],
@@ -77,12 +80,19 @@ def test_what_is_refused_in_a_line(words, says, tmp_path) -> None:
     assert len(done.stderr.splitlines()) <= 2
 
 
+def test_translations_into_german_and_classes_need_no_options_of_a_model(tmp_path) -> None:
+    done = handloom_command(tmp_path, "translate", "--to", "de", "Where is the station?")
+    assert done.stdout == "Wo ist der Bahnhof?\n"
+    done = handloom_command(tmp_path, "classify", "Senate Passes Budget Bill")
+    assert done.stdout.startswith("POLITICS ")
+
+
 def test_lines_in_and_out_stay_aligned(tmp_path) -> None:
     """Blank lines of standard input stay blank lines; each line of an argument is a text of its own."""
-    done = handloom_command(tmp_path, "translate", "--beam", 1, stdin="Ich bin müde.\n\n \nHallo.")
-    assert done.stdout.splitlines() == ["I'm tired.", "", "", "Hello."]
-    done = handloom_command(tmp_path, "translate", "--beam", 1, "Hallo.\nIch bin müde.")
-    assert done.stdout.splitlines() == ["Hello.", "I'm tired."]
+    done = handloom_command(tmp_path, "translate", "--beam", 1, stdin="Ich bin müde.\n\n \nEs regnet.")
+    assert done.stdout.splitlines() == ["I'm tired.", "", "", "It's raining."]
+    done = handloom_command(tmp_path, "translate", "--beam", 1, "Es regnet.\nIch bin müde.")
+    assert done.stdout.splitlines() == ["It's raining.", "I'm tired."]
 
 
 def test_a_run_of_the_command_is_used_and_exported(tmp_path) -> None:

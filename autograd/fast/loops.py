@@ -311,7 +311,7 @@ def attention_weights(scores, scale, factor, mask, dropped, start, stop):
 
 @fused
 def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, stop):
-    """Replace d_scores = G V^T (batch, keys, columns) by weights (d_scores * mask - dots) scale.
+    """Overwrite d_scores = G V^T, of shape (batch, keys, columns), with weights * (d_scores * mask - dots) * scale.
 
     `dots` is (batch, columns). If `unscaled` is an array, also write the result without the factor `scale` into it. The
     mask may be None.

@@ -14,7 +14,7 @@ import pytest
 from safetensors import safe_open
 
 from benchmarks import outside
-from handloom.models.shipped import MODELS, min_log_probability, model_path
+from handloom.models.shipped import MODELS, min_log_probability, model_name, model_path
 from handloom.train.data.translation import load_translation_data
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.tasks.metrics import bleu
@@ -23,8 +23,11 @@ from tests.support.examples import EXAMPLES, Example
 
 pytestmark = pytest.mark.slow
 
-FOLDER = MODELS["tatoeba-de-en"]
-FIGURES = json.loads((FOLDER / "figures.json").read_text(encoding="utf-8"))
+UPDATES = 5  # of each training that a test repeats
+FOLDER = MODELS["everyday-de-en"]
+FIGURES = {name: json.loads((folder / "figures.json").read_text(encoding="utf-8")) for name, folder in MODELS.items()}
+CONFIGS = {name: json.loads((folder / "config.json").read_text(encoding="utf-8")) for name, folder in MODELS.items()}
+each_model = pytest.mark.parametrize("name", MODELS)
 needs_data = pytest.mark.skipif(
     not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data"
 )
@@ -34,7 +37,7 @@ def test_a_sentence_is_translated_without_a_run(tmp_path: Path) -> None:
     done = Example("translate_de_en.py", tmp_path).run("Wo ist der Bahnhof?", "Ich habe keine Zeit.")
     assert done.code == 0, done.err
     assert done.out.splitlines() == ["Where is the station?", "I don't have time."]
-    assert "tatoeba-de-en, which comes with handloom" in done.err
+    assert "everyday-de-en, which comes with handloom" in done.err
     assert not list(tmp_path.iterdir())
 
 
@@ -58,11 +61,11 @@ def test_what_the_model_does_not_know_is_said(options: str, tmp_path: Path) -> N
         min_log_probability("runs/other")
         == min_log_probability(None)
         == -math.inf
-        < min_log_probability("tatoeba-de-en")
+        < min_log_probability("everyday-de-en")
         == min_log_probability(FOLDER)
     )
     rows = json.loads(outside.RESULTS.read_text(encoding="utf-8"))
-    assert rows["bound"] == min_log_probability("tatoeba-de-en")
+    assert rows["bound"] == min_log_probability("everyday-de-en")
     counts = {kind: len(some) for kind, some in outside.sentences().items()}
     assert counts == {kind: rows["rows"][kind]["sentences"] for kind in counts}
     assert sum(counts.values()) == 2 * counts[outside.KNOWN] == 200
@@ -76,68 +79,80 @@ def test_options_of_training_are_refused_beside_a_sentence(tmp_path: Path) -> No
 
 def test_a_folder_comes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert model_path("tatoeba-de-en") == FOLDER
-    Path("tatoeba-de-en").mkdir()
-    assert model_path("tatoeba-de-en") == Path("tatoeba-de-en")
+    assert model_path("everyday-de-en") == FOLDER
+    Path("everyday-de-en").mkdir()
+    assert model_path("everyday-de-en") == Path("everyday-de-en")
     assert model_path("runs/x") == Path("runs/x")
+    assert (model_name(FOLDER), model_name(Path("runs/x"))) == ("everyday-de-en", str(Path("runs/x")))
 
 
-def test_the_weights_are_small_and_of_8_bits() -> None:
-    assert (FOLDER / "model.safetensors").stat().st_size <= 5_300_000
-    with safe_open(FOLDER / "model.safetensors", "numpy") as file:
+@each_model
+def test_the_weights_are_small_and_of_8_bits(name: str) -> None:
+    path = MODELS[name] / "model.safetensors"
+    assert path.stat().st_size <= 5_300_000
+    with safe_open(path, "numpy") as file:
         tensors = [file.get_tensor(name) for name in file.keys()]  # noqa: SIM118 - not a dict
     assert {tensor.dtype.name for tensor in tensors if tensor.ndim == 2} == {"int8"}
-    assert {tensor.dtype for tensor in load_checkpoint(FOLDER).tensors.values()} == {np.dtype(np.float32)}
+    assert {tensor.dtype for tensor in load_checkpoint(path).tensors.values()} == {np.dtype(np.float32)}
 
 
-def test_the_card_quotes_the_figures_and_the_attribution() -> None:
-    card = (FOLDER / "README.md").read_text(encoding="utf-8")
-    for name, score in FIGURES.items():
+@each_model
+def test_the_card_quotes_the_figures_and_the_attribution(name: str) -> None:
+    card = (MODELS[name] / "README.md").read_text(encoding="utf-8")
+    for figure, score in FIGURES[name].items():
         if isinstance(score, float):
-            assert f"{score:.2f}" in card, name
-    command = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))
-    for setting in command["options"]["set"]:
+            assert f"{score:.2f}" in card, figure
+    options, notes = CONFIGS[name]["options"], str(CONFIGS[name]["notes"])
+    for setting in options["set"]:
         assert f"--set {setting}" in card
-    for needed in ("tatoeba.org", "www.manythings.org/anki", "CC BY 2.0", "33ea84699477be85"):
-        assert needed in card
-    assert "33ea84699477be85" in str(command["notes"])
+    assert f"--data {options['data']}" in card
+    needed = ["33ea84699477be85", "tatoeba.org", "www.manythings.org/anki", "CC BY 2.0"]
+    if options["data"] == "news42":
+        needed = ["arXiv 2209.11429", "HuffPost"]
+    assert [word for word in needed if word not in card] == []
+    assert "33ea84699477be85" in notes or "33ea84699477be85" not in needed
 
 
 @needs_data
-def test_its_score_on_200_sentences() -> None:
-    test = load_translation_data("tatoeba").test
+@pytest.mark.parametrize("name", ["everyday-de-en", "everyday-en-de"])
+def test_a_translator_s_score_on_200_sentences(name: str) -> None:
+    source, target = name.split("-")[1:]
+    test = load_translation_data("tatoeba", source=source, target=target).test
     test = test[:: len(test) // 200]
-    found = Translator.load(FOLDER).translate([source for source, _ in test], too_long="truncate")
+    found = Translator.load(MODELS[name]).translate([source for source, _ in test], too_long="truncate")
     score = bleu(found, [target for _, target in test]).value
-    assert score == pytest.approx(FIGURES["tatoeba, beam 5, 200 sentences"], abs=0.1)
+    assert score == pytest.approx(FIGURES[name]["tatoeba, beam 5, 200 sentences"], abs=0.1)
 
 
 @needs_data
-def test_the_first_updates_of_its_training_can_be_made_again(tmp_path: Path) -> None:
-    """Bit for bit with the library and the kind of processor that it was trained with, to rounding with others."""
-    options = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))["options"]
-    expected = [json.loads(line) for line in (FOLDER / "first_updates.jsonl").read_text().splitlines()]
-    settings = [word for setting in options["set"] for word in ("--set", setting)]
+@each_model
+def test_the_first_updates_of_a_training_can_be_repeated(name: str, tmp_path: Path) -> None:
+    """Bit for bit with the libraries and the kind of processor of the training, to rounding with others."""
+    folder, figures, options = MODELS[name], FIGURES[name], CONFIGS[name]["options"]
+    expected = [json.loads(line) for line in (folder / "first_updates.jsonl").read_text().splitlines()][:UPDATES]
+    given = {option: options[option] for option in ("data", "steps", "schedule", "lr", "init") if options.get(option)}
+    flags = [f"--{option}" for option in ("descriptions", "reverse") if options.get(option)]
     command = [
-        sys.executable, "-W", "error", str(EXAMPLES / "translate_de_en.py"), "--data", options["data"], *settings,
-        "--steps", str(options["steps"]), "--log-every", "1", "--stop-at", str(len(expected)),
-        "--out", str(tmp_path / "run"),
+        sys.executable, "-W", "error", str(EXAMPLES / CONFIGS[name]["program"]), *flags,
+        *(f"--{option}={value}" for option, value in given.items()), *(f"--set={one}" for one in options["set"]),
+        "--log-every", "1", "--stop-at", str(len(expected)), "--out", str(tmp_path / "run"),
     ]  # fmt: skip
-    avx512 = "AVX512_SKX" in FIGURES["simd"] and _has_avx512()
+    avx512 = "AVX512_SKX" in figures["simd"] and _has_avx512()
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-    # Compiled loops and MKL came later, and their last bits differ.
-    environment |= {"HANDLOOM_COMPILED": "0", "HANDLOOM_MKL": "0"}
+    environment |= {"HANDLOOM_MKL": "0"} | ({} if CONFIGS[name].get("compiled_loops") else {"HANDLOOM_COMPILED": "0"})
     environment.pop("OPENBLAS_CORETYPE", None)
     if avx512:
-        environment["OPENBLAS_CORETYPE"] = FIGURES["OPENBLAS_CORETYPE"]
+        environment["OPENBLAS_CORETYPE"] = figures["OPENBLAS_CORETYPE"]
     data = str(Path(environment["HANDLOOM_DATA"]).resolve())
     done = subprocess.run(
         command, env={**environment, "HANDLOOM_DATA": data}, capture_output=True, text=True, cwd=tmp_path, timeout=600
     )
     assert "stopped after step" in done.stdout + done.stderr
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    run = tmp_path / "run"
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     losses, recorded = ([row["loss"] for row in them] for them in (rows, expected))
-    if avx512 and np.__version__ == FIGURES["numpy"]:
+    loops = json.loads((run / "config.json").read_text())["compiled_loops"]
+    if avx512 and np.__version__ == figures["numpy"] and loops == CONFIGS[name].get("compiled_loops"):
         assert rows == expected
     np.testing.assert_allclose(losses, recorded, rtol=1e-3)
 

@@ -19,6 +19,8 @@ USES = [
     ("-m handloom --version", "handloom "),
     ("-c 'import handloom as h; print(h.load(\"tatoeba-de-en\").translate([\"Wo ist der Bahnhof?\"]))'", "station"),
     ("-m handloom translate Hallo.", "Hello."),
+    ("-m handloom translate --to de 'I am tired.'", "Ich bin müde."),
+    ("-m handloom classify 'Senate Passes Budget Bill'", "POLITICS"),
     ("-m handloom train translate_de_en --preset smoke --steps 3 --set test_size=3 --out run", "run holds the model"),
     ("-m handloom translate --model run --beam 1 --max-length 3 Er.", ""),
     ("-m handloom report run", "best validation loss"),

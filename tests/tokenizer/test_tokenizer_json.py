@@ -154,8 +154,8 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         ("empty.json", b"", "is not valid JSON: line 1"),
         ("latin.json", "{ö".encode("latin-1"), "byte 2 is not UTF-8"),
         ("cut.json", text[: len(text) // 2], "is not valid JSON: line"),
-        ("list.json", b"[]", "holds a JSON list"),
-        ("null.json", b"null", "holds a JSON null"),
+        ("list.json", b"[]", "contains a JSON list"),
+        ("null.json", b"null", "contains a JSON null"),
         ("deep.json", b"[" * 100_000, "nested too deep"),
         ("object.json", b"{}", "not a byte-level BPE tokenizer.json: KeyError: 'model'"),
     ]

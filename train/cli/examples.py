@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from ...autograd import manual_seed
@@ -111,6 +111,7 @@ def train_and_report(
     report: Callable[[AnyTrained, Any, RunFolder, list[dict[str, Any]], Any], str],
     cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
     init_options: Mapping[str, Any] | None = None,
+    init_tasks: Sequence[str] = (),
 ) -> None:
     """Train a model in a new or resumed run folder, train the other models of a requested table, and print a report.
 
@@ -128,6 +129,7 @@ def train_and_report(
             model, with the number of its parameters and, for a new run, the seconds of training and testing.
         cells: function of the task that returns the other models of the table, or the tasks that train them, by name.
         init_options: options of `trained.load` for the model of --init.
+        init_tasks: further tasks that the model of --init may have been trained for.
     """
     start = time.perf_counter()
     check_device(arguments.device)
@@ -137,7 +139,7 @@ def train_and_report(
         check_lengths(strategy_of(arguments), task.preset.max_length)
     kind: Any = task.trained if isinstance(task, Task) else trained
     teacher = kind.load(arguments.teacher, [task_name]) if arguments.teacher else None
-    init = kind.load(arguments.init, [task_name], **(init_options or {})) if arguments.init else None
+    init = kind.load(arguments.init, [task_name, *init_tasks], **(init_options or {})) if arguments.init else None
     options, group = run_options(arguments), find_process_group()
     with start_run(arguments, name, data) as run:
         manual_seed(arguments.seed)

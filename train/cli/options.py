@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from ...arguments import OptionError, Parser
 from ...errors import InputError
 from ...models.fields import Bounds, parse_value, short, without_none
+from ...models.shipped import model_name
 
 #: The uses of a command line: start a run, resume one (--resume), or use its model (--checkpoint).
 Use = Literal["train", "resume", "checkpoint"]
@@ -134,7 +135,7 @@ def listed(words: Sequence[str]) -> str:
 
 def plain(value: Any) -> Any:
     """Convert a parsed value to a JSON value."""
-    return str(value) if isinstance(value, Path) else value
+    return model_name(value) if isinstance(value, Path) else value
 
 
 def _typed(option: argparse.Action, value: Any) -> list[str]:

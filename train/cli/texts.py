@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...arguments import positive, whole
-from ...models.shipped import DEFAULTS
+from ...models.shipped import DEFAULTS, TRANSLATORS
 from ..tasks.by_name import Task, load
 from .command_line import check_text
 from .generation import (
@@ -63,6 +63,12 @@ def parse(task: Task) -> tuple[OptionParser, argparse.Namespace]:
     note = f"(default: {own}, which comes with handloom)" if own else "(none comes with handloom yet)"
     model = f"trained model: a run folder, a folder of a Hugging Face transformers model, or a name on the Hub {note}"
     add("--model", dest="checkpoint", metavar="MODEL", default=own, help=model)
+    if task == "translate":
+        add(
+            "--to", choices=TRANSLATORS, default="en",
+            help="language to translate into, with a model that comes with handloom: en from German, de from English "
+            "(default: en)",
+        )  # fmt: skip
     add("texts", nargs="*", default=[], metavar="TEXT", help=f"{what} (default: the lines of standard input)")
     if task == "generate":
         add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)")
@@ -70,7 +76,11 @@ def parse(task: Task) -> tuple[OptionParser, argparse.Namespace]:
         add("--seed", type=whole, default=0, help="random seed of sampling (default: 0)")
         add_generation_options(parser, translates=task != "generate")
     given = parser.given()
+    if {"checkpoint", "to"} <= given.keys():
+        parser.error("--to chooses between the models that come with handloom: leave out --model, or --to")
     values = {name: parser.get_default(name) for name in parser.uses} | given
+    if "to" in given:
+        values["checkpoint"] = TRANSLATORS[given["to"]]
     arguments = argparse.Namespace(**values, given=frozenset(given))
     if task != "classify":
         check_generation_options(parser, arguments)

@@ -34,7 +34,9 @@ _PAIRS = ("translate", "summarize", "paraphrase")
 
 
 @overload
-def load(name: Literal["tatoeba-de-en"]) -> Translator: ...
+def load(name: Literal["everyday-de-en", "everyday-en-de", "tatoeba-de-en"]) -> Translator: ...
+@overload
+def load(name: Literal["huffpost-42"]) -> Classifier: ...
 @overload
 def load(name: str | Path, task: Literal["translate"]) -> Translator: ...
 @overload
@@ -51,8 +53,8 @@ def load(name: str | Path, task: Task | None = None) -> Any:
     """Load a trained model with its tokenizer.
 
     Args:
-        name: a model that comes with handloom ("tatoeba-de-en"), the folder of a run, or a model of `transformers`: its
-            folder, or its name on the Hub such as "OWNER/MODEL".
+        name: a model that comes with handloom, such as "everyday-de-en"; the folder of a run; or a model of
+            `transformers`: its folder, or its name on the Hub such as "OWNER/MODEL".
         task: the required task. None means the task for which the model was trained; a `transformers` model that turns
             texts into texts does not state its task and counts as a translator.
 
