@@ -7,6 +7,7 @@ hold what the repository does. Nothing is imported from the checkout.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -58,7 +59,7 @@ def check_wheel(wheel: Path) -> None:
         work.mkdir()
         subprocess.run([python.with_name("handloom"), "--version"], check=True, env=environment, cwd=work)
         for words, says in USES:
-            line = [str(python), *(word.strip("'") for word in words.split(" ", 1 if words.startswith("-c") else -1))]
+            line = [str(python), *shlex.split(words)]
             done = subprocess.run(line, cwd=work, env=environment, capture_output=True, encoding="utf-8", check=False)
             if done.returncode or says not in done.stdout:
                 sys.exit(f"python {words} gave {done.returncode}:\n{done.stdout}\n{done.stderr}")
