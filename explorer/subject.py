@@ -272,8 +272,11 @@ class TranslatorSubject(Subject):
 
     def __init__(self, run: Path):
         super().__init__(run)
-        if str(read_json(run / "config.json").get("data", "")).startswith("embedded"):  # the model knows no other words
+        data = str(read_json(run / "config.json").get("data", ""))
+        if data.startswith("embedded"):  # the model knows no other words
             self.example = "Gestern hat der Ritter das Lied gesungen."
+        elif ", en-" in data:
+            self.example = "I have read the book that you gave me."
         self.translator = Translator.load(run)
         self.model, self.tokenizer = self.translator.model, self.translator.tokenizer
 

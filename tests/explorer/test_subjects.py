@@ -23,6 +23,7 @@ from handloom.models import (
     beam_search,
     pretrained,
 )
+from handloom.models.shipped import MODELS
 from handloom.tokenizer import BPETokenizer, CharacterTokenizer, WordTokenizer
 from handloom.train.runs.checkpoints import file_digest, save_checkpoint
 from handloom.train.runs.folder import RunFolder
@@ -96,6 +97,20 @@ def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
         session.answer("beam", {"text": TEXT})
     with pytest.raises(InputError, match="no text"):
         session.answer("translate", {"text": " "})
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("everyday-de-en", "I read the book you gave me."),
+        ("everyday-en-de", "Ich habe das Buch gelesen, das du mir gegeben hast."),
+        ("huffpost-42", "SPORTS"),
+    ],
+)
+def test_the_example_of_a_model_that_comes_with_handloom_suits_it(name: str, answer: str) -> None:
+    session = Session(MODELS[name])
+    seen = session.answer("translate", {"text": session.subject().facts()["example"]})
+    assert str(seen["answer"]).startswith(answer)
 
 
 def test_a_recurrent_model_says_that_it_has_no_attention(tmp_path: Path) -> None:
