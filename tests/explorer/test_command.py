@@ -38,7 +38,7 @@ def test_a_port_in_use_is_an_error_of_one_line(run_folder: Path, tmp_path: Path)
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         said = refused(tmp_path, str(run_folder), "--port", str(taken.getsockname()[1]))
-    assert "Leave out --port" in said
+    assert "Omit --port" in said
 
 
 @pytest.fixture
