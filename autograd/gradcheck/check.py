@@ -23,6 +23,11 @@ from .report import EntryCheck, GradcheckReport
 # How often entries at a kink are moved.
 REDRAWS = 4
 
+_NOT_CONNECTED = (
+    "gradcheck: the graph of the result contains none of the inputs. gradcheck passes copies of the inputs to the "
+    "function, so use its arguments inside it; to check the parameters of a module, pass the module"
+)
+
 
 def gradcheck(
     fn: Callable[..., Any],
@@ -72,10 +77,7 @@ def gradcheck(
         except _BackwardRaisedError as error:
             report.error = str(error)
     if report and not check.connected:
-        raise ValueError(
-            "gradcheck: the graph of the result contains none of the inputs. gradcheck passes copies of the inputs to "
-            "the function, so use its arguments inside it; to check the parameters of a module, pass the module"
-        )
+        raise ValueError(_NOT_CONNECTED)
     return report
 
 
@@ -88,14 +90,19 @@ def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> Non
 def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> GradcheckReport:
     """Check second derivatives by applying `gradcheck` to the gradient that `grad(..., create_graph=True)` returns.
 
-    The output gradient is checked as a further input, because the gradient depends on it.
+    The gradient is with respect to the inputs and, if `fn` is a module, its parameters. The output gradient is checked
+    as a further input, because the gradient depends on it. Raises ValueError as `gradcheck` does.
     """
     inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
     wanted = [index for index, value in enumerate(inputs) if _is_checked(value)]
     rng = np.random.default_rng(options.get("seed", 0))
-    with no_grad(), _replayed():
-        shapes = [out.shape for out in _floating(fn(*map(_as_leaf, inputs)))]
-    cotangents = [rng.normal(size=shape) for shape in shapes]
+    leaves = list(map(_as_leaf, inputs))
+    with _in_float64(fn) as parameters, enable_grad(), _replayed():
+        results = _floating(fn(*leaves))
+        checked = [*(leaves[index] for index in wanted), *parameters.values()]
+        if any(out.requires_grad for out in results) and not _graph_contains(results, checked):
+            raise ValueError(_NOT_CONNECTED)
+    cotangents = [rng.normal(size=out.shape) for out in results]
 
     def gradient(*operands: Any) -> list[Tensor]:
         recorded = is_grad_enabled()
@@ -103,12 +110,14 @@ def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> Gradch
         with enable_grad():
             results = zip(_floating(fn(*arguments)), output_gradients, strict=True)
             pairs = [(out, v) for out, v in results if out.requires_grad]
-            targets = [arguments[index] for index in wanted]
+            targets = [*(arguments[index] for index in wanted), *parameters.values()]
             if not pairs:
                 return [Tensor(np.zeros(target.shape)) for target in targets]
             outputs, vs = zip(*pairs, strict=True)
             return grad(outputs, targets, vs, create_graph=recorded)
 
+    if parameters:
+        gradient.named_parameters = fn.named_parameters  # type: ignore[attr-defined]
     options.setdefault("name", f"the gradient of {_name_of(fn)}")
     return gradcheck(gradient, [*inputs, *cotangents], **options)
 

@@ -12,7 +12,7 @@ from handloom.autograd import Function, Tensor, assert_gradients, gradcheck, gra
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.gradcheck.__main__ import main
 from handloom.autograd.gradcheck.differences import central_difference, complex_step
-from handloom.nn import Dropout, Linear, Sequential
+from handloom.nn import Dropout, LayerNorm, Linear, Sequential
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4))
@@ -166,8 +166,9 @@ def test_a_function_that_ignores_its_arguments_is_refused() -> None:
         (lambda *parameters: (module(x) * module(x)).sum(), list(module.parameters())),
         (lambda x: module.weight, [X]),
     ]:
-        with pytest.raises(ValueError, match=r"contains none of the inputs.*pass the module"):
-            gradcheck(fn, inputs)
+        for check in (gradcheck, gradgradcheck):
+            with pytest.raises(ValueError, match=r"contains none of the inputs.*pass the module"):
+                check(fn, inputs)
     assert gradcheck(lambda x, y: ops.exp(x) * module.bias[0], [X, Y])  # one input is used
 
 
@@ -252,6 +253,14 @@ def test_second_order() -> None:
     assert report, str(report)
     assert len(report.checks) == 4  # the output gradient is an input of the gradient
     assert gradgradcheck(lambda x: x + 1.0, [X])  # the gradient does not depend on x
+
+
+def test_second_order_of_a_module_s_parameters() -> None:
+    module = Sequential(Linear(4, 3), LayerNorm(3))
+    report = gradgradcheck(module, [X])
+    assert report, str(report)
+    assert [check.shape for check in report.checks] == [(3, 4), (3, 3), (3, 4), (3,), (3,), (3,)]
+    assert {parameter.dtype.name for parameter in module.parameters()} == {"float32"}
 
 
 def test_a_wrong_second_derivative_is_found() -> None:
