@@ -10,58 +10,33 @@ from .draw import Draw, Sample, spec
 
 ZERO = (0.0,)
 HALVES = tuple(k / 2 for k in range(-8, 9))
-STEP = {"analytic": False}
 
-# name -> lowest value, highest value, points to avoid, other attributes of the OpSpec
-UNARY: dict[str, tuple[float, float, tuple[float, ...], dict[str, Any]]] = {
-    "negative": (-2, 2, (), {}),
-    "reciprocal": (-2, 2, ZERO, {}),
-    "square": (-2, 2, (), {}),
-    "abs": (-2, 2, ZERO, {}),
-    "sign": (-2, 2, ZERO, STEP),
-    "floor": (-3, 3, HALVES, STEP),
-    "ceil": (-3, 3, HALVES, STEP),
-    "trunc": (-3, 3, HALVES, STEP),
-    "rint": (-3, 3, HALVES, STEP),
-    "exp": (-2, 2, (), {}),
-    "exp2": (-2, 2, (), {}),
-    "expm1": (-2, 2, (), {}),
-    "log": (0.2, 3, (), {}),
-    "log2": (0.2, 3, (), {}),
-    "log10": (0.2, 3, (), {}),
-    "log1p": (-0.7, 3, (), {}),
-    "sqrt": (0.2, 3, (), {}),
-    "rsqrt": (0.2, 3, (), {}),
-    "erf": (-3, 3, (), {"analytic": False}),
-    "sin": (-3, 3, (), {}),
-    "cos": (-3, 3, (), {}),
-    "tan": (-1.2, 1.2, (), {}),
-    "arcsin": (-0.8, 0.8, (), {}),
-    "arccos": (-0.8, 0.8, (), {}),
-    "arctan": (-2, 2, (), {}),
-    "sinh": (-2, 2, (), {}),
-    "cosh": (-2, 2, (), {}),
-    "tanh": (-2, 2, (), {}),
-    "arcsinh": (-2, 2, (), {}),
-    "arccosh": (1.3, 3, (), {}),
-    "arctanh": (-0.8, 0.8, (), {}),
-    "relu": (-2, 2, ZERO, {}),
-    "sigmoid": (-4, 4, (), {}),
-    "softplus": (-4, 4, ZERO, {}),
-    "log_sigmoid": (-4, 4, ZERO, {}),
-    "selu": (-2, 2, ZERO, {}),
-    "silu": (-4, 4, (), {}),
-    "mish": (-4, 4, ZERO, {}),
-    "softsign": (-2, 2, ZERO, {}),
-}
+# The ops of one argument: lowest value, highest value, points to avoid, analytic or not, and the ops' names.
+RANGES: tuple[tuple[float, float, tuple[float, ...], bool, str], ...] = (
+    (-2, 2, (), True, "negative square exp exp2 expm1 arctan sinh cosh tanh arcsinh"),
+    (-2, 2, ZERO, True, "reciprocal abs relu selu softsign"),
+    (-2, 2, ZERO, False, "sign"),
+    (-3, 3, HALVES, False, "floor ceil trunc rint"),
+    (0.2, 3, (), True, "log log2 log10 sqrt rsqrt"),
+    (-0.7, 3, (), True, "log1p"),
+    (1.3, 3, (), True, "arccosh"),
+    (-3, 3, (), True, "sin cos"),
+    (-3, 3, (), False, "erf"),
+    (-1.2, 1.2, (), True, "tan"),
+    (-0.8, 0.8, (), True, "arcsin arccos arctanh"),
+    (-4, 4, (), True, "sigmoid silu"),
+    (-4, 4, ZERO, True, "softplus log_sigmoid mish"),
+)
+UNARY = [name for *_, names in RANGES for name in names.split()]
 
 
 def _unary(low: float, high: float, avoid: tuple[float, ...]) -> Any:
     return lambda d: Sample((d.array(d.shape(), low, high, avoid),))
 
 
-for _name, (_low, _high, _avoid, _facts) in UNARY.items():
-    spec(_name, **_facts)(_unary(_low, _high, _avoid))
+for _low, _high, _avoid, _analytic, _names in RANGES:
+    for _name in _names.split():
+        spec(_name, analytic=_analytic)(_unary(_low, _high, _avoid))
 
 
 def pair(d: Draw, low: float = -2, high: float = 2, avoid: tuple[float, ...] = ()) -> tuple[Any, Any]:
@@ -99,7 +74,7 @@ def _arctan2(d: Draw) -> Sample:
     return Sample((y, x))
 
 
-@spec("round", **STEP)
+@spec("round", analytic=False)
 def _round(d: Draw) -> Sample:
     """Draw inputs that are not near the jumps of rounding, half-way between two results."""
     decimals = d.integer(-1, 2)

@@ -86,36 +86,11 @@ def _tensordot(d: Draw) -> Sample:
 
 
 EQUATIONS = (
-    "ij,jk->ik",
-    "ij,jk",
-    "bij,bjk->bik",
-    "i,i->",
-    "i,j->ij",
-    "ij->ji",
-    "ij->",
-    "ij->i",
-    "ij",
-    "ji",
-    "ii->i",
-    "ii->",
-    "ii",
-    "iij->j",
-    "iji,j->i",
-    "ij,ij->ij",
-    "ij,k->i",
-    "ij,jk,kl->il",
-    "bhqd,bhkd->bhqk",
-    "...i,...i->...",
-    "...ij,...jk->...ik",
-    "i...,i...->...",
-    "...,...",
-    "...,...->...",
-    "...i,...->...",
-    "b...i->b...",
-    "->",
-    ",i->i",
-    "i,i,i->i",
-)
+    "ij,jk->ik", "ij,jk", "bij,bjk->bik", "i,i->", "i,j->ij", "ij->ji", "ij->", "ij->i", "ij", "ji", "ii->i",
+    "ii->", "ii", "iij->j", "iji,j->i", "ij,ij->ij", "ij,k->i", "ij,jk,kl->il", "bhqd,bhkd->bhqk",
+    "...i,...i->...", "...ij,...jk->...ik", "i...,i...->...", "...,...", "...,...->...", "...i,...->...",
+    "b...i->b...", "->", ",i->i", "i,i,i->i",
+)  # fmt: skip
 
 
 @spec("einsum", views=True)

@@ -46,10 +46,9 @@ def planted(where: str, old: str, new: str) -> Iterator[None]:
         raise ValueError(f"{where}: the text to replace, {old!r}, occurs {source.count(old)} times")
     tree = ast.parse(source.replace(old, new))
     definition = tree.body[0]
-    if isinstance(definition, ast.Assign):  # the row of a table, with the lambdas of value and gradient
-        rules = [node for node in ast.walk(definition) if isinstance(node, ast.Lambda)]
-        name = ast.Name("planted", ast.Store())
-        tree.body = [ast.Assign([name], rules[("value", "gradient").index(where.rpartition(".")[2])])]
+    if isinstance(definition, ast.Assign):  # the row of a table, whose first lambda is the gradient
+        rule = next(node for node in ast.walk(definition) if isinstance(node, ast.Lambda))
+        tree.body = [ast.Assign([ast.Name("planted", ast.Store())], rule)]
     else:
         assert isinstance(definition, ast.FunctionDef)
         definition.decorator_list, definition.name = [], "planted"

@@ -17,8 +17,9 @@ from .reduction import floating, narrowed, widened
 from .registry import declare
 
 relu = elementwise(
-    "ReLU", lambda x, xp: xp.maximum(x, 0), "y", lambda g, y, xp: g * ~(array_of(y) <= 0),
-    lambda x: np.where(x > 0, x, 0.0), "max(x, 0), elementwise; the gradient is 0 at 0; at NaN it passes unchanged.",
+    "ReLU", "y", lambda g, y, xp: g * ~(array_of(y) <= 0),
+    "max(x, 0), elementwise; the gradient is 0 at 0; at NaN it passes unchanged.",
+    value=lambda x, xp: xp.maximum(x, 0), reference=lambda x: np.where(x > 0, x, 0.0),
 )  # fmt: skip
 
 
@@ -77,8 +78,8 @@ def selu(x: Any) -> Tensor:
 
 
 sigmoid = elementwise(
-    "Sigmoid", lambda x, xp: sigmoid_array(x), "y", lambda g, y, xp: g * y * (1 - y),
-    lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x)), elementwise; never overflows.",
+    "Sigmoid", "y", lambda g, y, xp: g * y * (1 - y), "1 / (1 + exp(-x)), elementwise; never overflows.",
+    value=lambda x, xp: sigmoid_array(x), reference=lambda x: 1 / (1 + np.exp(-x)),
 )  # fmt: skip
 
 
@@ -92,8 +93,8 @@ def softplus_array(x: Any) -> Any:
 
 
 softplus = elementwise(
-    "Softplus", lambda x, xp: softplus_array(x), "x", lambda g, x, xp: g * sigmoid_array(x),
-    lambda x: np.log(1 + np.exp(x)), "log(1 + exp(x)), elementwise; never overflows.",
+    "Softplus", "x", lambda g, x, xp: g * sigmoid_array(x), "log(1 + exp(x)), elementwise; never overflows.",
+    value=lambda x, xp: softplus_array(x), reference=lambda x: np.log(1 + np.exp(x)),
 )  # fmt: skip
 
 
@@ -104,36 +105,26 @@ def log_sigmoid(x: Any) -> Tensor:
 
 
 silu = elementwise(
-    "SiLU", lambda x, xp: x * sigmoid_array(x),
-    "x", lambda g, x, xp: g * ((s := sigmoid_array(x)) * (1 + x * (1 - s))),
-    lambda x: x / (1 + np.exp(-x)),
+    "SiLU", "x", lambda g, x, xp: g * ((s := sigmoid_array(x)) * (1 + x * (1 - s))),
     "x * sigmoid(x), elementwise, also called swish. Source: Elfwing et al. 2017, arXiv 1702.03118.",
+    value=lambda x, xp: x * sigmoid_array(x), reference=lambda x: x / (1 + np.exp(-x)),
 )  # fmt: skip
 
 
-class Mish(Function):
-    """y = x t with t = tanh(softplus(x)); dx = g (t + x (1 - t^2) sigmoid(x))."""
-
-    def forward(self, x):
-        self.save(x)
-        return x * array_module(x).tanh(softplus_array(x))
-
-    def backward(self, g):
-        (x,) = self.saved
-        t = array_module(x).tanh(softplus_array(x))
-        return g * (t + x * (1 - t * t) * sigmoid_array(x))
+def _mish_gradient(g: Any, x: Any, xp: Any) -> Any:
+    """Compute g (t + x (1 - t^2) sigmoid(x)) with t = tanh(softplus(x))."""
+    t = xp.tanh(softplus_array(x))
+    return g * (t + x * (1 - t * t) * sigmoid_array(x))
 
 
-@declare(lambda x: x * np.tanh(np.log(1 + np.exp(x))))
-def mish(x: Any) -> Tensor:
-    """Compute x * tanh(softplus(x)), elementwise. Source: Misra 2019, arXiv 1908.08681."""
-    return Mish()(x)
-
-
+mish = elementwise(
+    "Mish", "x", _mish_gradient, "x * tanh(softplus(x)), elementwise. Source: Misra 2019, arXiv 1908.08681.",
+    value=lambda x, xp: x * xp.tanh(softplus_array(x)), reference=lambda x: x * np.tanh(np.log(1 + np.exp(x))),
+)  # fmt: skip
 # (1 + |x|)^2 may overflow.
 softsign = elementwise(
-    "Softsign", lambda x, xp: x / (1 + xp.abs(x)), "x", lambda g, x, xp: g / (size := 1 + xp.abs(x)) / size,
-    lambda x: x / (1 + np.where(x > 0, x, -x)), "x / (1 + |x|), elementwise.",
+    "Softsign", "x", lambda g, x, xp: g / (size := 1 + xp.abs(x)) / size, "x / (1 + |x|), elementwise.",
+    value=lambda x, xp: x / (1 + xp.abs(x)), reference=lambda x: x / (1 + np.where(x > 0, x, -x)),
 )  # fmt: skip
 
 

@@ -152,18 +152,27 @@ class Elementwise(Function):
 
 
 def elementwise(
-    name: str, value: Any, saved: str, gradient: Any, reference: Callable[..., Any], text: str
+    name: str,
+    saved: str,
+    gradient: Callable[[Any, Any, Any], Any],
+    text: str,
+    *,
+    value: Callable[[Any, Any], Any] | None = None,
+    reference: Callable[..., Any] | None = None,
 ) -> Callable[[Any], Tensor]:
-    """Create the public elementwise function y = f(x) from its forward and backward rule.
+    """Create the public elementwise function y = f(x) from its backward rule.
 
     Args:
         name: the name of the call in a graph; the function's name is the same in lower case.
-        value: function (x, xp) -> y of an array x of the namespace xp.
         saved: the value that the gradient needs, "x", "y" or "".
         gradient: function (g, saved, xp) -> dx, from the gradient g of y; for Tensors it is recorded.
-        reference: see `declare`.
         text: the docstring of the function.
+        value: function (x, xp) -> y of an array x of the namespace xp; by default the function of this name in xp.
+        reference: see `declare`; by default NumPy's function of this name.
     """
+    own = name.lower()
+    of_numpy = getattr(np, own, None)
+    value = value or (lambda x, xp: (of_numpy if xp is np else getattr(xp, own))(x))
     needed = {"x": slice(0, 1), "y": slice(1, 2), "": slice(0)}[saved]
     rules = {"value": staticmethod(value), "gradient": staticmethod(gradient), "needed": needed}
     kind: Any = type(name, (Elementwise,), {**rules, "__doc__": text, "__module__": gradient.__module__})
@@ -171,44 +180,35 @@ def elementwise(
     def function(x: Any) -> Tensor:
         return kind()(x)
 
-    function.__name__ = function.__qualname__ = name.lower()
+    function.__name__ = function.__qualname__ = own
     function.__doc__, function.__module__ = text, gradient.__module__
-    vars(function).update(kind=kind, value=value, gradient=gradient)  # for code that plants a mistake or shows the rule
-    return declare(reference)(function)
+    vars(function).update(kind=kind, gradient=gradient)  # for code that plants a mistake or shows the rule
+    return declare(reference or of_numpy)(function)
+
+
+def no_slope(g: Any, _: Any, xp: Any) -> Any:
+    """Compute the gradient of a function that is constant between its jumps."""
+    return xp.zeros_like(g)
 
 
 reciprocal = elementwise(
-    "Reciprocal", lambda x, xp: 1.0 / x, "y", lambda g, y, xp: -g * y * y,
-    lambda x: np.divide(1.0, x), "1 / x, elementwise. Integers give float64 (NumPy's function truncates them).",
+    "Reciprocal", "y", lambda g, y, xp: -g * y * y,
+    "1 / x, elementwise. Integers give float64 (NumPy's function truncates them).",
+    value=lambda x, xp: 1.0 / x, reference=lambda x: np.divide(1.0, x),
 )  # fmt: skip
-negative = elementwise("Negative", lambda x, xp: -x, "", lambda g, _, xp: -g, np.negative, "-x.")
+negative = elementwise("Negative", "", lambda g, _, xp: -g, "-x.", value=lambda x, xp: -x)
 # (2 * g) * x may overflow where 2 * (g * x) doesn't.
-square = elementwise("Square", lambda x, xp: x * x, "x", lambda g, x, xp: 2 * (g * x), np.square, "x * x.")
+square = elementwise("Square", "x", lambda g, x, xp: 2 * (g * x), "x * x.", value=lambda x, xp: x * x)
 # np.abs as the reference is not analytic, as complex-step derivatives require.
 abs = elementwise(
-    "Abs", lambda x, xp: xp.abs(x), "x", lambda g, x, xp: g * xp.sign(x),
-    lambda x: np.where(np.real(x) > 0, x, -x), "Absolute value, elementwise; the gradient at 0 is 0.",
+    "Abs", "x", lambda g, x, xp: g * xp.sign(x), "Absolute value, elementwise; the gradient at 0 is 0.",
+    reference=lambda x: np.where(np.real(x) > 0, x, -x),
 )  # fmt: skip
-sign = elementwise(
-    "Sign", lambda x, xp: xp.sign(x), "", lambda g, _, xp: xp.zeros_like(g),
-    np.sign, "-1, 0 or 1, elementwise; the gradient is 0 everywhere.",
-)  # fmt: skip
-floor = elementwise(
-    "Floor", lambda x, xp: xp.floor(x), "", lambda g, _, xp: xp.zeros_like(g),
-    np.floor, "The largest integer not above x; the gradient is 0 everywhere.",
-)  # fmt: skip
-ceil = elementwise(
-    "Ceil", lambda x, xp: xp.ceil(x), "", lambda g, _, xp: xp.zeros_like(g),
-    np.ceil, "The smallest integer not below x; the gradient is 0 everywhere.",
-)  # fmt: skip
-trunc = elementwise(
-    "Trunc", lambda x, xp: xp.trunc(x), "", lambda g, _, xp: xp.zeros_like(g),
-    np.trunc, "x without its fraction; the gradient is 0 everywhere.",
-)  # fmt: skip
-rint = elementwise(
-    "Rint", lambda x, xp: xp.rint(x), "", lambda g, _, xp: xp.zeros_like(g),
-    np.rint, "The nearest integer, halves to even; the gradient is 0 everywhere.",
-)  # fmt: skip
+sign = elementwise("Sign", "", no_slope, "-1, 0 or 1, elementwise; the gradient is 0 everywhere.")
+floor = elementwise("Floor", "", no_slope, "The largest integer not above x; the gradient is 0 everywhere.")
+ceil = elementwise("Ceil", "", no_slope, "The smallest integer not below x; the gradient is 0 everywhere.")
+trunc = elementwise("Trunc", "", no_slope, "x without its fraction; the gradient is 0 everywhere.")
+rint = elementwise("Rint", "", no_slope, "The nearest integer, halves to even; the gradient is 0 everywhere.")
 
 
 class Round(Function):

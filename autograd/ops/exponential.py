@@ -14,38 +14,26 @@ from .elementwise import elementwise
 from .reduction import floating, widened
 from .registry import declare
 
-exp = elementwise("Exp", lambda x, xp: xp.exp(x), "y", lambda g, y, xp: g * y, np.exp, "e to the power x, elementwise.")
+exp = elementwise("Exp", "y", lambda g, y, xp: g * y, "e to the power x, elementwise.")
 exp2 = elementwise(
-    "Exp2", lambda x, xp: xp.exp2(x), "y", lambda g, y, xp: g * y * math.log(2),
-    lambda x: np.power(2.0, x), "2 to the power x, elementwise.",
+    "Exp2", "y", lambda g, y, xp: g * y * math.log(2), "2 to the power x, elementwise.",
+    reference=lambda x: np.power(2.0, x),
 )  # fmt: skip
-expm1 = elementwise(
-    "Expm1", lambda x, xp: xp.expm1(x), "y", lambda g, y, xp: g * (y + 1),
-    np.expm1, "exp(x) - 1, elementwise, accurate for small x too.",
-)  # fmt: skip
-log = elementwise(
-    "Log", lambda x, xp: xp.log(x), "x", lambda g, x, xp: g / x,
-    np.log, "Natural logarithm, elementwise.",
-)  # fmt: skip
+expm1 = elementwise("Expm1", "y", lambda g, y, xp: g * (y + 1), "exp(x) - 1, elementwise, accurate for small x too.")
+log = elementwise("Log", "x", lambda g, x, xp: g / x, "Natural logarithm, elementwise.")
 log2 = elementwise(
-    "Log2", lambda x, xp: xp.log2(x), "x", lambda g, x, xp: g * (1 / math.log(2)) / x,
-    lambda x: np.log(x) / np.log(2.0), "Logarithm to base 2, elementwise.",
+    "Log2", "x", lambda g, x, xp: g * (1 / math.log(2)) / x, "Logarithm to base 2, elementwise.",
+    reference=lambda x: np.log(x) / np.log(2.0),
 )  # fmt: skip
 log10 = elementwise(
-    "Log10", lambda x, xp: xp.log10(x), "x", lambda g, x, xp: g * (1 / math.log(10)) / x,
-    lambda x: np.log(x) / np.log(10.0), "Logarithm to base 10, elementwise.",
+    "Log10", "x", lambda g, x, xp: g * (1 / math.log(10)) / x, "Logarithm to base 10, elementwise.",
+    reference=lambda x: np.log(x) / np.log(10.0),
 )  # fmt: skip
-log1p = elementwise(
-    "Log1p", lambda x, xp: xp.log1p(x), "x", lambda g, x, xp: g / (1 + x),
-    np.log1p, "log(1 + x), elementwise, accurate for small x too.",
-)  # fmt: skip
-sqrt = elementwise(
-    "Sqrt", lambda x, xp: xp.sqrt(x), "y", lambda g, y, xp: g * 0.5 / y,
-    np.sqrt, "Square root, elementwise.",
-)  # fmt: skip
+log1p = elementwise("Log1p", "x", lambda g, x, xp: g / (1 + x), "log(1 + x), elementwise, accurate for small x too.")
+sqrt = elementwise("Sqrt", "y", lambda g, y, xp: g * 0.5 / y, "Square root, elementwise.")
 rsqrt = elementwise(
-    "Rsqrt", lambda x, xp: 1.0 / xp.sqrt(x), "y", lambda g, y, xp: g * -0.5 * y * y * y,
-    lambda x: np.power(x, -0.5), "1 / sqrt(x), elementwise.",
+    "Rsqrt", "y", lambda g, y, xp: g * -0.5 * y * y * y, "1 / sqrt(x), elementwise.",
+    value=lambda x, xp: 1.0 / xp.sqrt(x), reference=lambda x: np.power(x, -0.5),
 )  # fmt: skip
 
 

@@ -13,49 +13,44 @@ from .elementwise import elementwise
 from .reduction import widened
 from .registry import declare
 
-sin = elementwise("Sin", lambda x, xp: xp.sin(x), "x", lambda g, x, xp: g * xp.cos(x), np.sin, "Sine, elementwise.")
-cos = elementwise("Cos", lambda x, xp: xp.cos(x), "x", lambda g, x, xp: -g * xp.sin(x), np.cos, "Cosine, elementwise.")
+sin = elementwise("Sin", "x", lambda g, x, xp: g * xp.cos(x), "Sine, elementwise.")
+cos = elementwise("Cos", "x", lambda g, x, xp: -g * xp.sin(x), "Cosine, elementwise.")
 tan = elementwise(
-    "Tan", lambda x, xp: xp.tan(x), "y", lambda g, y, xp: g * (1 + y * y),
-    lambda x: np.sin(x) / np.cos(x), "Tangent, elementwise.",
-)  # fmt: skip
+    "Tan", "y", lambda g, y, xp: g * (1 + y * y), "Tangent, elementwise.", reference=lambda x: np.sin(x) / np.cos(x)
+)
 # (1 - x) (1 + x) is accurate near 1, but 1 - x^2 is not.
 arcsin = elementwise(
-    "ArcSin", lambda x, xp: xp.arcsin(x), "x", lambda g, x, xp: g / xp.sqrt((1 - x) * (1 + x)),
-    np.arcsin, "The angle in [-pi/2, pi/2] whose sine is x, elementwise.",
+    "ArcSin", "x", lambda g, x, xp: g / xp.sqrt((1 - x) * (1 + x)),
+    "The angle in [-pi/2, pi/2] whose sine is x, elementwise.",
 )  # fmt: skip
 arccos = elementwise(
-    "ArcCos", lambda x, xp: xp.arccos(x), "x", lambda g, x, xp: -g / xp.sqrt((1 - x) * (1 + x)),
-    np.arccos, "The angle in [0, pi] whose cosine is x, elementwise.",
+    "ArcCos", "x", lambda g, x, xp: -g / xp.sqrt((1 - x) * (1 + x)),
+    "The angle in [0, pi] whose cosine is x, elementwise.",
 )  # fmt: skip
 # x^2 may overflow; sqrt(x^2 + 1) doesn't.
 arctan = elementwise(
-    "ArcTan", lambda x, xp: xp.arctan(x), "x", lambda g, x, xp: g / (size := xp.hypot(x, 1.0)) / size,
-    np.arctan, "The angle in (-pi/2, pi/2) whose tangent is x, elementwise.",
+    "ArcTan", "x", lambda g, x, xp: g / (size := xp.hypot(x, 1.0)) / size,
+    "The angle in (-pi/2, pi/2) whose tangent is x, elementwise.",
 )  # fmt: skip
 sinh = elementwise(
-    "Sinh", lambda x, xp: xp.sinh(x), "x", lambda g, x, xp: g * xp.cosh(x),
-    lambda x: (np.exp(x) - np.exp(-x)) / 2, "Hyperbolic sine, elementwise.",
+    "Sinh", "x", lambda g, x, xp: g * xp.cosh(x), "Hyperbolic sine, elementwise.",
+    reference=lambda x: (np.exp(x) - np.exp(-x)) / 2,
 )  # fmt: skip
 cosh = elementwise(
-    "Cosh", lambda x, xp: xp.cosh(x), "x", lambda g, x, xp: g * xp.sinh(x),
-    lambda x: (np.exp(x) + np.exp(-x)) / 2, "Hyperbolic cosine, elementwise.",
+    "Cosh", "x", lambda g, x, xp: g * xp.sinh(x), "Hyperbolic cosine, elementwise.",
+    reference=lambda x: (np.exp(x) + np.exp(-x)) / 2,
 )  # fmt: skip
-tanh = elementwise(
-    "Tanh", lambda x, xp: xp.tanh(x), "y", lambda g, y, xp: g * (1 - y * y),
-    np.tanh, "Hyperbolic tangent, elementwise.",
-)  # fmt: skip
+tanh = elementwise("Tanh", "y", lambda g, y, xp: g * (1 - y * y), "Hyperbolic tangent, elementwise.")
 arcsinh = elementwise(
-    "ArcSinh", lambda x, xp: xp.arcsinh(x), "x", lambda g, x, xp: g / xp.hypot(x, 1.0),
-    np.arcsinh, "Inverse of the hyperbolic sine, elementwise.",
-)  # fmt: skip
+    "ArcSinh", "x", lambda g, x, xp: g / xp.hypot(x, 1.0), "Inverse of the hyperbolic sine, elementwise."
+)
 arccosh = elementwise(
-    "ArcCosh", lambda x, xp: xp.arccosh(x), "x", lambda g, x, xp: g / (xp.sqrt(x - 1) * xp.sqrt(x + 1)),
-    np.arccosh, "Inverse of the hyperbolic cosine for x >= 1, elementwise.",
+    "ArcCosh", "x", lambda g, x, xp: g / (xp.sqrt(x - 1) * xp.sqrt(x + 1)),
+    "Inverse of the hyperbolic cosine for x >= 1, elementwise.",
 )  # fmt: skip
 arctanh = elementwise(
-    "ArcTanh", lambda x, xp: xp.arctanh(x), "x", lambda g, x, xp: g / ((1 - x) * (1 + x)),
-    np.arctanh, "Inverse of the hyperbolic tangent for |x| < 1, elementwise.",
+    "ArcTanh", "x", lambda g, x, xp: g / ((1 - x) * (1 + x)),
+    "Inverse of the hyperbolic tangent for |x| < 1, elementwise.",
 )  # fmt: skip
 
 

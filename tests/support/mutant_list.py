@@ -132,7 +132,7 @@ MUTANTS = (
     M("activation", "sigmoid", "ops.activation:sigmoid.gradient", "(1 - y)", "(1 + y)"),
     M("activation", "softplus", "ops.activation:softplus.gradient", "sigmoid_array(x)", "sigmoid_array(-x)"),
     M("activation", "silu", "ops.activation:silu.gradient", "x * (1 - s)", "x * s"),
-    M("activation", "mish", "ops.activation:Mish.backward", "(1 - t * t) * sigmoid_array(x)", "(1 - t * t)"),
+    M("activation", "mish", "ops.activation:mish.gradient", "(1 - t * t) * sigmoid_array(x)", "(1 - t * t)"),
     M("activation", "gelu", "ops.activation:GELU.backward", "x * x * -0.5", "x * x * -1.0"),
     M("activation", "gelu", "ops.activation:GELU.backward", "if isinstance(x, Tensor)", "if False"),
     M("activation", "gelu", "ops.activation:GELUTanh.backward", "3 * 0.044715", "0.044715"),
