@@ -305,7 +305,7 @@ def main() -> None:
     )
     parser.add_argument("--repeat", type=int, default=5, help="runs of each engine per configuration (default: 5)")
     parser.add_argument("--prefix", action="store_true", help="also measure the time of a token at several positions")
-    parser.add_argument("--data", metavar="DATA", help="instead, translate test sentences of this set: tatoeba, multi30k")
+    parser.add_argument("--data", metavar="DATA", help="instead, translate test sentences: tatoeba or multi30k")
     options = parser.parse_args()
     engines = list(dict.fromkeys(["handloom", *options.engines]))
     if options.data:
