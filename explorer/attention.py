@@ -42,10 +42,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
     heads, queries, _ = layer.weights.shape
     number, query = ask.whole("head", 0, heads - 1), ask.whole("query", 0, queries - 1)
     call = layer.call
-    return {
-        "layer": described(layer),
-        "rows": seen.tokens[layer.rows],
-        "columns": seen.tokens[layer.columns],
+    return place(seen, layer) | {
         "scale": layer.scale,
         "q": packed(call.query[0, number, query]),
         "k": packed(call.key[0, number]),
@@ -81,6 +78,11 @@ def chosen_layer(seen: Pass, ask: Ask) -> Layer:
     if not seen.layers:
         raise InputError("This model is recurrent: it has no attention.")
     return seen.layer(ask.choice("layer", [layer.name for layer in seen.layers], seen.layers[-1].name))
+
+
+def place(seen: Pass, layer: Layer) -> dict[str, Any]:
+    """Return the description of a layer, and its tokens for queries and for keys."""
+    return {"layer": described(layer), "rows": seen.tokens[layer.rows], "columns": seen.tokens[layer.columns]}
 
 
 def described(layer: Layer) -> dict[str, Any]:

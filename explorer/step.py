@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..autograd import Generator, Tensor, default_generator, record
+from ..autograd import Generator, Tensor, default_generator, no_grad, record
 from ..autograd.observe.recording import RecordedCall
 from ..autograd.origin import Leaf
 from ..errors import InputError
@@ -47,12 +47,13 @@ class RecordedStep:
     """A recorded step.
 
     It has the calls, the loss in nats per token, the gradient of each parameter that was used, and the loss without
-    dropout."""
+    dropout.
+    """
 
     calls: list[StepCall]
     loss: float
     gradients: dict[str, np.ndarray]
-    evaluated: float = float("nan")
+    evaluated: float
 
     def call(self, number: int) -> StepCall:
         """Return a call by its number. Raises InputError if there is no such call."""
@@ -91,7 +92,8 @@ def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> RecordedStep:
     calls = [StepCall(number, one, (), _sources(one, numbers, names)) for number, one in enumerate(seen)]
     for call in calls:
         call.module = _module_of(model, call, names)
-    return RecordedStep(calls, loss.item(), gradients)
+    with no_grad():
+        return RecordedStep(calls, loss.item(), gradients, loss_of().item())
 
 
 def _reached(loss: Tensor) -> set[int]:

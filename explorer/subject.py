@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,12 +65,9 @@ class Layer:
         slopes = None if slopes is None else np.asarray(getattr(slopes, "data", slopes))
         mask_spec = MaskSpec(queries, keys, causal=settings["causal"], slopes=slopes, **given)
         allowed, alibi = mask_spec.as_mask(), mask_spec.alibi(np.float32)
-        total = np.zeros((1, heads, queries, keys), np.float32)
-        if settings.get("bias") is not None:
-            bias = settings["bias"]
-            total = total + getattr(bias, "data", bias)
-        if alibi is not None:
-            total = total + alibi
+        total, bias = np.zeros((1, heads, queries, keys), np.float32), settings.get("bias")
+        for term in (getattr(bias, "data", bias), alibi):
+            total = total if term is None else total + term
         return (total if allowed is None else np.where(allowed, total, -np.inf))[0]
 
 
@@ -83,6 +80,7 @@ class Pass:
     tokens: dict[str, list[str]]
     layers: list[Layer]
     inputs: tuple[np.ndarray, ...] = ()  # arguments of the model
+    labels: np.ndarray | None = None  # of an encoder-decoder: the ids that it writes
     shares: list[tuple[str, float]] | None = None  # of a classifier: its classes and their probabilities
 
     def layer(self, name: str) -> Layer:
@@ -115,6 +113,19 @@ class Search:
         return 2 * len(layers) * own.heads * own.head_dim * np.dtype(self.state.decoder.dtype).itemsize
 
 
+@contextmanager
+def replaced(arrays: Sequence[tuple[np.ndarray, Any]]) -> Iterator[None]:
+    """Write other values into arrays, and the old values at the end of the `with` block."""
+    held = [array.copy() for array, _ in arrays]
+    try:
+        for array, values in arrays:
+            array[...] = values
+        yield
+    finally:
+        for (array, _), before in zip(arrays, held, strict=True):
+            array[...] = before
+
+
 class Subject:
     """A trained model of a run folder. A subclass defines how it processes a text."""
 
@@ -122,6 +133,8 @@ class Subject:
     model: Module
     tokenizer: Tokenizer
     example = ""
+    #: For an encoder, or a kind of attention: its title on the page, and the lists of tokens for queries and keys.
+    attention: ClassVar[dict[str, tuple[str, str, str]]]
 
     def __init__(self, run: Path):
         self.run = run
@@ -129,10 +142,7 @@ class Subject:
         self._step: tuple[str, RecordedStep] | None = None
 
     def watched(self, text: str, off: Sequence[str] = ()) -> Pass:
-        """Return the pass over `text`. The last pass is cached, because several views need it.
-
-        Args:
-            off: heads that are switched off; see `without`.
+        """Return the pass over `text` `without` the heads `off`. The last pass is cached: several views need it.
 
         Raises InputError for a text that the model can't process.
         """
@@ -151,21 +161,16 @@ class Subject:
         Raises InputError for a head that the model does not have.
         """
         modules = dict(self.model.named_modules())
-        held = []
-        try:
-            for one in off:
-                name, _, number = one.rpartition("/")
-                layer = modules.get(name)
-                if not isinstance(layer, MultiHeadAttention) or number not in map(str, range(layer.num_heads)):
-                    raise InputError(f"This model has no head {one!r}.")
-                start = int(number) * layer.head_dim
-                columns = layer.out_proj.weight.data[:, start : start + layer.head_dim]
-                held.append((columns, columns.copy()))
-                columns[...] = 0
+        heads = []
+        for one in off:
+            name, _, number = one.rpartition("/")
+            layer = modules.get(name)
+            if not isinstance(layer, MultiHeadAttention) or number not in map(str, range(layer.num_heads)):
+                raise InputError(f"This model has no head {one!r}.")
+            start = int(number) * layer.head_dim
+            heads.append((layer.out_proj.weight.data[:, start : start + layer.head_dim], 0))
+        with replaced(heads):
             yield
-        finally:
-            for columns, before in reversed(held):
-                columns[...] = before
 
     def logits(self, seen: Pass) -> np.ndarray:
         """Return the logits (positions, vocabulary) of a pass. Raises InputError for a classifier."""
@@ -181,11 +186,7 @@ class Subject:
     def step(self, text: str) -> RecordedStep:
         """Return a recorded training step on `text`; the last step is cached."""
         if self._step is None or self._step[0] != text:
-            loss = self.training_loss(text)
-            step = recorded_step(self.model, loss)
-            with no_grad():
-                step.evaluated = loss().item()
-            self._step = text, step
+            self._step = text, recorded_step(self.model, self.training_loss(text))
         return self._step[1]
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
@@ -196,13 +197,18 @@ class Subject:
         """Return the initial state of a search for the answer to `text`. Raises InputError for a classifier."""
         raise InputError(f"A {self.kind} generates no text, so there is no search.")
 
-    def _calls(self, *inputs: Any) -> dict[str, AttentionCall]:
-        """Return the call of each attention layer while the model computes on `inputs`."""
+    def _layers(self, *inputs: Any) -> list[Layer]:
+        """Compute on `inputs`, and return the attention layers with their calls."""
         calls: dict[str, AttentionCall] = {}
         self.model.eval()
         with no_grad(), observe_attention(self.model, calls.__setitem__):
             self.model(*inputs)
-        return calls
+        found = []
+        for name, call in calls.items():
+            side, _, number, kind = name.split(".")
+            title, *tokens = self.attention.get(side) or self.attention[kind]
+            found.append(Layer(name, title, int(number), *tokens, call))
+        return found
 
     def with_weights(self, weights: dict[str, np.ndarray], seen: Pass, layer: str) -> np.ndarray:
         """Return an attention layer's weights (heads, queries, keys) in the pass `seen` with other parameters.
@@ -212,14 +218,8 @@ class Subject:
         own = dict(self.model.named_parameters())
         if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in weights.items()}:
             raise InputError("This saved state belongs to another model.")
-        held = {name: parameter.data.copy() for name, parameter in own.items()}
-        try:
-            for name, parameter in own.items():
-                parameter.data[...] = weights[name]
-            return self._calls(*seen.inputs)[layer].weights[0]
-        finally:
-            for name, parameter in own.items():
-                parameter.data[...] = held[name]
+        with replaced([(parameter.data, weights[name]) for name, parameter in own.items()]):
+            return next(one.weights for one in self._layers(*seen.inputs) if one.name == layer)
 
     def shown(self, ids: Sequence[int]) -> list[str]:
         """Return the texts of tokens for the page, with `·` for a blank."""
@@ -269,6 +269,11 @@ class TranslatorSubject(Subject):
 
     kind = "translation"
     example = "Ich habe das Buch gelesen, das du mir gegeben hast."
+    attention: ClassVar = {
+        "encoder": ("Encoder self-attention", "source", "source"),
+        "self_attn": ("Decoder self-attention", "steps", "read"),
+        "multihead_attn": ("Cross-attention", "steps", "source"),
+    }
 
     def __init__(self, run: Path):
         super().__init__(run)
@@ -287,26 +292,14 @@ class TranslatorSubject(Subject):
             raise InputError(f"The text has {length} tokens, but the limit of this model is {most}. Shorten it.")
         target = self.translator.hypotheses([text], strategy=Strategy())[0][0].ids
         source = self.translator.source_ids([text])[0]
-        read = [self.tokenizer.bos_id, *target][:most]
+        read, written = [self.tokenizer.bos_id, *target][:most], [*target, self.tokenizer.eos_id][:most]
         inputs = np.array([source]), np.array([read])
-        calls = self._calls(*inputs)
-        tokens = {
-            "source": self.shown(source),
-            "read": self.shown(read),
-            "written": self.shown([*target, self.tokenizer.eos_id][: len(read)]),
-        }
-        tokens["steps"] = steps(tokens["read"], tokens["written"])
-        layers = [_layer(*item) for item in calls.items()]
-        return Pass(text, self.tokenizer.decode(target), tokens, layers, inputs)
+        tokens = {"source": self.shown(source)} | steps(self.shown(read), self.shown(written))
+        return Pass(text, self.tokenizer.decode(target), tokens, self._layers(*inputs), inputs, np.array([written]))
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
-        model, tokenizer = self.translator.model, self.tokenizer
-        source, read = self.watched(text).inputs
-        whole = [*read[0], tokenizer.eos_id]
-        if len(whole) > len(self.watched(text).tokens["written"]) + 1:  # the answer was cut
-            whole.pop()
-        ids = np.array([whole])
-        return lambda: model.loss(source, ids[:, :-1], ids[:, 1:])
+        seen = self.watched(text)
+        return lambda: self.translator.model.loss(*seen.inputs, seen.labels)
 
     def search(self, text: str) -> Search:
         source = np.array(self.translator.source_ids([text]))
@@ -315,20 +308,10 @@ class TranslatorSubject(Subject):
         return Search(self.translator.model.start(source), rules, "<bos>")
 
 
-def steps(read: list[str], written: list[str]) -> list[str]:
-    """Return a label for each query of a decoder, made of the last token of its input and the next token."""
-    return [f"{one} → {next}" for one, next in zip(read, written, strict=True)]
-
-
-def _layer(name: str, call: AttentionCall) -> Layer:
-    side, _, number, kind = name.split(".")
-    if side == "encoder":
-        title, rows, columns = "Encoder self-attention", "source", "source"
-    elif kind == "self_attn":
-        title, rows, columns = "Decoder self-attention", "steps", "read"
-    else:
-        title, rows, columns = "Cross-attention", "steps", "source"
-    return Layer(name, title, int(number), rows, columns, call)
+def steps(read: list[str], written: list[str]) -> dict[str, list[str]]:
+    """Return a decoder's lists of tokens: the last input and the next token of each query, and a label of both."""
+    both = [f"{one} → {next}" for one, next in zip(read, written, strict=True)]
+    return {"read": read, "written": written, "steps": both}
 
 
 class WriterSubject(Subject):
@@ -336,6 +319,7 @@ class WriterSubject(Subject):
 
     kind = "language model"
     example = "The knight"
+    attention: ClassVar = {"decoder": ("Self-attention", "steps", "text")}
 
     def __init__(self, run: Path):
         super().__init__(run)
@@ -353,17 +337,11 @@ class WriterSubject(Subject):
         answer = self.writer.best(text, room, Strategy(beam=1))[0][0]
         whole = self.tokenizer.encode(answer)[: self.writer.length]
         inputs = (np.array([whole]),)
-        calls = self._calls(*inputs) if isinstance(self.model, LanguageModel) else {}
-        layers = [
-            Layer(name, "Self-attention", int(name.split(".")[2]), "steps", "text", call)
-            for name, call in calls.items()
-        ]
+        layers = self._layers(*inputs) if isinstance(self.model, LanguageModel) else []
         shown = self.shown(whole)
-        tokens = {"text": shown, "read": shown, "written": [*shown[1:], "…"]}
-        return Pass(text, answer, tokens | {"steps": steps(shown, tokens["written"])}, layers, inputs)
+        return Pass(text, answer, {"text": shown} | steps(shown, [*shown[1:], "…"]), layers, inputs)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
-        self._watch(text)  # raises for a text that can't be used
         whole = self.tokenizer.encode(self.watched(text).answer)[: self.writer.length + 1]
         batch = Windows(np.array([whole[:-1]]), np.array([whole[1:]]))
         loss = language_model_loss()
@@ -372,7 +350,7 @@ class WriterSubject(Subject):
     def search(self, text: str) -> Search:
         if not isinstance(self.model, LanguageModel):
             raise InputError("This model is recurrent, so it has no cache of keys and values.")
-        self._watch(text)  # raises for a text that is too long
+        self.watched(text)  # raises for a text that is too long
         ids = [id for id in self.tokenizer.encode(text) if id != self.tokenizer.unk_id]
         room = min(CONTINUED, self.writer.length - len(ids))
         special = tuple(self.tokenizer.special_ids.values())
@@ -385,6 +363,7 @@ class ClassifierSubject(Subject):
 
     kind = "classifier"
     example = "Team wins the cup after a late goal"
+    attention: ClassVar = {"encoder": ("Self-attention", "text", "text")}
 
     def __init__(self, run: Path):
         super().__init__(run)
@@ -392,18 +371,12 @@ class ClassifierSubject(Subject):
         self.model, self.tokenizer = self.classifier.model, self.classifier.tokenizer
 
     def _watch(self, text: str) -> Pass:
-        if not text.strip():
-            raise InputError("The text is empty. Enter a text with words.")
         shares = self.classifier.probabilities([text])[0]
-        order = shares.argsort()[::-1]
-        ranked = [(self.classifier.labels[i], float(shares[i])) for i in order]
+        ranked = [(self.classifier.labels[i], float(shares[i])) for i in shares.argsort()[::-1]]
         ids = self.classifier.ids([text])[0]
         inputs = (np.array([ids]),)
-        calls = self._calls(*inputs)
-        layers = [
-            Layer(name, "Self-attention", int(name.split(".")[2]), "text", "text", call) for name, call in calls.items()
-        ]
-        return Pass(text, self.classifier.best(text), {"text": self.shown(ids)}, layers, inputs, ranked)
+        tokens = {"text": self.shown(ids)}
+        return Pass(text, self.classifier.best(text), tokens, self._layers(*inputs), inputs, shares=ranked)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
         label = np.array([self.classifier.labels.index(self.watched(text).shares[0][0])])  # type: ignore[index]
@@ -417,15 +390,12 @@ def load_subject(folder: str | Path) -> Subject:
     Raises InputError if the folder contains no model or is damaged.
     """
     if Path(folder).is_dir() and is_foreign(folder):
-        translators = dict.fromkeys(("marian", "pegasus"), TranslatorSubject)
-        kinds: dict[str, Any] = {**translators, "bert": ClassifierSubject, "distilbert": ClassifierSubject}
+        kinds: dict[str, Any] = dict.fromkeys(("marian", "pegasus"), TranslatorSubject)
+        kinds |= dict.fromkeys(("bert", "distilbert"), ClassifierSubject)
         return kinds.get(read_json(Path(folder) / "config.json")["model_type"], WriterSubject)(Path(folder))
     run = RunFolder.open(folder)
     if not run.model_path.is_file():
         raise InputError(f"{run.path} contains no model yet: the model is saved at the first validation. Wait for it.")
     config = read_config(run.model_path)
-    if "labels" in config:
-        return ClassifierSubject(run.path)
-    if "length" in config:
-        return WriterSubject(run.path)
-    return TranslatorSubject(run.path)
+    kind = ClassifierSubject if "labels" in config else WriterSubject if "length" in config else TranslatorSubject
+    return kind(run.path)

@@ -15,7 +15,7 @@ from ..autograd.ops.attention import MaskSpec, attention_plain
 from ..autograd.ops.attention_blocked import BLOCKS_FROM, BlockedAttention, blocks, can_skip
 from ..autograd.ops.registry import unsupported_reason
 from .asking import Ask
-from .attention import chosen_layer, described
+from .attention import chosen_layer, place
 from .packing import packed
 from .subject import Layer, Subject
 
@@ -37,10 +37,7 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
     mask = np.isfinite(layer.added()[head])[None, None] | future  # the mask without its causal part
     mask_spec = MaskSpec(queries, keys, mask=None if mask.all() else mask, causal=causal)
     found, trace = compared(arrays, bias, mask_spec, layer.scale, size, query)
-    return {
-        "layer": described(layer),
-        "rows": seen.tokens[layer.rows],
-        "columns": seen.tokens[layer.columns],
+    return place(seen, layer) | {
         "block": size,
         "methods": found,
         "tiles": grid(mask_spec, queries, keys, size),

@@ -19,7 +19,7 @@ from ..train.cli.command_line import free_run_folder
 from ..train.runs.folder import read_metrics
 from ..train.runs.saves import SavedStates
 from .asking import Ask
-from .attention import chosen_layer, described
+from .attention import chosen_layer, place
 from .packing import packed
 from .subject import Subject
 
@@ -125,13 +125,7 @@ def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
         except InputError:
             continue  # a newer save has just replaced it, or it is damaged
         found.append({"step": step, "weights": packed(weights)})
-    return {
-        "layer": described(layer),
-        "head": head,
-        "rows": seen.tokens[layer.rows],
-        "columns": seen.tokens[layer.columns],
-        "saves": found,
-    }
+    return place(seen, layer) | {"head": head, "saves": found}
 
 
 def _spread(steps: list[int], most: int) -> list[int]:
