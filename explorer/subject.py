@@ -385,10 +385,7 @@ class ClassifierSubject(Subject):
 
 
 def load_subject(folder: str | Path) -> Subject:
-    """Load the model of a run, or of `transformers`, in `folder`.
-
-    Raises InputError if the folder contains no model or is damaged.
-    """
+    """Load the model of a run, or of `transformers`. Raises InputError if `folder` has no model or is damaged."""
     if Path(folder).is_dir() and is_foreign(folder):
         kinds: dict[str, Any] = dict.fromkeys(("marian", "pegasus"), TranslatorSubject)
         kinds |= dict.fromkeys(("bert", "distilbert"), ClassifierSubject)

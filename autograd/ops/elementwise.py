@@ -171,7 +171,7 @@ def elementwise(
         reference: see `declare`; by default NumPy's function of this name.
     """
     own = name.lower()
-    of_numpy = getattr(np, own, None)
+    of_numpy: Any = getattr(np, own, None)
     value = value or (lambda x, xp: (of_numpy if xp is np else getattr(xp, own))(x))
     needed = {"x": slice(0, 1), "y": slice(1, 2), "": slice(0)}[saved]
     rules = {"value": staticmethod(value), "gradient": staticmethod(gradient), "needed": needed}
