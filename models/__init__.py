@@ -1,6 +1,12 @@
 """Complete models, and text generation with them."""
 
-from .baselines import BigramLanguageModel, RandomLanguageModel, RecurrentConfig, RecurrentLanguageModel
+from .baselines import (
+    BigramLanguageModel,
+    NGramLanguageModel,
+    RandomLanguageModel,
+    RecurrentConfig,
+    RecurrentLanguageModel,
+)
 from .classifier import ClassifierConfig, TransformerClassifier
 from .generation import Hypothesis, Rules, Sampler, Strategy, beam_search, greedy_search, length_penalty, sample, stream
 from .language_model import LanguageModel, LanguageModelConfig
@@ -12,6 +18,7 @@ __all__ = [
     "Hypothesis",
     "LanguageModel",
     "LanguageModelConfig",
+    "NGramLanguageModel",
     "RandomLanguageModel",
     "RecurrentConfig",
     "RecurrentLanguageModel",

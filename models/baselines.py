@@ -1,8 +1,9 @@
-"""Baselines for language models: uniform, bigram and recurrent."""
+"""Baselines for language models: uniform, bigram, n-gram and recurrent."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -71,6 +72,73 @@ class BigramLanguageModel(Module):
     def start(self, rows: int = 1) -> Uncached:
         """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
         return Uncached(lambda ids, origin: self.logits.weight.data[ids[:, -1]].copy(), rows)
+
+
+class NGramLanguageModel(Module):
+    """A model that predicts the next token from the `order - 1` tokens before it, by interpolated Witten-Bell
+    smoothing (Witten & Bell 1991, IEEE Transactions on Information Theory 37(4), method C).
+
+    c(h, w) is how often token w follows the context h in the text, c(h) is the sum over w, and t(h) is the number of
+    distinct tokens that follow h. h' is h without its first token:
+
+        p(w | h) = (c(h, w) + t(h) p(w | h')) / (c(h) + t(h))
+
+    The recursion ends with the uniform distribution. A context that does not occur has the distribution of h'.
+    """
+
+    def __init__(self, vocab_size: int, order: int):
+        if not 1 <= order <= (largest := int(62 / math.log2(vocab_size))):
+            raise ValueError(f"order {order} must be from 1 to {largest} with {vocab_size} tokens")
+        self.vocab_size, self.order = vocab_size, order
+
+    def parameter_count(self) -> int:
+        """Return the number of distinct n-grams of all lengths up to `order`."""
+        return sum(len(counts) for *_, counts in self._counts)
+
+    def fit(self, ids: Any) -> NGramLanguageModel:
+        """Count the n-grams of `ids` (n,)."""
+        ids = np.asarray(ids, np.int64)
+        self._counts = [self._count(ids, length) for length in range(min(self.order, len(ids)))]
+        return self
+
+    def _count(self, ids: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
+        """Return the contexts of `length` tokens, sorted; where the tokens that follow each context begin; these
+        tokens and their counts.
+        """
+        grams, counts = np.unique(self._codes(ids, length + 1), return_counts=True)
+        contexts, starts = np.unique(grams // self.vocab_size, return_index=True)
+        return contexts, np.append(starts, len(grams)), grams % self.vocab_size, counts
+
+    def _codes(self, ids: np.ndarray, length: int) -> np.ndarray:
+        """Return the number of each sequence of `length` tokens along the last axis of `ids` (..., n): the numbers of
+        the sequences that end before position length, length + 1, ..., n; the shape is (..., n + 1 - length).
+        """
+        codes = np.zeros((*ids.shape[:-1], max(ids.shape[-1] + 1 - length, 0)), np.int64)
+        for i in range(length):
+            codes = codes * self.vocab_size + ids[..., i : i + codes.shape[-1]]
+        return codes
+
+    def forward(self, ids: Any) -> Tensor:
+        """Return the log-probabilities (..., n, vocab_size) of the tokens after each of `ids` (..., n)."""
+        ids = np.asarray(ids, np.int64)
+        p = np.full((*ids.shape, self.vocab_size), 1 / self.vocab_size)
+        for length, (contexts, starts, following, counts) in enumerate(self._counts):
+            part = p[..., max(length - 1, 0) :, :]  # the first positions have fewer tokens before them
+            codes = self._codes(ids, length)[..., (length == 0) :]
+            row = np.minimum(np.searchsorted(contexts, codes), len(contexts) - 1)
+            where = np.nonzero(contexts[row] == codes)
+            first, last = starts[row[where]], starts[row[where] + 1]
+            distinct = last - first
+            total = np.add.reduceat(counts, starts[:-1])[row[where]] + distinct
+            part[where] *= (distinct / total)[:, None]
+            entries = np.repeat(first - np.cumsum(distinct) + distinct, distinct) + np.arange(distinct.sum())
+            places = tuple(np.repeat(axis, distinct) for axis in where)
+            part[(*places, following[entries])] += counts[entries] / np.repeat(total, distinct)
+        return Tensor(np.log(p))
+
+    def start(self, rows: int = 1) -> Uncached:
+        """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
+        return Uncached(lambda ids, origin: self.forward(ids[:, -self.order :]).data[:, -1], rows)
 
 
 @dataclasses.dataclass(frozen=True)

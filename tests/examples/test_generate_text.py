@@ -28,12 +28,12 @@ def test_the_default_leaves_a_table_pictures_and_samples(trained: Example) -> No
     assert names >= {"loss.png", "accuracy.png", "comparison.png", "processor_time.png", "table.md", "results.json"}
     table = (run / "table.md").read_text(encoding="utf-8")
     assert table in (trained.folder / "output.txt").read_text(encoding="utf-8") + "\n"
-    models = ["Random", "Bigram", "RNN", "LSTM", "GRU", "Transformer"]
+    models = ["Random", "Bigram", "6-gram", "RNN", "LSTM", "GRU", "Transformer"]
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == models
     titles = [title.strip() for title in table.splitlines()[0].split("|")]
     assert titles[-4:-1] == ["report's parameters", "report's loss", "report's accuracy"]
     assert [row.get("updates") for row in json.loads((run / "results.json").read_text())["tables"]["models"]] == [
-        None, None, 15, 15, 15, 30,
+        None, None, None, 15, 15, 15, 30,
     ]  # fmt: skip
     samples = (run / "samples.txt").read_text(encoding="utf-8").split("\n\n----\n\n")
     assert [sample[: sample.index(":\n\nThis is a")] for sample in samples] == models
@@ -59,7 +59,7 @@ def test_an_interrupted_table_goes_on(trained: Example) -> None:
     before = [json.loads(line) for line in cells.read_text().splitlines()]
     cells.write_text("".join(json.dumps(row) + "\n" for row in before[:-1]))
     out = trained.succeeds("--resume", "run")
-    assert out.count("made before") == 4
+    assert out.count("made before") == 5
     after = [json.loads(line) for line in cells.read_text().splitlines()]
     assert {k: v for k, v in after[-1].items() if k != "seconds"} == {
         k: v for k, v in before[-1].items() if k != "seconds"
@@ -87,7 +87,7 @@ def test_another_table_of_a_finished_run(trained: Example) -> None:
     before = (trained.folder / "small/model.safetensors").read_bytes()
     out = trained.succeeds("--resume", "small", "--table", "baselines")
     names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
-    assert names[2:] == ["Random", "Bigram", "RNN", "LSTM", "GRU", "Transformer"]
+    assert names[2:] == ["Random", "Bigram", "6-gram", "RNN", "LSTM", "GRU", "Transformer"]
     assert (trained.folder / "small/model.safetensors").read_bytes() == before
     out = trained.succeeds("--resume", "small", "--table", "learning-rate")
     names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]

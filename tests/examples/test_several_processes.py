@@ -73,7 +73,7 @@ def test_each_cell_is_trained_by_one_process_alone(two: Path, tmp_path: Path) ->
     assert len(rows(two / "classify_news")) == 3, "the fourth is the run itself"
     assert all((two / "classify_news/cells" / row["cell"] / "loss.png").exists() for row in rows(tmp_path / "one"))
     cells = [row["cell"] for row in rows(two / "generate_text")]
-    assert cells == ["Random", "Bigram", "RNN", "LSTM", "GRU"], "in the order of the table, whoever was first"
+    assert cells == ["Random", "Bigram", "6-gram", "RNN", "LSTM", "GRU"], "in the order of the table, whoever was first"
 
 
 def test_an_interrupted_table_goes_on(two: Path, tmp_path: Path) -> None:

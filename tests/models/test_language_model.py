@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from handloom.models import (
     BigramLanguageModel,
     LanguageModel,
     LanguageModelConfig,
+    NGramLanguageModel,
     RandomLanguageModel,
     RecurrentConfig,
     RecurrentLanguageModel,
@@ -40,6 +43,7 @@ def generators() -> list:
     models += [RecurrentLanguageModel(RecurrentConfig(11, kind, 6, 2)).astype(np.float64) for kind in ("rnn", "lstm")]
     models += [RecurrentLanguageModel(RecurrentConfig(11, "gru", 6, embedding=False)).astype(np.float64)]
     models += [BigramLanguageModel(11), RandomLanguageModel(11)]
+    models += [NGramLanguageModel(11, 3).fit(RNG.integers(0, 11, 500))]
     return [model.eval() for model in models]
 
 
@@ -115,6 +119,28 @@ def test_bigram_table_is_the_counted_frequencies() -> None:
     np.testing.assert_allclose(p, np.array([0.5, 2.5, 1.5]) / 4.5, rtol=1e-6)
     with pytest.raises(ValueError, match="above 0"):
         model.fit(ids, smoothing=0)
+
+
+def test_n_grams_are_interpolated_by_witten_bell() -> None:
+    text, order = RNG.integers(0, 4, 120).tolist(), 3
+
+    def probability(token: int, context: list[int] | None) -> float:
+        if context is None:
+            return 1 / 4
+        ends = range(len(context), len(text))
+        counts = Counter(text[end] for end in ends if text[end - len(context) : end] == context)
+        lower = probability(token, context[1:] if context else None)
+        return (counts[token] + len(counts) * lower) / (counts.total() + len(counts)) if counts else lower
+
+    ids = RNG.integers(0, 4, (2, 6))
+    found = np.exp(NGramLanguageModel(4, order).fit(text)(ids).data)
+    for row, position, token in np.ndindex(found.shape):
+        context = ids[row, max(position + 2 - order, 0) : position + 1].tolist()
+        assert found[row, position, token] == pytest.approx(probability(token, context), rel=1e-12)
+    short = NGramLanguageModel(4, order).fit([1])
+    np.testing.assert_allclose(np.exp(short(ids[:, :1]).data[0, 0]), [1 / 8, 5 / 8, 1 / 8, 1 / 8])
+    with pytest.raises(ValueError, match="from 1 to 9 with 100 tokens"):
+        NGramLanguageModel(100, 10)
 
 
 def test_training_converges_to_the_bigram_table() -> None:

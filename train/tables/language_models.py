@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...models import BigramLanguageModel, RandomLanguageModel
+from ...models import BigramLanguageModel, NGramLanguageModel, RandomLanguageModel
 from ...models.baselines import RECURRENT_LAYERS
 from ...models.hyperparameters import LanguageModelPreset
 from ...models.presets import kth_cell
@@ -106,7 +106,9 @@ def table_cells(
     if name == "baselines":
         bigram = BigramLanguageModel(vocabulary).fit(text.train)
         random = RandomLanguageModel(vocabulary, len(text.tokenizer.special_ids))
-        for label, model in (("Random", random), ("Bigram", bigram)):
+        order = 6 if isinstance(text.tokenizer, CharacterTokenizer) else 3
+        grams = NGramLanguageModel(vocabulary, order).fit(text.train)
+        for label, model in (("Random", random), ("Bigram", bigram), (f"{order}-gram", grams)):
             cells[label] = Writer(model, text.tokenizer, preset.length)
         for kind in RECURRENT_LAYERS:
             cells[kind.upper()] = replace(task, preset=baseline, model=preset.recurrent(vocabulary, kind))
