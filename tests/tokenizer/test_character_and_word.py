@@ -102,6 +102,16 @@ def test_words_are_nltks(nltk: object) -> None:
     assert kept.tokens("Stop, please!") == ["Stop", ",", "please", "!"]
 
 
+PIECES = [*"a'1_’Éİſ .", "can", "not", "cannot", "gonna", "wanna", "gımme", "'s", "n't", "'tis", "more'n"]
+
+
+@given(st.lists(st.sampled_from(PIECES)))
+def test_a_text_is_split_word_by_word_as_nltk_splits_the_whole(pieces: list[str]) -> None:
+    nltk = pytest.importorskip("nltk.tokenize", reason="nltk is not installed")
+    text = "".join(pieces)
+    assert WordTokenizer([]).split(text) == nltk.NLTKWordTokenizer().tokenize(preprocess(text))
+
+
 # What both, and all three, have in common
 
 
