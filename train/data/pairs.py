@@ -14,6 +14,8 @@ from .files import Pair
 HELD_OUT_FRACTION = 0.05
 HELD_OUT_MOST = 2_000
 
+_NO_LETTERS = re.compile(r"\W+")
+
 
 @dataclass(frozen=True)
 class TranslationData:
@@ -53,7 +55,7 @@ class TranslationData:
 
 def sentence_key(text: str) -> str:
     """Return a key that is equal for sentences that differ only in case, blanks and punctuation."""
-    return re.sub(r"\W+", "", text.casefold()) or text
+    return _NO_LETTERS.sub("", text.casefold()) or text
 
 
 def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pair], list[Pair]]:
