@@ -168,37 +168,6 @@ sys.exit(main(["--samples", "3"]))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_which_imports_count(tmp_path, monkeypatch) -> None:
-    """Lazy ones do, those for type checkers don't; a name from an `__init__.py` counts with all that it gathers."""
-    here = sys.modules[__name__]
-    (tmp_path / "low").mkdir()
-    files = {
-        "__init__": "from .high import f",
-        "low/__init__": "from .a import a\nfrom . import b",
-        "low/a": "if TYPE_CHECKING:\n    from ..high import f\nelse:\n    import numpy",
-        "low/b": "from .a import a",
-        "high": "def f():\n    from .low.b import b",
-    }
-    for name, text in files.items():
-        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(here, "ROOT", tmp_path)
-    monkeypatch.setattr(here, "MODULES", {name_of(tmp_path / f"{name}.py"): tmp_path / f"{name}.py" for name in files})
-
-    def graph() -> dict[str, dict[str, int]]:
-        return {name: arrows(name) for name in here.MODULES}
-
-    assert {name: set(found) for name, found in graph().items()} == {
-        "handloom": {"handloom.high"},
-        "handloom.low": {"handloom.low.a", "handloom.low.b"},
-        "handloom.low.a": set(),
-        "handloom.low.b": {"handloom.low.a"},
-        "handloom.high": {"handloom.low.b", "handloom.low"},
-    }
-    assert circle(graph()) == []
-    (tmp_path / "low/b.py").write_text("def g():\n    from . import a, c", encoding="utf-8")  # c: of low/__init__.py
-    assert set(circle(graph())) == {"handloom.low", "handloom.low.b"}
-
-
 def test_inside_the_package_imports_are_relative() -> None:
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

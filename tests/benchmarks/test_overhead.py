@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import numpy as np
 import pytest
 
@@ -13,18 +10,6 @@ from handloom.autograd import Tensor, no_grad
 from tests.support.work import calls_in
 
 pytestmark = pytest.mark.slow
-
-
-def test_the_table_is_printed_and_written(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(overhead, "ROUNDS", 3)
-    monkeypatch.setattr(overhead, "STARTS", 1)
-    monkeypatch.setattr(sys, "argv", ["overhead", "--json", str(tmp_path / "overhead.json")])
-    overhead.main()
-    found = json.loads((tmp_path / "overhead.json").read_text())
-    table, said = found["microseconds"], capsys.readouterr().out
-    assert set(table) == set(overhead.OPS)
-    assert f"{table['add']['forward']:12.2f}" in said
-    assert f"import handloom: {found['import_ms']:.0f} ms" in said
 
 
 @pytest.mark.parametrize("name", ["add", "tanh"])

@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import long_sequences, side_by_side, train_step, train_step_device, train_step_products
+from benchmarks import train_step, train_step_device
 from benchmarks.train_step_device import HandloomOnDevice
-from benchmarks.train_step_models import MORE, SIZES, Size
+from benchmarks.train_step_models import MORE, Size
 from benchmarks.train_step_subjects import Handloom, Torch, load_batches, save_batches
 from handloom.train.data.batches import TokenBatches
 
@@ -22,13 +21,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = Size("seq2seq", 0, 0, 0, 40, 16, 32, 1, 2, 0.3, norm_first=True, tied=True, label_smoothing=0.1)
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.train_step", *arguments],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
 
 
 def ragged_batches(file: Path) -> str:
@@ -82,22 +74,6 @@ def test_different_work_is_refused(tmp_path) -> None:
         train_step.compare_gradients(tmp_path / "a.npz", tmp_path / "d.npz")
 
 
-@pytest.mark.parametrize("config", SIZES)
-def test_the_products_are_those_of_the_model(config) -> None:
-    """Counted differently: a linear layer takes 2 rows x weights, attention 4 batch x queries x keys x d_model."""
-    size = SIZES[config]
-    source, target, d = size.batch * size.source, size.batch * size.target, size.d_model
-    layer = 4 * d * d + 2 * d * size.dim_feedforward
-    total = 2.0 * source * layer * size.layers + 4 * source * size.source * d * size.layers
-    if size.kind == "seq2seq":
-        cross = 2 * (2 * target + 2 * source) * d * d + 4 * target * size.source * d
-        total += size.layers * (2 * target * layer + 4 * target * size.target * d + cross)
-    outputs = {"seq2seq": target, "language model": source, "classifier": size.batch}[size.kind]
-    total += 2 * outputs * d * (size.classes or size.vocabulary)
-    assert train_step_products.flop(train_step_products.forward_products(size)) == total
-    assert train_step_products.flop(train_step_products.step_products(size)) == 3 * total
-
-
 def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("torch", reason="PyTorch is the other side")
     file = tmp_path / "rows.json"
@@ -121,29 +97,6 @@ def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys)
     assert f"{row['ratio']:6.2f}" in capsys.readouterr().out
 
 
-def test_long_sequences(tmp_path, monkeypatch) -> None:
-    file = tmp_path / "table.json"
-    arguments = ["--lengths", "64", "128", "--tokens", "128", "--memory-lengths", "64", "--steps", "1"]
-    monkeypatch.setattr(sys, "argv", ["long_sequences", *arguments, "--threads", "1", "--json", str(file)])
-    monkeypatch.setattr(long_sequences, "METHODS", ("blocked",))
-    monkeypatch.chdir(ROOT)
-    long_sequences.main()
-    table = json.loads(file.read_text())
-    rows = [(row["method"], row["length"], row["growth"] == 1.0) for row in table["times"]]
-    assert rows == [("blocked", 64, True), ("blocked", 128, False)]
-    assert all(row["peak_mb"] > 0 for row in table["memory"])
-
-
-def test_without_a_gpu_the_device_benchmark_says_so_and_its_file_too() -> None:
-    done = run("--device", "cuda", "--config", "tiny")
-    if done.returncode == 0:
-        pytest.skip("there is a GPU")
-    assert "not measured: " in done.stderr
-    assert "Traceback" not in done.stderr
-    found = json.loads((ROOT / "benchmarks/results/train_step_cuda.json").read_text(encoding="utf-8"))
-    assert bool(found["rows"]) == (found.get("state") != "not yet measured")
-
-
 @pytest.mark.parametrize("graphs", [True, False])
 @pytest.mark.parametrize("half", [True, False])
 @pytest.mark.parametrize("config", ["tiny", "tiny-classifier", "tiny-language-model"])
@@ -161,28 +114,3 @@ def test_the_device_side_steps_without_waiting(config, half, graphs, fake_cupy) 
     assert report["steps"] + report["skipped"] == 3
     assert 50 < subject.launches() < 400 if graphs else subject.launches() is None
     assert losses[0] == pytest.approx(np.log(subject.size.classes or subject.size.vocabulary), rel=0.4)
-
-
-def test_variables_that_select_kernels_are_unset_and_reported(monkeypatch) -> None:
-    for name in list(side_by_side.selecting_variables(os.environ)):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
-    assert side_by_side.selecting_variables(os.environ) == {"OPENBLAS_CORETYPE": "Haswell"}
-    plain, kept = (side_by_side.worker_environment(2, keep_selecting=keep) for keep in (False, True))
-    assert "OPENBLAS_CORETYPE" not in plain
-    assert kept["OPENBLAS_CORETYPE"] == "Haswell"
-    assert plain["OPENBLAS_NUM_THREADS"] == kept["OPENBLAS_NUM_THREADS"] == "2"
-    assert plain["PATH"] == os.environ["PATH"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["--steps", "0"], ["--threads", "0"], ["--threads", "1000"], ["--config", "x"], ["--config", "de-en-512"]],
-)
-def test_bad_arguments_are_named(arguments, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(sys, "argv", ["train_step", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        train_step.main()
-    assert caught.value.code == 2
-    assert arguments[0] in capsys.readouterr().err

@@ -20,9 +20,8 @@ from handloom.course import checking
 from handloom.course.chapter import BUILT, ROOT, chapters, definition
 from handloom.course.checking import check, judged
 from handloom.course.comparing import difference
-from handloom.course.exercise import Exercise, Verdict, judge
+from handloom.course.exercise import Verdict
 from handloom.course.folder import Folder, start
-from handloom.course.stub import stub
 from handloom.course.trial import run
 from handloom.course.watching import saved
 from handloom.errors import InputError
@@ -286,20 +285,6 @@ def test_watching_sees_what_is_saved(folder) -> None:
 # -- the parts -----------------------------------------------------------------------------------------------------
 
 
-def test_a_stub_is_cut_from_the_solution() -> None:
-    source = '"""Ours."""\n\nfrom ...nn import Linear\n\n\ndef f(x):\n    y = x\n'
-    source += "    # your turn: Why\n    # not?\n    z = y\n\n    z += 1\n    # given:\n    return z\n"
-    source += "\n\nclass C:\n    def g(self):\n        # your turn: Go on.\n        pass\n"
-    text, messages, lines = stub(source, '"""Theirs."""\n')
-    assert messages == ["Why not?", "Go on."]
-    assert lines == 3
-    assert text == (
-        '"""Theirs."""\n\nfrom handloom.nn import Linear\n\n\ndef f(x):\n    y = x\n    raise NotImplementedError(\n'
-        '        "Why not?"\n    )\n    return z\n\n\nclass C:\n    def g(self):\n        raise NotImplementedError(\n'
-        '            "Go on."\n        )\n'
-    )
-
-
 def test_how_results_differ() -> None:
     import numpy as np
 
@@ -324,38 +309,6 @@ def test_how_results_differ() -> None:
     long = list(range(100))
     assert "up to number 99, where it is 0; it should be 99" in difference([*long[:99], 0], long, 1e-9)
     assert "has 99 items; it should have 100" in difference(long[:99], long, 1e-9)
-
-
-def half(x):
-    """For the test below."""
-    # your turn: Divide.
-    y = x / 2
-    return y
-
-
-def test_mistakes_are_changes_of_the_solution() -> None:
-    text = """
-        Nobody divides
-        by zero.
-        - / 2
-        + / 0
-        Neither twice nor -1.
-        - y = x / 2
-        - return y
-        + if x < 0:
-        +     x = -x
-        + return x * 2
-    """
-    exercise = Exercise(half, lambda f: {"f": f(1.0)}, lambda x: x / 2, "errors", ("", "", ""), text)
-    assert judge(exercise, half, half).passed
-    assert judge(exercise, lambda x: x / 0, half).text == "Nobody divides by zero.", "known by its error"
-    assert judge(exercise, lambda x: x * 2, half).text == "Neither twice nor -1."
-    assert exercise.mistakes[1].answer(-3) == 6
-    assert judge(exercise, lambda x: [][1], half).state == "error"
-    with pytest.raises(AssertionError, match="half has no"):
-        Exercise(half, half, half, "errors", ("", "", ""), "Words.\n- x / 3\n+ x")
-    with pytest.raises(KeyError):
-        definition("autograd.ops.softmax.Softmax.sideways")
 
 
 # -- the page about it ---------------------------------------------------------------------------------------------

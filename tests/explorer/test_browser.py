@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import statistics
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -369,13 +367,3 @@ def test_no_request_leaves_the_machine_and_nothing_complains(page: Page) -> None
     assert page.requests
     assert not [url for url in page.requests if not url.startswith((page.address, "data:"))]
     assert page.complaints == []
-
-
-def test_the_time_from_typing_to_the_picture_is_known(page: Page) -> None:
-    """No bound: a test's verdict must not depend on the machine's load. `docs/explorer.md` has figures."""
-    times = []
-    for text in (SENTENCE, "Der Hund schläft.") * 2:
-        start = time.perf_counter()
-        page.type(text)
-        times.append(time.perf_counter() - start)
-    print(f"median {statistics.median(times) * 1e3:.0f} ms")

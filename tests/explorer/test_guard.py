@@ -51,40 +51,32 @@ def test_with_the_token_there_is_a_page(request_to: Any) -> None:
     assert request_to("GET", f"/{TOKEN}/app.js").headers["content-type"].startswith("text/javascript")
 
 
-@pytest.mark.parametrize("path", ["/", "/token", "/tokem/", "/app.js", "//", "/t\u00f6ken/"])
-def test_without_the_token_there_is_nothing(request_to: Any, path: str) -> None:
-    answer = request_to("GET", path)
-    assert answer.status_code == 404
-    assert "token" in answer.text
-    assert TOKEN + "/" not in answer.text
+PAGE, STATE = f"/{TOKEN}/", f"/{TOKEN}/api/state"
+#: What is sent, and the status of the answer.
+REQUESTS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], tuple[int, ...]]] = {
+    "its own origin": ("POST", STATE, {"origin": f"http://{HOST}:{PORT}"}, {"json": {}}, (200,)),
+    **{f"no token: {path}": ("GET", path, {}, {}, (404,))
+       for path in ("/", "/token", "/tokem/", "/app.js", "//", "/t\u00f6ken/")},
+    **{f"no file of the page: {path}": ("GET", PAGE + path, {}, {}, (404, 405))
+       for path in ("../session.py", "..%2fserver.py", "%2e%2e/guard.py", "static/app.js", "api/state")},
+    **{f"another host: {host}": ("GET", PAGE, {"host": host}, {}, (421,))
+       for host in ("evil.example", "evil.example:4711", "127.0.0.1", "127.0.0.1:1")},
+    **{f"another origin: {origin}": ("POST", STATE, {"origin": origin}, {"json": {}}, (403,))
+       for origin in ("http://evil.example", "null", "https://127.0.0.1:4711", "http://127.0.0.1:1")},
+    "a form of another page": ("POST", STATE, {}, {"data": {"text": "x"}}, (415,)),
+    "another method": ("DELETE", STATE, {}, {}, (405,)),
+    "another view": ("POST", f"/{TOKEN}/api/__class__", {}, {"json": {}}, (404,)),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["../session.py", "..%2fserver.py", "%2e%2e/guard.py", "static/app.js", "api/state"])
-def test_only_files_of_the_page_are_served(request_to: Any, path: str) -> None:
-    assert request_to("GET", f"/{TOKEN}/{path}").status_code in (404, 405)
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [{"host": "evil.example"}, {"host": "evil.example:4711"}, {"host": "127.0.0.1"}, {"host": "127.0.0.1:1"}],
-)
-def test_another_host_is_refused(request_to: Any, headers: Any) -> None:
-    assert request_to("GET", f"/{TOKEN}/", headers).status_code == 421
-
-
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:4711", "http://127.0.0.1:1"])
-def test_another_origin_is_refused(request_to: Any, origin: str) -> None:
-    assert request_to("POST", f"/{TOKEN}/api/state", {"origin": origin}, json={}).status_code == 403
-
-
-def test_its_own_origin_is_answered(request_to: Any) -> None:
-    answer = request_to("POST", f"/{TOKEN}/api/state", {"origin": f"http://{HOST}:{PORT}"}, json={})
-    assert answer.status_code == 200
-
-
-def test_a_form_of_another_page_can_not_post(request_to: Any) -> None:
-    assert request_to("POST", f"/{TOKEN}/api/state", data={"text": "x"}).status_code == 415
-    assert request_to("DELETE", f"/{TOKEN}/api/state").status_code == 405
+@pytest.mark.parametrize("what", REQUESTS)
+def test_only_the_page_with_its_token_is_answered(request_to: Any, what: str) -> None:
+    method, path, headers, options, statuses = REQUESTS[what]
+    answer = request_to(method, path, headers, **options)
+    assert answer.status_code in statuses
+    if what.startswith("no token"):
+        assert "token" in answer.text
+        assert TOKEN + "/" not in answer.text
 
 
 def test_large_requests_are_refused(request_to: Any) -> None:
@@ -109,10 +101,6 @@ def test_a_request_is_an_object(request_to: Any, body: Any) -> None:
     answer = request_to("POST", f"/{TOKEN}/api/translate", json=body)
     assert answer.json()["problem"]
     assert answer.json()["problem"] == "A request must be a JSON object."
-
-
-def test_there_is_no_other_view(request_to: Any) -> None:
-    assert request_to("POST", f"/{TOKEN}/api/__class__", json={}).status_code == 404
 
 
 def hostile(folder: Path, files: dict[str, bytes]) -> None:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from handloom.errors import InputError
 from handloom.train.runs import plots
-from handloom.train.runs.plots import plot_attention, plot_confusion, plot_lines, plot_losses
+from handloom.train.runs.plots import plot_attention, plot_confusion, plot_losses
 
 pytestmark = pytest.mark.slow
 
@@ -98,24 +98,6 @@ def test_no_global_state_and_no_display(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=300)
     assert is_png(tmp_path / "loss.png")
     assert matplotlib.get_backend().lower() == "agg"
-
-
-def test_lines_are_drawn_and_nothing_is_refused(tmp_path) -> None:
-    lines = {"one": ([1, 2, 3], [3.0, float("nan"), 1.0]), "none": ([1], [float("inf")]), "two": ([1, 2], [2.0, 2.5])}
-    plot_lines(lines, tmp_path / "lines.png", x_label="step", y_label="loss")
-    plot_lines(lines, tmp_path / "log.png", x_label="step", y_label="loss", log_x=True)
-    assert (tmp_path / "lines.png").stat().st_size > 5_000
-    assert (tmp_path / "log.png").stat().st_size > 5_000
-    with pytest.raises(ValueError, match="no point"):
-        plot_lines({"none": ([1], [float("inf")])}, tmp_path / "x.png", x_label="step", y_label="loss")
-
-
-@pytest.mark.parametrize("classes", [5, 41])
-def test_a_confusion_matrix_is_drawn(tmp_path, classes: int) -> None:
-    matrix = np.random.default_rng(0).integers(0, 20, (classes, classes))
-    matrix[0] = 0
-    plot_confusion(matrix, [f"CLASS ${i}$" for i in range(classes)], tmp_path / "confusion.png")
-    assert (tmp_path / "confusion.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize("heads", [None, 1, 5, 8])

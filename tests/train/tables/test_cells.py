@@ -13,7 +13,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.tables import cells
-from handloom.train.tables.cells import _share_out, markdown_table, run_cells
+from handloom.train.tables.cells import markdown_table, run_cells
 
 
 def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) -> None:
@@ -82,29 +82,6 @@ class OneOfThree(ProcessGroup):
     def gather(self, value: object) -> list:
         first, last = self.others.pop(0)
         return [first, value, last]
-
-
-def test_of_each_size_cells_in_a_row_a_rank_makes_its_own() -> None:
-    made: list[str] = []
-
-    def make(name: str, options: int) -> dict:
-        made.append(name)
-        return {"square": options**2}
-
-    group = OneOfThree([[({"square": 0}, None), ({"square": 4}, None)], [({"square": 9}, None), (None, None)]])
-    rows = list(_share_out(group, make, "abcd", range(4)))
-    assert rows == [{"square": n**2} for n in range(4)]
-    assert made == ["b"], "the second time there is none for it"
-
-
-def test_a_rank_that_was_stopped_stops_all_once_the_rows_of_the_others_are_kept() -> None:
-    stopped = "stopped at step 5 of c, all saved. Continue with --resume run", 5, 2
-    group, rows = OneOfThree([[({"square": 0}, None), (None, stopped)]]), []
-    found = _share_out(group, lambda name, options: {"square": options**2}, "abcdef", range(6))
-    with pytest.raises(TrainingStopped, match="step 5 of c") as stop:
-        rows.extend(found)
-    assert rows == [{"square": 0}, {"square": 1}, None]
-    assert stop.value.exit_code == 130
 
 
 def test_a_table_needs_a_folder_that_all_processes_see(tmp_path, monkeypatch) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handloom.models.presets import CLASSIFIER_PRESETS
-from handloom.train.tables.cells import ablation_cells
-from handloom.train.tables.news import EPOCHS, epoch_rows, sample_headlines, sample_predictions, with_report_figures
+from handloom.train.tables.news import EPOCHS, epoch_rows
 
 
 def test_training_means_are_of_the_updates_between_two_validations() -> None:
@@ -36,23 +34,3 @@ def test_training_means_are_of_the_updates_between_two_validations() -> None:
 def test_an_epoch_without_a_training_row_has_no_training_mean() -> None:
     (row,) = epoch_rows([{"step": 3, "epoch": 0, "valid_loss": 1.0, "valid_accuracy": 0.5}], report=False)
     assert "train_loss" not in row
-
-
-def test_each_cell_has_the_figures_of_the_report() -> None:
-    preset = CLASSIFIER_PRESETS["laptop"]
-    cells = [ablation_cells(name, preset) for name in ("heads", "layers")]
-    names = ["Transformer", *(name for own, others in cells for name in (own, *others))]
-    rows = [{"cell": name, "accuracy": 0.1} for name in names]
-    accuracy = [row["report_accuracy"] for row in with_report_figures(rows, "accuracy")]
-    assert accuracy == [None, 0.678, 0.542, 0.623, 0.671, 0.678, 0.598, 0.689, 0.681]
-    bleu = [row["report_bleu"] for row in with_report_figures(rows, "bleu")]
-    assert bleu == [None, 24.5, 18.7, 22.1, 23.8, 24.5, 20.1, 25.1, 24.7]
-
-
-def test_samples_stand_beside_those_of_the_report() -> None:
-    rows = sample_predictions(lambda text: f"{len(text.split())} words")
-    assert len(rows) == 4
-    assert (rows[-1]["report"], rows[-1]["own"]) == ("ARTS & CULTURE", "9 words")
-    rows = sample_headlines(["one", "two"])
-    assert [row["own"] for row in rows] == ["one", "two"]
-    assert (rows[1]["reference"], rows[1]["report"]) == ("tech giants boost ai investment", "invest artificial")
