@@ -13,7 +13,6 @@ numbers. Peak memory does not include the inputs.
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -23,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import Worker, conditions, program, started, worker_environment, write_results
-from handloom.autograd.backend import DeviceError, check_device, import_cupy
+from benchmarks.side_by_side import Worker, conditions, missing, program, started, worker_environment, write_results
+from handloom.autograd.backend import import_cupy
 from handloom.autograd.observe.costs import peak_bytes
 
 SIDES = {
@@ -44,7 +43,11 @@ def operations(task: Task) -> float:
 
 
 class Side:
-    """The base class of a worker. A subclass defines `wait`, `peak_mb` and `make`, which returns a task."""
+    """The base class of a worker. `make` returns a function that runs a task; `wait` waits until the device is done."""
+
+    make: Callable[[Task], Callable[[], Any]]
+    wait: Callable[[], None]
+    peak_mb: Callable[[], float | None]
 
     def prepare(self, task: Task) -> dict[str, Any]:
         """Run the task once. Return the peak memory of the task, or the reason why it failed."""
@@ -64,16 +67,6 @@ class Side:
             self.run()
         self.wait()
         return (time.perf_counter() - begin) / times
-
-    def make(self, task: Task) -> Callable[[], Any]:
-        raise NotImplementedError
-
-    def wait(self) -> None:
-        """Wait until the device is done."""
-        raise NotImplementedError
-
-    def peak_mb(self) -> float | None:
-        raise NotImplementedError
 
 
 class Handloom(Side):
@@ -174,29 +167,6 @@ def show(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def why_not(device: str, alone: bool = False) -> str | None:
-    """Return the reason why nothing can be measured on this device, or None. If `alone` is true, PyTorch is not
-    needed."""
-    try:
-        check_device(device)
-    except DeviceError as error:
-        return f"{error}; without --device cuda the CPU is measured"
-    if alone:
-        return None
-    if importlib.util.find_spec("torch") is None:
-        return "PyTorch, with which handloom is compared, is not installed: pip install torch"
-    if device == "cuda":
-        import torch
-
-        if not torch.cuda.is_available():
-            return f"the PyTorch installed here, {torch.__version__}, finds no GPU: install one built for CUDA"
-    return None
-
-
-def graphics_processor() -> str:
-    return str(import_cupy().cuda.runtime.getDeviceProperties(0)["name"].decode())
-
-
 def main() -> None:
     parser = program(__doc__, threads=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
@@ -209,8 +179,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="timed runs of each library (default: 5)")
     parser.add_argument("--alone", action="store_true", help="measure handloom only, without PyTorch")
     options = parser.parse_args()
-    reason = why_not(options.device, options.alone)
-    if reason:
+    if reason := missing(options.device, torch=not options.alone):
         parser.exit(2, f"error: {reason}\n")
     lengths, rows = options.lengths or LENGTHS[options.device], []
     environment = worker_environment(options.threads)
@@ -218,16 +187,15 @@ def main() -> None:
         batch, heads = TOKENS[options.device] // length, FEATURES[options.device] // head_dim
         shape = [max(1, batch), max(1, heads), length, head_dim]
         task = {"device": options.device, "shape": shape, "causal": causal, "backward": backward}
-        subjects: dict[str, Any] = {"handloom": (Handloom,), "torch": (Torch,)}
-        if options.alone:
-            del subjects["torch"]
+        subjects = {"handloom": (Handloom,)} | ({} if options.alone else {"torch": (Torch,)})
         with started(subjects, environment) as workers:
             found = measure(workers, task, options.rounds)
         show(found)
         rows += found
     if options.json:
         record = conditions("torch", "cupy-cuda13x", "cupy-cuda12x")
-        record |= {"gpu": graphics_processor() if options.device == "cuda" else None, "rows": rows}
+        about = None if options.device == "cpu" else import_cupy().cuda.runtime.getDeviceProperties(0)["name"].decode()
+        record |= {"gpu": about, "rows": rows}
         write_results(options.json, record)
 
 

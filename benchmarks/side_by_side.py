@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,24 @@ def program(description: str | None, *, threads: int | None = None) -> argparse.
             help=f"threads of each library, from 1 to {cores} on this machine (default: {min(threads, cores)})",
         )  # fmt: skip
     return parser
+
+
+def missing(device: str = "cpu", *, torch: bool = True) -> str | None:
+    """Return the reason why a benchmark can't run on this device and, if `torch`, against PyTorch, or None."""
+    from handloom.autograd.backend import DeviceError, check_device  # workers of other libraries don't need it
+
+    try:
+        check_device(device)
+    except DeviceError as error:
+        return f"{error}; without --device cuda the CPU is measured"
+    if torch and find_spec("torch") is None:
+        return "PyTorch, with which handloom is compared, is not installed: pip install torch"
+    if torch and device == "cuda":
+        import torch as library
+
+        if not library.cuda.is_available():
+            return f"the PyTorch installed here, {library.__version__}, finds no GPU: install one built for CUDA"
+    return None
 
 
 def conditions(*packages: str) -> dict[str, Any]:

@@ -14,11 +14,10 @@ import dataclasses
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import conditions, merge_rows, program
+from benchmarks.side_by_side import conditions, merge_rows, missing, program
 from benchmarks.train_step_models import prepare
 from benchmarks.train_step_subjects import Handloom, Torch, save_batches
 
@@ -74,8 +73,8 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5, help="beam width (default: 5)")
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: 1), not of handloom")
     arguments = parser.parse_args()
-    if find_spec("torch") is None:
-        sys.exit("PyTorch is missing: pip install '.[oracles]'.")
+    if reason := missing():
+        sys.exit(reason)
     if min(arguments.steps, arguments.warmup, arguments.tests, arguments.beam, arguments.threads) < 1:
         parser.error("--steps, --warmup, --tests, --beam and --threads must be at least 1")
     data, tokenizer, size, batches = prepare(arguments.data, arguments.preset, arguments.set, arguments.steps)
