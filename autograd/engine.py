@@ -161,11 +161,11 @@ class _Pass:
         """Return each input's gradient accumulated so far, or None if that gradient must not be changed in place."""
         found: list[Any] = []
         for origin in inputs:
-            if origin is None or isinstance(origin, Leaf):
-                gradient = self.leaves.get(origin) if origin is not None else None
-            else:
-                slots = self.nodes.get(origin.node)
-                gradient = None if slots is None else slots[origin.slot]
+            gradient = None
+            if isinstance(origin, Leaf):
+                gradient = self.leaves.get(origin)
+            elif origin is not None and (slots := self.nodes.get(origin.node)) is not None:
+                gradient = slots[origin.slot]
             own = gradient is not None and gradient.owned and is_array(gradient.value)
             found.append(gradient.value if own and gradient is not None else None)
         return found
@@ -255,11 +255,7 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
 
 
 def backward(
-    output: Tensor,
-    gradient: Any = None,
-    *,
-    retain_graph: bool = False,
-    ready: Callable[[Tensor], Any] | None = None,
+    output: Tensor, gradient: Any = None, *, retain_graph: bool = False, ready: Callable[[Tensor], Any] | None = None
 ) -> None:
     """Add the gradient of sum(gradient * output) to `leaf.grad` of every leaf on which `output` depends.
 
@@ -313,22 +309,20 @@ def grad(
     Tensor, else a list of Tensors. Raises RuntimeError if an output or input does not require a gradient, or if an
     earlier pass freed the graph.
     """
-    many_outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     many_inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    if grad_outputs is None:
-        gradients: list[Any] = [None] * len(many_outputs)
-    else:
-        gradients = [grad_outputs] if isinstance(outputs, Tensor) else list(grad_outputs)
+    if isinstance(outputs, Tensor):
+        outputs, grad_outputs = [outputs], [grad_outputs]
+    gradients = [None] * len(outputs) if grad_outputs is None else list(grad_outputs)
     for position, tensor in enumerate(many_inputs):
         if not tensor.requires_grad:
             raise RuntimeError(f"grad: input {position} (shape {tensor.shape}) does not require a gradient")
     targets = {_key(tensor.origin): index for index, tensor in enumerate(many_inputs)}
     work = _Pass(create_graph, targets)
-    _start(many_outputs, gradients, work, "grad")
+    _start(outputs, gradients, work, "grad")
     with enable_grad() if create_graph else no_grad():
         work.run(
             create_graph if retain_graph is None else retain_graph,
-            oldest=min((_number(tensor.origin) for tensor in many_inputs), default=0),
+            oldest=min((tensor.origin.number for tensor in many_inputs), default=0),
         )
         for origin, collected in work.leaves.items():
             leaf = origin.tensor()
@@ -399,10 +393,6 @@ def _own(value: Any) -> Tensor:
     if isinstance(value, Tensor) and value.requires_grad:
         result.requires_grad, result._origin = True, value.origin
     return result
-
-
-def _number(origin: Origin) -> int:
-    return origin.number if isinstance(origin, Leaf) else origin.node.number
 
 
 def _key(origin: Origin) -> Any:

@@ -38,17 +38,23 @@ class Origin:
         self.node = node  # the Function that made it; None for a leaf
         self.slot = slot  # which of the node's outputs it is
 
+    @property
+    def number(self) -> int:
+        """The number of the call that made the tensor, or of the leaf."""
+        return self.node.number
+
 
 class Leaf(Origin):
     """The origin of a tensor that is not the result of a recorded call."""
 
     __slots__ = ("hooks", "number", "tensor")
+    number: int
 
     def __init__(self, tensor: Tensor):
         super().__init__(tensor.data, None, 0)
         self.tensor = weakref.ref(tensor)  # a strong reference would be a cycle
         # Calls that use the tensor have larger numbers: a pass that computes the tensor's gradient may stop here.
-        self.number: int = next(call_numbers)
+        self.number = next(call_numbers)
         self.hooks: dict[int, Callable[[Any], Any]] = {}
 
 

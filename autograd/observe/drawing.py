@@ -68,7 +68,7 @@ def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
         edges += [_edge(source, _key(origin)) for source in sources]
         waiting += sources
     boxes = []
-    for key, origin in sorted(origins.items(), key=lambda item: _number(item[1])):
+    for key, origin in sorted(origins.items(), key=lambda item: item[1].number):
         if isinstance(origin, Leaf):
             boxes.append(_box(key, f"{names.get(id(origin.tensor()), 'leaf')}\n{_form(origin)}", "ellipse"))
         else:
@@ -86,12 +86,8 @@ def _edge(source: Origin, end: str) -> str:
     return f'  {_key(source)} -> {end} [label="{_form(source)}"];'
 
 
-def _number(origin: Origin) -> int:
-    return origin.number if isinstance(origin, Leaf) else origin.node.number
-
-
 def _key(origin: Origin) -> str:
-    return f"{'leaf' if origin.node is None else 'call'}{_number(origin)}"
+    return f"{'leaf' if origin.node is None else 'call'}{origin.number}"
 
 
 def _form(origin: Origin) -> str:
