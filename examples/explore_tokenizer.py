@@ -24,7 +24,6 @@ from handloom.tokenizer.explore import (
     token_lengths,
     usual_sizes,
 )
-from handloom.tokenizer.pictures import draw_exploration
 from handloom.tokenizer.pre_tokenizer import PATTERNS
 from handloom.train.cli.command_line import check_text, results_folder, run_main
 from handloom.train.cli.options import OptionParser
@@ -51,9 +50,7 @@ def parse_arguments() -> argparse.Namespace:
         metavar="TEXT",
         help="text to show as coloured tokens (default: the last lines of the training text)",
     )
-    parser.add_argument(
-        "--out", type=path, help="new folder for tokenizer.json and the picture (default: a new folder in runs/)"
-    )
+    parser.add_argument("--out", type=path, help="new folder for tokenizer.json (default: a new folder in runs/)")
     arguments = parser.parse_args()
     for name in ("pattern", "show"):
         check_text(getattr(arguments, name) or "", f"--{name}")
@@ -84,12 +81,10 @@ def explore(arguments: argparse.Namespace, lines: list[str], out: Path) -> None:
     print(f"with all tokens, a word has {sizes[-1].tokens_per_word:.2f} tokens")
 
     print("\nTokens of the vocabulary, by length in bytes")
-    lengths = token_lengths(tokenizer)
-    print("\n".join(bars({str(length): float(count) for length, count in lengths.items()})))
+    print("\n".join(bars({str(length): float(count) for length, count in token_lengths(tokenizer).items()})))
 
     print(f"\nThe first {SHOWN_MERGES} merges (· is a blank)")
-    trees = merge_trees(tokenizer, SHOWN_MERGES)
-    print("\n".join(forest_lines(trees)))
+    print("\n".join(forest_lines(merge_trees(tokenizer, SHOWN_MERGES))))
 
     text = arguments.show
     if text is None:
@@ -99,8 +94,7 @@ def explore(arguments: argparse.Namespace, lines: list[str], out: Path) -> None:
     print(coloured(tokenizer, text, colours=colours))
 
     tokenizer.save(out / "tokenizer.json")
-    draw_exploration(tokenizer, sizes, lengths, trees, text, out / "tokenizer.png")
-    print(f"\nwrote {out / 'tokenizer.json'} and {out / 'tokenizer.png'}")
+    print(f"\nwrote {out / 'tokenizer.json'}")
 
 
 if __name__ == "__main__":

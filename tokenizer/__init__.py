@@ -16,7 +16,7 @@ character.py       tokenizer of characters, with a clean-up of texts
 word.py            tokenizer of words, with a preprocessing of texts
 hugging_face.py    use Hugging Face's package tokenizers; sentencepiece.py uses the package sentencepiece
 vocabulary.py      the base class of character.py and word.py
-explore.py         statistics of a BPE tokenizer; pictures.py draws them
+explore.py         statistics of a BPE tokenizer
 """
 
 from __future__ import annotations

@@ -72,16 +72,10 @@ def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[i
     return results
 
 
-def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> dict[int, int]:
-    """Return {length in bytes: number of tokens} for the vocabulary without special tokens, or for the given `ids`.
-    """
-    special = set(tokenizer.special_ids.values())
-    counts = Counter(
-        len(tokenizer.decode_bytes([id]))
-        for id in (range(tokenizer.vocab_size) if ids is None else ids)
-        if id not in special
-    )
-    return dict(sorted(counts.items()))
+def token_lengths(tokenizer: BPETokenizer) -> dict[int, int]:
+    """Return {length in bytes: number of tokens} for the vocabulary without special tokens."""
+    ids = set(range(tokenizer.vocab_size)) - set(tokenizer.special_ids.values())
+    return dict(sorted(Counter(len(tokenizer.decode_bytes([id])) for id in ids).items()))
 
 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:

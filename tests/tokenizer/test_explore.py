@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from handloom.errors import InputError
 from handloom.tokenizer import BPETokenizer
 from handloom.tokenizer.explore import (
     MergeTree,
@@ -20,7 +19,6 @@ from handloom.tokenizer.explore import (
     usual_sizes,
     with_fewer_tokens,
 )
-from handloom.tokenizer.pictures import draw_exploration
 from tests.support.examples import Example
 
 pytestmark = pytest.mark.slow
@@ -50,11 +48,10 @@ def test_compression_is_that_of_the_encoded_text(tokenizer: BPETokenizer) -> Non
     assert compression(tokenizer, TEXTS, [260])[0].bytes_per_token == 1
 
 
-def test_token_lengths_count_the_vocabulary_or_the_text(tokenizer: BPETokenizer) -> None:
+def test_token_lengths_count_the_vocabulary(tokenizer: BPETokenizer) -> None:
     lengths = token_lengths(tokenizer)
     assert sum(lengths.values()) == 290 - 4
     assert lengths[1] == 256
-    assert token_lengths(tokenizer, tokenizer.encode("the", add_bos=True)) == {3: 1}
 
 
 def test_trees_are_the_merges(tokenizer: BPETokenizer) -> None:
@@ -86,24 +83,10 @@ def test_trees_tokens_and_bars_as_lines(tokenizer: BPETokenizer) -> None:
     assert bars({}) == []
 
 
-def test_the_picture_holds_any_text_but_of_a_long_one_only_the_first_lines(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from matplotlib.axes import Axes
-
-    drawn, text = [], Axes.text
-    monkeypatch.setattr(Axes, "text", lambda *given, **how: (drawn.append(given), text(*given, **how))[1])
-    tokenizer = BPETokenizer.train(["x" * 500, "y " * 300], 300)
-    trees = merge_trees(tokenizer, 30)
-    assert max(len(tree.token) for tree in trees) == 64, (
-        "a text that repeats itself has long tokens, which are left out"
-    )
-    figures = tokenizer, compression(tokenizer, ["x y"], [260, 270]), token_lengths(tokenizer), trees
-    draw_exploration(*figures, "costs $5 and $x_1$ <eos> 中文 😀 " + "x y " * 2000, tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
-    assert 800 < len(drawn) < 1700  # 12 lines of at most 110 letters, and the trees
-    with pytest.raises(InputError, match="could not be written"):
-        draw_exploration(*figures, "", tmp_path / "no folder" / "picture.png")
+def test_long_tokens_have_no_tree() -> None:
+    """A text that repeats itself has tokens of hundreds of bytes."""
+    trees = merge_trees(BPETokenizer.train(["x" * 500, "y " * 300], 300), 30)
+    assert max(len(tree.token) for tree in trees) == 64
 
 
 def test_the_example_takes_a_file_or_its_own_text_and_names_what_is_wrong(tmp_path: Path) -> None:
@@ -113,7 +96,7 @@ def test_the_example_takes_a_file_or_its_own_text_and_names_what_is_wrong(tmp_pa
     for heading in ("Bytes per token", "by length in bytes", "The first 30 merges", "token by token"):
         assert heading in out
     written = sorted(path.name for path in (tmp_path / "runs" / "tokenizer").iterdir())
-    assert written == ["tokenizer.json", "tokenizer.png"]
+    assert written == ["tokenizer.json"]
     assert BPETokenizer.load(tmp_path / "runs" / "tokenizer" / "tokenizer.json").vocab_size == 600
     (tmp_path / "text.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     out = example.succeeds("text.txt", "--vocab-size", "280", "--show", "the mat", "--out", "here")
