@@ -206,8 +206,8 @@ class Subject:
         found = []
         for name, call in calls.items():
             side, _, number, kind = name.split(".")
-            title, *tokens = self.attention.get(side) or self.attention[kind]
-            found.append(Layer(name, title, int(number), *tokens, call))
+            title, rows, columns = self.attention.get(side) or self.attention[kind]
+            found.append(Layer(name, title, int(number), rows, columns, call))
         return found
 
     def with_weights(self, weights: dict[str, np.ndarray], seen: Pass, layer: str) -> np.ndarray:

@@ -14,16 +14,14 @@ from ..function import unbroadcast
 from ..ops.attention import attention_plain, with_four_axes
 from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.reduction import row_dots
-from ..ops.registry import QuickImplementation, implements, through_plain
+from ..ops.registry import QuickImplementation, implements
 from ..random import ReplayedMask
 from .costs import ATTENTION, ATTENTION_BACKWARD
 from .parallel import parallel_for, pieces
 
 
 def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    The call must request neither another method nor differentiable weights.
-    """
+    """Condition: the call requests neither another method nor differentiable weights."""
     if options["method"] not in ("auto", "standard"):
         return f"method {options['method']!r} was requested"
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
@@ -46,8 +44,6 @@ class StandardAttention(QuickImplementation):
     and dS = f A (X - rowsum(G O) / f). Each thread computes the output of a few batch rows at a time, so that their
     scores stay in the thread's cache.
     """
-
-    composed = through_plain
 
     def forward(self, query, key, value, bias=None):
         self.save(query, key, value, *(() if bias is None else (bias,)))

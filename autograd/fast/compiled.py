@@ -40,9 +40,7 @@ def library() -> str | None:
 
 
 def unsupported_reason(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    Compiled code needs large float32 NumPy arrays.
-    """
+    """Condition: compiled code is available, and the arrays are large float32 NumPy arrays."""
     if refused := missing():
         return refused
     if array_module(*arrays) is not np:

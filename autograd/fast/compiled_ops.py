@@ -15,7 +15,7 @@ from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.linear import linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
-from ..ops.registry import implements
+from ..ops.registry import all_of, implements
 from .attention import StandardAttention, standard
 from .compiled import loops, unsupported_reason
 from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
@@ -71,16 +71,12 @@ class ResidualLayerNormCompiled(CompiledNormalization, ResidualLayerNormOnCPU):
     pass
 
 
-def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is: see `unsupported_reason`.
-    Class weights are not supported.
-    """
-    return unsupported_reason(arrays, options) or (
-        None if options["class_weight"] is None else "there are class weights"
-    )
+def no_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Condition: there are no class weights."""
+    return None if options["class_weight"] is None else "there are class weights"
 
 
-@implements(linear_cross_entropy_plain, "compiled", without_class_weights)
+@implements(linear_cross_entropy_plain, "compiled", all_of(unsupported_reason, no_class_weights))
 class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
     """Cross-entropy that reads and writes each row of logits once: the row stays in the cache until its gradient."""
 
@@ -93,14 +89,7 @@ class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
         )  # fmt: skip
 
 
-def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is: see `unsupported_reason`.
-    Only the activation "relu" is supported.
-    """
-    return unsupported_reason(arrays, options) or only_relu(arrays, options)
-
-
-@implements(linear_activation_plain, "compiled", relu_compiled)
+@implements(linear_activation_plain, "compiled", all_of(unsupported_reason, only_relu))
 class LinearReLUCompiled(LinearReLUOnCPU):
     """Bias, ReLU and dropout in one pass over the product, and their gradient in another, with the same bits as NumPy.
     """
@@ -113,12 +102,7 @@ class LinearReLUCompiled(LinearReLUOnCPU):
         loops().relu_backward(np.ascontiguousarray(g), out, d.dtype.type(self.scale), d, 0, len(d))
 
 
-def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is: see `unsupported_reason` and `standard`."""
-    return unsupported_reason(arrays, options) or standard(arrays, options)
-
-
-@implements(attention_plain, "compiled", standard_compiled)
+@implements(attention_plain, "compiled", all_of(unsupported_reason, standard))
 class StandardAttentionCompiled(StandardAttention):
     """Attention with the softmax over the keys in one compiled loop, and with the memory layout of `StandardAttention`.
     """

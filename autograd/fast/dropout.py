@@ -54,6 +54,8 @@ class DropoutOnCPU(Dropout):
 class DropoutAddOnCPU(QuickImplementation):
     """Dropout and residual connection on the CPU: residual + dropout(x)."""
 
+    composed = None
+
     def forward(self, x, residual):
         mask, scale = self.generator.keep_mask(x.shape, self.p)
         self.keep(mask, x.dtype.type(scale))

@@ -19,9 +19,7 @@ from .parallel import parallel_for
 
 
 def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    The parts must be views made by `empty_heads`.
-    """
+    """Condition: the parts are views made by `empty_heads`."""
     return "the parts are not views of one array, side by side" if whole_of(arrays) is None else None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..ops.linalg import divided_product, rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.reduction import sum_of_rows
-from ..ops.registry import QuickImplementation, implements, on_cpu, through_plain
+from ..ops.registry import QuickImplementation, all_of, implements, on_cpu
 from ..random import ReplayedMask
 from ..tensor import Tensor
 from .costs import FLOPS, RELU_BACKWARD
@@ -84,22 +84,17 @@ class LinearOnCPU(Linear):
 
 
 def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    The arrays must be NumPy arrays and the activation must be "relu".
-    """
-    refused = None if options["activation"] == "relu" else "only ReLU's derivative follows from its result"
-    return refused or on_cpu(arrays, options)
+    """Condition: the activation is "relu"."""
+    return None if options["activation"] == "relu" else "only ReLU's derivative follows from its result"
 
 
-@implements(linear_activation_plain, "cpu", only_relu)
+@implements(linear_activation_plain, "cpu", all_of(only_relu, on_cpu))
 class LinearReLUOnCPU(QuickImplementation, LinearOnCPU):
     """The linear layer with ReLU and dropout on the CPU: relu(x W^T + b), then dropout, in place.
 
     The gradient needs only the result y. Where y is 0, the unit was negative or dropped, and the derivative is 0. Where
     y is positive or NaN, the derivative is dropout's scale.
     """
-
-    composed = through_plain
 
     def forward(self, x, weight, bias=None):
         keep_mask, self.scale = None, 1.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ops.linalg import rows_of
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
-from ..ops.registry import QuickImplementation, implements, on_cpu, through_plain
+from ..ops.registry import QuickImplementation, implements, on_cpu
 from .costs import CROSS_ENTROPY, FLOPS
 from .loss import divisor_of_mean
 from .mkl import multiply
@@ -41,7 +41,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
     `backward`.
     """
 
-    composed, wide_start = through_plain, True
+    wide_start = True
     target: Any
 
     def forward(self, x, weight, bias=None):

@@ -11,7 +11,7 @@ from ..backend import Array
 from ..ops.linalg import rows_of
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.reduction import sum_of_rows
-from ..ops.registry import QuickImplementation, implements, on_cpu, through_plain
+from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..random import ReplayedMask
 from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
 from .parallel import PIECE, parallel_for, pieces
@@ -24,8 +24,6 @@ class Normalization(QuickImplementation):
     are computed as products with vectors; mean(h), for example, is g times w / features. BLAS computes these products
     several times faster than NumPy's reductions compute the sums.
     """
-
-    composed = through_plain
 
     eps: float
 

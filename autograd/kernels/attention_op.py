@@ -60,9 +60,7 @@ def _warn(refused: str) -> None:
 
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    The arrays must be on a GPU, and the call must not request another method than "fused".
-    """
+    """Condition: the arrays are on a GPU, and the call does not request another method than "fused"."""
     if options["method"] not in ("auto", "fused"):
         return f"method {options['method']!r} was requested"
     query, key, value = arrays[:3]

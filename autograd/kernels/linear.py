@@ -15,7 +15,7 @@ from ..backend import Array, array_module
 from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
-from ..ops.registry import QuickImplementation, implements, through_plain
+from ..ops.registry import QuickImplementation, all_of, implements
 from ..tensor import Tensor, array_of
 from . import fused
 from .fused import NO_DROPOUT, column_sums
@@ -62,15 +62,12 @@ def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Ar
     return None
 
 
-def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    The kernel must support the activation.
-    """
-    known = options["activation"] in fused.ACTIVATIONS
-    return by_kernels(arrays, options) if known else f"the kernel has no {options['activation']}"
+def known_activation(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Condition: the kernel has the activation."""
+    return None if options["activation"] in fused.ACTIVATIONS else f"the kernel has no {options['activation']}"
 
 
-@implements(linear_activation_plain, "device", by_kernels_activated)
+@implements(linear_activation_plain, "device", all_of(known_activation, by_kernels))
 class LinearActivationOnDevice(QuickImplementation):
     """The op dropout(activation(x W^T + b)): one product and one kernel in the forward pass, one kernel and two
     products in the backward pass.
@@ -79,7 +76,6 @@ class LinearActivationOnDevice(QuickImplementation):
     result is above 0, and both negative and dropped elements have gradient 0.
     """
 
-    composed = through_plain
     adds = True
 
     def forward(self, x, weight, bias=None):
@@ -115,7 +111,7 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
     gradient divided by the number of targets that are not ignored.
     """
 
-    composed, wide_start = through_plain, True
+    wide_start = True
     target: Any
 
     def forward(self, x, weight, bias=None):

@@ -18,7 +18,7 @@ from ..ops.embedding import Embedding
 from ..ops.linalg import contiguous_rows
 from ..ops.loss import cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
-from ..ops.registry import QuickImplementation, implements, through_plain
+from ..ops.registry import QuickImplementation, all_of, implements
 from ..random import Generator, ReplayedMask
 from ..tensor import array_of
 from . import fused
@@ -26,9 +26,7 @@ from .fused import DropoutKey
 
 
 def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    The arrays must be on a device and of one dtype, float16 or float32.
-    """
+    """Condition: the arrays are on a device and of one dtype, float16 or float32."""
     first = arrays[0]
     if array_module(*arrays) is np:
         return "the arrays are on the CPU"
@@ -54,22 +52,17 @@ def mask_again(drop: DropoutKey | None, shape: tuple[int, ...], like: Array) -> 
     )
 
 
-def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    The rows of the arrays must fit into shared memory.
-    """
+def in_shared_memory(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Condition: the rows of the arrays fit into shared memory."""
     x, weight, bias = (array.shape for array in arrays[-3:])
-    refused = by_kernels(arrays, options)
-    if refused is None and not (x[-1:] == weight == bias and 0 < x[-1] <= fused.WIDEST_ROW and 0 not in x):
-        return f"rows of {x[-1:]} with weight {weight} and bias {bias}: it takes 1 to {fused.WIDEST_ROW}, none empty"
-    return refused
+    if x[-1:] == weight == bias and 0 < x[-1] <= fused.WIDEST_ROW and 0 not in x:
+        return None
+    return f"rows of {x[-1:]} with weight {weight} and bias {bias}: it takes 1 to {fused.WIDEST_ROW}, none empty"
 
 
-@implements(LayerNorm, "device", by_kernels_in_rows)
+@implements(LayerNorm, "device", all_of(by_kernels, in_shared_memory))
 class LayerNormOnDevice(QuickImplementation):
     """The op LayerNorm of `normalization.py` for rows that fit into shared memory."""
-
-    composed = through_plain
 
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
@@ -81,11 +74,9 @@ class LayerNormOnDevice(QuickImplementation):
         return fused.layer_norm_backward(contiguous(g), self.kept[0], self.saved[1], *self.kept[1:])[1:]
 
 
-@implements(residual_layer_norm_plain, "device", by_kernels_in_rows)
+@implements(residual_layer_norm_plain, "device", all_of(by_kernels, in_shared_memory))
 class ResidualLayerNormOnDevice(QuickImplementation):
     """LayerNorm of residual + dropout(x), in one kernel. If `both` is true, it also returns residual + dropout(x)."""
-
-    composed = through_plain
 
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
@@ -107,6 +98,8 @@ class ResidualLayerNormOnDevice(QuickImplementation):
 @implements(Dropout, "device", by_kernels)
 class DropoutOnDevice(QuickImplementation):
     """Dropout by a kernel that draws the mask in the forward pass and again in the backward pass."""
+
+    composed = None
 
     def forward(self, x):
         self.drop = dropout_key(x, self.p, self.generator)
@@ -133,6 +126,8 @@ class SameDrop(Function):
 class DropoutAddOnDevice(QuickImplementation):
     """The op residual + dropout(x) in one kernel."""
 
+    composed = None
+
     def forward(self, x, residual):
         self.drop = dropout_key(x, self.p, self.generator)
         return fused.dropout_add(contiguous(x), self.drop, residual)
@@ -155,7 +150,7 @@ class CrossEntropyOnDevice(QuickImplementation):
     backward pass overwrites a copy of the logits by their gradient.
     """
 
-    composed, wide_start = through_plain, True
+    wide_start = True
     target: Any
 
     def forward(self, logits):
@@ -184,8 +179,6 @@ def by_kernels_of_a_table(arrays: list[Any], options: dict[str, Any]) -> str | N
 @implements(Embedding, "device", by_kernels_of_a_table)
 class EmbeddingOnDevice(QuickImplementation):
     """The op Embedding of `embedding.py`. Each row of the table's gradient is summed in float32."""
-
-    composed = through_plain
 
     def forward(self, table):
         self.save(table)

@@ -111,9 +111,7 @@ def fitted(buffer: Any, shape: tuple[int, ...]) -> Any:
 
 
 def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Return the reason why the call is not supported, or None if it is.
-    The method must be "blocked", or "auto" for a long sequence.
-    """
+    """Condition: the method is "blocked", or "auto" for a long sequence."""
     if options["method"] != "auto":
         return None if options["method"] == "blocked" else f"method {options['method']!r} was requested"
     if arrays[0].shape[2] * arrays[1].shape[2] < BLOCKS_FROM:

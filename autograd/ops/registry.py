@@ -127,6 +127,11 @@ def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return None if array_module(*arrays) is np else "the arrays are on a device"
 
 
+def all_of(*conditions: Condition) -> Condition:
+    """Return the condition that all these conditions hold; its reason is the first reason found."""
+    return lambda arrays, options: next((why for one in conditions if (why := one(arrays, options))), None)
+
+
 def through_plain(call: Any, *inputs: Any) -> Any:
     """Return the method `composed` of quick implementations, which computes the call by the plain implementation.
 
@@ -141,7 +146,11 @@ def through_plain(call: Any, *inputs: Any) -> Any:
 
 
 class QuickImplementation(Function):
-    """A quick implementation. The attributes are the options of the op."""
+    """A quick implementation. The attributes are the options of the op. If `backward` supports Tensors too, the class
+    sets `composed` to None.
+    """
+
+    composed: Any = through_plain
 
     def __init__(self, **options: Any):
         vars(self).update(options)
