@@ -52,8 +52,7 @@ class Changes:
 
 
 def _region(array: Array) -> tuple[int, int]:
-    """Return the addresses of an array's first byte and of the byte after its last; they are equal for an empty array.
-    """
+    """Return the addresses of an array's first byte and of the byte after its last; equal ones for an empty array."""
     start = address_of(array)
     if array.flags.c_contiguous:
         return start, start + array.nbytes

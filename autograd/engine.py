@@ -21,8 +21,7 @@ from .tensor import Tensor
 
 
 class _Gradient:
-    """A gradient being accumulated. If `owned`, nothing else refers to its array, which may then be changed in place.
-    """
+    """A gradient being accumulated. If `owned`, only this object refers to its array, which may be changed in place."""
 
     __slots__ = ("owned", "value")
 

@@ -361,8 +361,7 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
 
 
 def _weaken(arrays: list[Any]) -> None:
-    """Replace a NumPy scalar by a Python scalar, so that float32 * np.sqrt(2.0) and float32 / mask.sum() are float32.
-    """
+    """Replace a NumPy scalar by a Python scalar: float32 * np.sqrt(2.0) and float32 / mask.sum() are float32."""
     if any(is_array(array) and array.dtype.kind in "fc" for array in arrays):
         arrays[:] = [array.item() if isinstance(array, np.generic) else array for array in arrays]
 

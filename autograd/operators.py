@@ -22,15 +22,11 @@ class Operators:
     # -- moving and casting ----------------------------------------------------------------------------------------
 
     def to(self, device: str) -> Tensor:
-        """Return the tensor on `device` ("cpu", "cuda", "cuda:N").
-        The gradient is moved back to the original device.
-        """
+        """Return the tensor on `device` ("cpu", "cuda", "cuda:N"). The gradient is moved back."""
         return _ops.to_device(self, device)
 
     def astype(self, dtype: Any) -> Tensor:
-        """Cast to another dtype.
-        The gradient is cast back. The result of a cast to integers or booleans has no gradient.
-        """
+        """Cast to another dtype. The gradient is cast back. A cast to integers or booleans has no gradient."""
         return _ops.astype(self, dtype)
 
     # -- arithmetic ------------------------------------------------------------------------------------------------

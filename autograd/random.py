@@ -172,9 +172,7 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
 
 
 class ReplayedMask:
-    """A replacement for a Generator when another implementation repeats a call.
-    It returns the mask of the first call.
-    """
+    """A Generator's replacement when another implementation repeats a call: it returns the first call's mask."""
 
     def __init__(self, mask: Array | None, scale: float):
         self.mask, self.scale = mask, scale
@@ -232,9 +230,7 @@ class Draws:
 
 
 class _Log:
-    """The initial states of the draws in a block of this thread.
-    If `repeats`, the draws are repeated, else recorded.
-    """
+    """The initial states of the draws in a block of this thread, which are repeated if `repeats`, else recorded."""
 
     def __init__(self, states: list[Any], repeats: bool):
         self.states, self.repeats, self.index = states, repeats, 0

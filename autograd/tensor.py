@@ -165,9 +165,7 @@ class Tensor(Operators, NumPyHabits):
         return self.data.item()
 
     def numpy(self) -> np.ndarray:
-        """Return the values as a NumPy array on the CPU.
-        For a tensor on the CPU, the array shares the tensor's memory.
-        """
+        """Return the values as a NumPy array, which shares the memory of a tensor on the CPU."""
         return to_device(self.data, "cpu")
 
     # -- gradients -------------------------------------------------------------------------------------------------
@@ -211,9 +209,7 @@ class Tensor(Operators, NumPyHabits):
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Record an in-place change of this tensor's array.
-        A backward pass that needs the old values then raises an error.
-        """
+        """Record an in-place change of the array, after which a backward pass that needs old values raises an error."""
         changes.note(self.data)
 
     def __copy__(self) -> Tensor:
@@ -308,9 +304,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def array_of(value: Any) -> Any:
-    """Return the array of a Tensor, or another value unchanged.
-    This is for masks and indices, which have no gradient.
-    """
+    """Return the array of a Tensor, or another value unchanged: for masks and indices, which have no gradient."""
     return value.data if isinstance(value, Tensor) else value
 
 

@@ -20,9 +20,7 @@ class Apart:
         self._process: subprocess.Popen[bytes] | None = None
 
     def answer(self, run: Path, view: str, body: Any) -> dict[str, Any]:
-        """Return the result of `Session.answer` for a run.
-        Raises InputError as `Session.answer` does, and if the process ends.
-        """
+        """Return the result of `Session.answer`. Raises InputError as it does, and if the process ends."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 command = [sys.executable, "-m", f"{__package__}.apart_process"]

@@ -18,8 +18,7 @@ CANDIDATES = 10
 
 
 def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the model's answer to a text, the tokens, and the weights (heads, queries, keys) of every attention layer.
-    """
+    """Return the model's answer to a text, the tokens, and all attention weights (heads, queries, keys)."""
     seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
     return {
         "kind": subject.kind,
@@ -73,8 +72,7 @@ def following(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def chosen_layer(seen: Pass, ask: Ask) -> Layer:
-    """Return the requested attention layer, by default the last one. Raises InputError if the model has no attention.
-    """
+    """Return the requested attention layer, by default the last. Raises InputError if the model has no attention."""
     if not seen.layers:
         raise InputError("This model is recurrent: it has no attention.")
     return seen.layer(ask.choice("layer", [layer.name for layer in seen.layers], seen.layers[-1].name))

@@ -153,8 +153,7 @@ def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def call(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the values, gradients, saved arrays and source code of a call, and the composed version of a fused call.
-    """
+    """Return a call's values, gradients, saved arrays and source code, and the composed version of a fused call."""
     step = subject.step(ask.text())
     one = step.call(ask.whole("call", 0, len(step.calls) - 1))
     seen = one.seen
@@ -207,8 +206,7 @@ def shown(value: Any) -> dict[str, Any] | None:
 
 
 def sources_of(one: StepCall) -> list[dict[str, Any]]:
-    """Return the source code of the call's rules, and of the plain implementation if a quick implementation was used.
-    """
+    """Return the source code of the call's rules, and of the plain implementation if a quick one was used."""
     kind = type(one.seen.call)
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
     if issubclass(kind, Elementwise):
@@ -230,8 +228,7 @@ def sources_of(one: StepCall) -> list[dict[str, Any]]:
 
 
 def composed(one: StepCall) -> dict[str, Any] | None:
-    """Return the gradients of a fused call, those of the same computation by small ops, and their largest differences.
-    """
+    """Return a fused call's gradients, those of the same computation by small ops, and their differences."""
     call, seen = one.seen.call, one.seen
     if call.composed is None or not seen.input_gradients:
         return None

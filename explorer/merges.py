@@ -1,6 +1,4 @@
-"""The view "BPE", which shows a text tokenized with the first n merges, the most frequent pairs, and the merges of a
-word.
-"""
+"""The view "BPE": a text tokenized with the first n merges, the most frequent pairs, and the merges of a word."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ COLUMN, ROW = 34, 40  # pixels from byte to byte, from level to level
 
 
 def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the text's tokens after n merges, its most frequent pairs of adjacent tokens, and the merge tree of one
-    word.
-    """
+    """Return the text's tokens after n merges, its most frequent pairs of tokens, and one word's merge tree."""
     tokenizer = subject.tokenizer
     if not isinstance(tokenizer, BPETokenizer):
         raise InputError("This model's tokenizer has no merges, because its tokens are characters or words.")
@@ -151,9 +147,7 @@ def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int
 
 
 def _lay_out(part: Part, left: float, every: list[Part]) -> float:
-    """Place a tree's bytes from `left` on, and each token above the middle of its parts.
-    Return `left` for the next tree.
-    """
+    """Place a tree's bytes from `left` on, tokens above the middle of their parts. Return the next tree's `left`."""
     for inner in part.parts:
         left = _lay_out(inner, left, every)
     if part.parts:

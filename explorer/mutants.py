@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """A mistake in ops of `kinds`, which replaces `old` by `new` in the source of `where`; see
-    `autograd.gradcheck.planting`.
-    """
+    """A mistake in ops of `kinds`: `old` becomes `new` in the source of `where` (`autograd.gradcheck.planting`)."""
 
     kinds: tuple[str, ...]  # classes of Function: each form of an op has its own
     what: str

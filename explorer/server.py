@@ -1,5 +1,4 @@
-"""The web server for the page's files and for the views, each of which has an address that receives and returns JSON.
-"""
+"""The web server for the page's files and for the views, whose addresses receive and return JSON."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ mimetypes.add_type("text/javascript", ".js")  # the Windows registry may say oth
 
 
 def page_files() -> dict[str, bytes]:
-    """Return the contents of the page's files by name. Files are read in advance, so that no request can name a path.
-    """
+    """Return the page's files by name. They are read in advance, so that no request can name a path."""
     folder = resources.files(__package__) / "static"
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
@@ -81,8 +79,7 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
 
 
 async def news(session: Session) -> AsyncIterator[bytes]:
-    """Yield server-sent events, with new rows of the run's log, the state of its training, and the time of new weights.
-    """
+    """Yield server-sent events: new rows of the run's log, the state of its training, the time of new weights."""
     version, known, model, before = -1, 0, -1, b""
     while True:
         try:

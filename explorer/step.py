@@ -63,8 +63,7 @@ class RecordedStep:
 
 
 def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> RecordedStep:
-    """Run the forward and backward pass of `loss_of()` in training mode, and restore the random generators afterwards.
-    """
+    """Run forward and backward pass of `loss_of()` in training mode; the random generators keep their states."""
     layers = [value for module in model.modules() for value in vars(module).values()]
     generators = [default_generator, *(value for value in layers if isinstance(value, Generator))]
     held = [generator.get_state() for generator in generators]

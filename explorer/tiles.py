@@ -1,6 +1,4 @@
-"""The view "Attention three ways", which shows one attention call by each method, and the blocked method block by
-block.
-"""
+"""The view "Attention three ways": one attention call by each method, and the blocked method block by block."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ SMALLEST, LARGEST = 2, 32  # of a block
 
 
 def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return each method's error against float64 and memory for one head, and m, l and o of a query after each block.
-    """
+    """Return each method's error against float64 and memory for one head, and a query's m, l, o after each block."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     heads, queries, keys = layer.weights.shape

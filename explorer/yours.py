@@ -21,9 +21,7 @@ BUILT = {"head": ("c06_head.py", "masked_attend"), "beam": ("c11_beam.py", "beam
 
 
 class Yours:
-    """The functions of the course folder, read again for each answer.
-    Raises InputError if the folder contains no course.
-    """
+    """The functions of the course folder, read again for each answer. Raises InputError if there is no course."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -48,9 +46,7 @@ class Yours:
 
 
 def attention(attend: Callable[..., Any], subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
-    """Return the learner's weights (1, queries, keys) of one head, which are the outputs if the values are unit
-    vectors.
-    """
+    """Return the learner's weights (1, queries, keys) of one head: the outputs, if the values are unit vectors."""
     layer = chosen_layer(subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF)), ask)
     number = ask.whole("head", 0, len(layer.weights) - 1)
     added, keys = layer.added()[number], layer.call.key[0, number]

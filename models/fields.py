@@ -109,8 +109,7 @@ def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> A
 
 
 def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
-    """Return {field name: (help text, option)} for each `setting` of a dataclass and its base classes.
-    """
+    """Return {field name: (help text, option)} for each `setting` of a dataclass and its base classes."""
     found: dict[str, tuple[str, Flag | None]] = {}
     for base in owner.__mro__:
         for one in fields(base) if is_dataclass(base) else ():
@@ -136,8 +135,7 @@ def check_fields(owner: Any) -> None:
 
 
 def fits(kind: Any, value: Any) -> bool:
-    """Return whether an annotation allows a value. NumPy scalars are treated like Python numbers; True is not a number.
-    """
+    """Return whether an annotation allows a value. NumPy scalars are like Python numbers; True is not a number."""
     alternatives, optional = _alternatives(kind)
     if value is None or kind is Any:
         return optional or kind is Any
@@ -164,9 +162,7 @@ def fits(kind: Any, value: Any) -> bool:
 
 
 def parse_value(kind: Any, text: str) -> Any:
-    """Parse a value of type `kind` from text; "none" means None if `kind` allows it.
-    Raises ValueError for an invalid value.
-    """
+    """Parse text; "none" means None if `kind` allows it. Raises ValueError for an invalid value."""
     if _alternatives(kind)[1] and text.lower() == "none":
         return None
     plain, _ = plain_kind(kind)
@@ -211,8 +207,7 @@ def without_none(kind: Any) -> Any:
 
 
 def plain_kind(kind: Any) -> tuple[Any, Any]:
-    """Return the Python type of an annotation without its `| None`, and its rule (Bounds, Choices or Parsed) or None.
-    """
+    """Return an annotation's Python type without `| None`, and its rule (Bounds, Choices or Parsed) or None."""
     return _with_rule(without_none(kind))
 
 

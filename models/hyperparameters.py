@@ -206,9 +206,7 @@ class TranslationPreset(Preset):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LanguageModelPreset(Preset):
-    """The hyperparameters of a language model's run.
-    The defaults are a weight decay of 0.1 and the cosine schedule.
-    """
+    """The hyperparameters of a language model's run. The defaults are a weight decay of 0.1 and the cosine schedule."""
 
     vocab_size: Count = 2000  # for BPE; with characters it follows from the text
     head_dim: Size = setting(help="number of features per attention head")

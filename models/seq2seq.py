@@ -190,8 +190,7 @@ class Seq2SeqTransformer(Module):
     def _to_mix(
         self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the three inputs of `copy_logits`: vocabulary logits, copy gate and attention averaged over heads.
-        """
+        """Return the three inputs of `copy_logits`: vocabulary logits, copy gate and attention averaged over heads."""
         last: list[Tensor] = []
         x = self._decoded(target, memory, memory_lengths, cross_weights, last)
         return self.output(x), self.copy_gate(x), last[0].mean(axis=1)

@@ -22,9 +22,7 @@ def words(text: str) -> list[str]:
 
 
 class Bags(NamedTuple):
-    """Texts as bags of features.
-    Text i has the features `features[offsets[i]:offsets[i + 1]]`, and `values` in the same places.
-    """
+    """Texts as bags: text i has the features `features[offsets[i]:offsets[i + 1]]` with the `values` there."""
 
     offsets: np.ndarray  # (texts + 1,) int64
     features: np.ndarray  # (entries,) int64, no feature twice in a text

@@ -1,6 +1,4 @@
-"""Initialisers, which overwrite a parameter and return it.
-They draw from `generator`, by default the default generator.
-"""
+"""Initialisers, which overwrite a parameter and return it, with numbers of `generator` or the default generator."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ class Linear(Module):
         return ops.linear(x, self.weight, self.bias)
 
     def cross_entropy(self, x: Tensor, target: Any, **options: Any) -> Tensor:
-        """Compute ops.cross_entropy(self(x), target, **options) without storing all logits.
-        See `ops.linear_cross_entropy`.
-        """
+        """Compute ops.cross_entropy(self(x), target, **options) by `ops.linear_cross_entropy`, without all logits."""
         return ops.linear_cross_entropy(x, self.weight, self.bias, target, **options)
 
     def extra_repr(self) -> str:

@@ -16,9 +16,7 @@ from ..autograd.backend import native, to_device
 
 
 class Module:
-    """The base class of layers and models.
-    Subclasses set parameters and submodules in `__init__`, and define `forward`.
-    """
+    """The base class of layers and models, which set parameters in `__init__` and define `forward`."""
 
     training: bool = True
 
@@ -50,9 +48,7 @@ class Module:
                     yield (f"{prefix}.{name}" if prefix else name), value
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """Yield the name and value of every parameter.
-        A parameter that modules share is yielded once, under its first name.
-        """
+        """Yield every parameter's name and value; one that modules share comes once, under its first name."""
         seen: set[int] = set()
         for name, parameter in self._named_tensors(Parameter):
             if id(parameter) not in seen:

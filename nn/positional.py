@@ -64,8 +64,7 @@ class SinusoidalPositions(_AddedPositions):
 
 
 class LearnedPositions(_AddedPositions):
-    """A layer that adds a learned table `weight` (max_length, d_model), initially normal with standard deviation 0.02.
-    """
+    """A layer that adds a learned table `weight` (max_length, d_model), initially normal with deviation 0.02."""
 
     def __init__(self, d_model: int, max_length: int = 1024):
         super().__init__(max_length)
@@ -80,9 +79,7 @@ class PositionScores(Module):
     """The base class of position encodings in self-attention's scores. The base class itself changes nothing."""
 
     def rotate(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
-        """Rotate new queries and keys (batch, heads, length, head_dim).
-        The first query and key have the position `offset`.
-        """
+        """Rotate queries and keys (batch, heads, length, head_dim), of which the first have the position `offset`."""
         return query, key
 
     def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
@@ -218,8 +215,7 @@ def attention_positions(
 
 
 class NoPositions(Module):
-    """A layer that adds nothing, for models without positions or with positions in attention, without a maximum length.
-    """
+    """A layer that adds nothing: for no positions or positions in attention, without a maximum length."""
 
     def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
         return x

@@ -31,9 +31,7 @@ class AddedTokenSplitter:
         self._expression = regex.compile("|".join(map(regex.escape, longest_first)) or r"(?!)")
 
     def split(self, text: str) -> list[str | int]:
-        """Split `text` into a list of added tokens' ids and the non-empty strings between them, in the order of the
-        text.
-        """
+        """Split `text` into the added tokens' ids and the non-empty strings between them, in order."""
         parts: list[str | int] = []
         end = 0
         for match in self._expression.finditer(text):

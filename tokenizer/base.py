@@ -72,8 +72,7 @@ class Tokenizer(ABC):
     @classmethod
     @abstractmethod
     def _from_content(cls, data: dict[str, Any]) -> Self:
-        """Return the tokenizer whose file contains `data`. Damaged data can raise any of the exceptions in `DAMAGED`.
-        """
+        """Return the tokenizer whose file contains `data`. Damaged data can raise the exceptions in `DAMAGED`."""
 
     def save(self, path: str | Path) -> None:
         """Write the tokenizer to one JSON file.
@@ -110,8 +109,7 @@ class Tokenizer(ABC):
         return ids
 
     def encode_whole(self, text: str) -> list[int]:
-        """Encode `text` with the <bos> and <eos> that the model expects; see `begins` and `ends`.
-        """
+        """Encode `text` with the <bos> and <eos> that the model expects; see `begins` and `ends`."""
         return self.encode(text, add_bos=self.begins, add_eos=self.ends)
 
     def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:

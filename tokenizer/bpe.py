@@ -275,8 +275,7 @@ class BPETokenizer(Tokenizer):
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would repeatedly scan a batch's many lists, although these have no cycles.
-    """
+    """Pause the garbage collector, which would repeatedly scan a batch's many lists, although these have no cycles."""
     if not gc.isenabled():
         yield
         return

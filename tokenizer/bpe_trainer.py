@@ -50,8 +50,7 @@ def train_fast(
 
 
 def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:
-    """Return the next pairs that can be merged at once, each with its new id; empty at the end of the epoch.
-    """
+    """Return the next pairs that can be merged at once, each with its new id; empty at the end of the epoch."""
     batch: dict[Pair, int] = {}
     lefts: set[int] = set()
     rights: set[int] = set()

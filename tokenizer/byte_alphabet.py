@@ -22,9 +22,7 @@ BYTES_IN_ID_ORDER: list[int] = sorted(range(256), key=BYTE_TO_CHARACTER.__getite
 
 
 class _ByteTable(dict[int, str]):
-    """A table for `str.translate`, which maps a character that represents no byte to a character that Latin-1 can't
-    encode.
-    """
+    """A table for `str.translate`: characters that represent no byte become one that Latin-1 can't encode."""
 
     def __missing__(self, code: int) -> str:
         return "\uffff"

@@ -1,5 +1,4 @@
-"""The tokenizer of Marian's translators: two SentencePiece models, for source and target language, with one vocabulary.
-"""
+"""The tokenizer of Marian's translators: two SentencePiece models, of source and target, with one vocabulary."""
 
 from __future__ import annotations
 

@@ -91,9 +91,7 @@ def _checked(first: object, rest: Iterator[object]) -> Iterator[str]:
 
 
 def _divide(paths: list[Path], processes: int) -> list[list[Segment]]:
-    """Divide the files into at most `processes` parts of about equal size.
-    A part can end within a file, at the end of a line.
-    """
+    """Divide the files into at most `processes` parts of similar size, each of which ends at the end of a line."""
     try:
         sizes = [path.stat().st_size for path in paths]
     except OSError as error:
@@ -116,9 +114,7 @@ def _count_files(segments: list[Segment], pattern: str) -> dict[bytes, int]:
 
 
 def _file_blocks(segments: Iterable[Segment]) -> Iterator[bytes]:
-    """Yield the text of the segments in blocks that end at a line break.
-    A line belongs to the segment in which it begins.
-    """
+    """Yield the text of the segments in blocks of lines. A line belongs to the segment in which it begins."""
     for path, start, end in segments:
         try:
             with path.open("rb") as file:
@@ -149,9 +145,7 @@ def _check_utf8(block: bytes, path: Path) -> None:
 
 
 def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
-    """Yield blocks of many texts each.
-    Blanks after a line break within a text are kept.
-    """
+    """Yield blocks of many texts each. Blanks after a line break within a text are kept."""
     while batch := list(islice(texts, 4096)):
         block = _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
         block = _keep_runs(block).replace(_START, b" " + _START)[1:]

@@ -116,9 +116,7 @@ class Draw:
         return np.asarray(values, dtype=self.dtype)
 
     def distinct(self, *shapes: tuple[int, ...]) -> Any:
-        """Draw an array of each shape.
-        The distance of any two values, in one array or in two arrays, is at least CLEARANCE.
-        """
+        """Draw an array of each shape; the values of all arrays are at least CLEARANCE apart."""
         sizes = [int(np.prod(shape)) for shape in shapes]
         grid = self.rng.permutation(sum(sizes)) - sum(sizes) / 2 + self.rng.uniform(-0.2, 0.2, sum(sizes))
         pieces = np.split(2.5 * CLEARANCE * grid, np.cumsum(sizes)[:-1])
@@ -169,8 +167,7 @@ CATALOGUE: dict[str, OpSpec] = {}
 
 
 def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callable[[Draw], Sample]]:
-    """Return a decorator that enters a sampler for the op `name` into CATALOGUE. `facts` are other OpSpec attributes.
-    """
+    """Return a decorator that enters a sampler for the op `name` into CATALOGUE, with the other attributes `facts`."""
 
     def enter(draw: Callable[[Draw], Sample]) -> Callable[[Draw], Sample]:
         op = OPS[name]

@@ -19,9 +19,7 @@ def _slice(d: Draw, size: int) -> slice:
 
 
 def index_of(d: Draw, shape: tuple[int, ...], *, repeated: bool = True) -> Any:
-    """Draw an index of any kind that NumPy supports.
-    If `repeated`, integer arrays can select it twice.
-    """
+    """Draw an index of any kind that NumPy supports. If `repeated`, integer arrays can select it twice."""
     ndim = len(shape)
     full = 0 not in shape
     kinds = ["slices", "ellipsis", "new axis", "mask"] + ["integer", "integer arrays", "mixed"] * (full and ndim > 0)

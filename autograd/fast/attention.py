@@ -80,9 +80,7 @@ class StandardAttention(QuickImplementation):
         return out
 
     def weigh(self, xp, scores, terms, factor, weights, keep_mask):
-        """Compute from the products the attention weights times `factor`, for some batch rows.
-        Return the weights after dropout.
-        """
+        """Compute from products the weights times `factor`, for some batch rows. Return the weights after dropout."""
         wide = scores.dtype
         scores *= wide.type(self.scale)
         for term in terms:
@@ -127,8 +125,7 @@ class StandardAttention(QuickImplementation):
         return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
 
     def scores_gradient(self, d_scores, weights, keep_mask, dots, unscaled):
-        """Replace `d_scores` = G V^T by scale * dS, for some batch rows. If `unscaled` is given, write dS into it too.
-        """
+        """Replace `d_scores` = G V^T by scale * dS, for some batch rows. Write dS into `unscaled` if it is given."""
         if keep_mask is not None:
             d_scores *= keep_mask
         d_scores -= dots[:, None]

@@ -26,8 +26,7 @@ from .parallel import PIECE, parallel_for
 
 
 class CompiledNormalization(Normalization):
-    """Layer norm in one pass over the rows forward and two backward, instead of about ten passes each with NumPy calls.
-    """
+    """Layer norm in one pass over the rows forward and two backward; with NumPy calls there are about ten each."""
 
     def normalize(self, rows, past, keep_mask, scale, weight, bias, total, x_hat, rstd, out):
         rows, past = np.ascontiguousarray(rows), None if past is None else np.ascontiguousarray(past)
@@ -91,8 +90,7 @@ class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
 
 @implements(linear_activation_plain, "compiled", all_of(unsupported_reason, only_relu))
 class LinearReLUCompiled(LinearReLUOnCPU):
-    """Bias, ReLU and dropout in one pass over the product, and their gradient in another, with the same bits as NumPy.
-    """
+    """Bias, ReLU and dropout in one pass over the product, their gradient in another, with the same bits as NumPy."""
 
     def finish(self, y, bias, start, stop):
         keep_mask = None if self.mask is None else self.mask[start:stop]
@@ -104,8 +102,7 @@ class LinearReLUCompiled(LinearReLUOnCPU):
 
 @implements(attention_plain, "compiled", all_of(unsupported_reason, standard))
 class StandardAttentionCompiled(StandardAttention):
-    """Attention with the softmax over the keys in one compiled loop, and with the memory layout of `StandardAttention`.
-    """
+    """Attention with the softmax in one compiled loop, and with the memory layout of `StandardAttention`."""
 
     def weigh(self, xp, scores, terms, factor, weights, keep_mask):
         one = scores.dtype.type

@@ -48,9 +48,7 @@ class LinearOnCPU(Linear):
         return out
 
     def finish(self, y, bias, start, stop):
-        """Add the bias to rows `start` to `stop` of the product y while they are in the cache.
-        Subclasses add further steps.
-        """
+        """Add the bias to rows `start` to `stop` of the product y in the cache. Subclasses add further steps."""
         if bias is not None:
             y += bias
 

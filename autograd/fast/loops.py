@@ -223,9 +223,7 @@ def _all_below(some, least):
 
 @exact
 def _insert(number, column, best, where):
-    """Insert the number of a column into `best`, the largest numbers so far in order.
-    A NaN stays in the first place.
-    """
+    """Insert the number of a column into `best`, the largest numbers in order. A NaN stays in the first place."""
     if number != number:
         best[0] = number
     elif best[0] == best[0]:

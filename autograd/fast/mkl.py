@@ -163,9 +163,7 @@ def multiplies_bytes() -> bool:
 
 
 def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: float) -> bool:
-    """Compute out = a @ b + old * out by MKL.
-    Return False, without computing, if MKL doesn't support these matrices.
-    """
+    """Compute out = a @ b + old * out by MKL. Return False, without computing, for unsupported matrices."""
     (m, k), n, size = a.shape, b.shape[1], out.itemsize
     if min(m, n, k) < 2 or not a.dtype == b.dtype == out.dtype:
         return False

@@ -28,9 +28,7 @@ class Normalization(QuickImplementation):
     eps: float
 
     def normalized(self, x, residual, weight, bias, p=0.0, total=None):
-        """Return the layer norm, an array of x's shape.
-        If `total` is given, the sum residual + dropout(x) is written into it.
-        """
+        """Return the layer norm, an array of x's shape, and write residual + dropout(x) into `total` if it is given."""
         rows, past = rows_of(x), None if residual is None else rows_of(residual)
         keep_mask, scale = self.generator.keep_mask(rows.shape, p) if p else (None, 1.0)
         scale = x.dtype.type(scale)

@@ -60,9 +60,7 @@ class _Job:
             part()
 
     def help(self) -> None:
-        """Compute parts in a worker thread.
-        Interrupts don't occur here, since Python handles signals in the main thread.
-        """
+        """Compute parts in a worker thread, where no interrupts occur: Python handles signals in the main thread."""
         me = threading.get_ident()
         self.helpers.add(me)  # before it takes a part: `end` waits for this worker, or has left it nothing
         try:

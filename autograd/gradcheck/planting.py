@@ -13,8 +13,7 @@ from typing import Any
 
 
 def function_at(where: str) -> FunctionType:
-    """Return the function at "module:function" or "module:Class.method", or the rule of an op at "module:op.gradient".
-    """
+    """Return the function at "module:function" or "module:Class.method", or an op's rule at "module:op.gradient"."""
     module, _, path = where.partition(":")
     found: Any = sys.modules[f"{__name__.split('.')[0]}.autograd.{module}"]
     for part in path.split("."):

@@ -111,8 +111,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 @dataclass
 class GradcheckReport:
-    """The result of a gradient check. It is true if the gradients are right; its text shows the wrong input and entry.
-    """
+    """The result of a gradient check, true if the gradients are right; its text shows the wrong input and entry."""
 
     name: str
     method: str

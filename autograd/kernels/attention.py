@@ -254,8 +254,7 @@ def forward_shared(constants: dict[str, int]) -> int:
 
 
 def backward_shared(constants: dict[str, int]) -> int:
-    """Return the number of bytes of shared memory for attention_backward.cu (four kinds of tiles, dS, P, L and delta).
-    """
+    """Return the bytes of shared memory for attention_backward.cu (four kinds of tiles, dS, P, L and delta)."""
     owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
     pairs = owned * block * (1 if constants["TEAM"] == 1 else 2)
@@ -305,8 +304,7 @@ def _strides(*arrays: Any) -> tuple[np.int64, ...]:
 
 
 def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
-    """Return the strides of batch rows, heads, queries and keys, in elements. The stride of an axis of length 1 is 0.
-    """
+    """Return the strides of batch rows, heads, queries and keys, in elements; 0 for an axis of length 1."""
     if x is None:
         return (np.int64(0),) * 4
     return tuple(

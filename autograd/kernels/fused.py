@@ -128,9 +128,7 @@ def layer_norm_backward(
 
 
 def _fits_a_warp(width: int) -> bool:
-    """Return whether a warp can process a row.
-    Rows must begin at multiples of 16 bytes, and a lane stores at most 32 elements.
-    """
+    """Return whether a warp can process a row: rows begin at multiples of 16 bytes, a lane stores up to 32 elements."""
     return width % 8 == 0 and width <= WIDEST_OF_A_WARP
 
 

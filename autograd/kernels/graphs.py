@@ -162,8 +162,7 @@ def _key_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
 
 
 def _replaced(value: Any, arrays: Any) -> Any:
-    """Return `value` with its host arrays replaced by the arrays of the iterator `arrays`, in the order of `_key_of`.
-    """
+    """Return `value` with its host arrays replaced by those of the iterator `arrays`, in the order of `_key_of`."""
     if isinstance(value, np.ndarray):
         return next(arrays)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -106,9 +106,7 @@ def _multiplies(x: Array, y: Array) -> bool:
 
 
 def add_product(total: Array, x: Array, y: Array) -> None:
-    """Compute total += x @ y for matrices x and y, which can be float16.
-    `total` is a row-major float32 matrix.
-    """
+    """Compute total += x @ y for matrices x and y, which can be float16. `total` is a row-major float32 matrix."""
     if isinstance(x, np.ndarray) or 0 in (*total.shape, x.shape[1]) or load_cublas() is None:
         total += x @ y
         return
@@ -141,8 +139,7 @@ def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
 
 
 def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) -> int | None:
-    """Return the number of elements from one matrix of the stack to the next, if it is constant (0: a repeated matrix).
-    """
+    """Return the number of elements from one matrix to the next, if it is constant (0: a repeated matrix), or None."""
     steps = [0 if mine == 1 else stride for stride, mine in zip(strides, own, strict=True)]
     axes = [(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]
     for (_, outer), (size, inner) in itertools.pairwise(axes):

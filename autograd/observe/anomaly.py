@@ -20,9 +20,7 @@ from .observing import Observer, start_observing, stop_observing
 
 
 class AnomalyError(RuntimeError):
-    """An op produced NaN or infinity, or an array that it saved was overwritten.
-    The message names the op and the line.
-    """
+    """An op produced NaN or infinity, or a saved array was overwritten. The message names the op and the line."""
 
 
 class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly():`)

@@ -41,9 +41,7 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
 
 
 def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
-    """Return a DOT line for each leaf and call, oldest first, and for each edge.
-    `names` maps ids of leaves to names.
-    """
+    """Return a DOT line for each leaf and call, oldest first, and each edge. `names` maps ids of leaves to names."""
     if not tensor.requires_grad:
         raise RuntimeError(
             "draw_graph: no graph was recorded, because no input requires a gradient or the computation was under "

@@ -1,6 +1,4 @@
-"""The differentiable operations, in one file per subject.
-Array functions have NumPy's names; neural functions have PyTorch's.
-"""
+"""The differentiable operations, a file per subject. Array functions have NumPy's names, neural ones PyTorch's."""
 
 from . import attention_blocked
 from .activation import elu, gelu, leaky_relu, log_sigmoid, mish, relu, selu, sigmoid, silu, softplus, softsign

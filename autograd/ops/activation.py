@@ -71,9 +71,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # the fixed p
 
 @declare(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)))
 def selu(x: Any) -> Tensor:
-    """Apply ELU scaled so that activations keep mean 0 and variance 1.
-    Source: Klambauer et al. 2017, arXiv 1706.02515.
-    """
+    """Apply ELU scaled to keep mean 0 and variance 1. Source: Klambauer et al. 2017, arXiv 1706.02515."""
     return ELU(_SELU_ALPHA, _SELU_SCALE)(x)
 
 

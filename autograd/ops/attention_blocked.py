@@ -43,9 +43,7 @@ Block = tuple[slice, Any, slice, slice]
 
 
 def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
-    """Return True if no query of the block may attend to a key of the block.
-    Masks and lengths on a device are ignored.
-    """
+    """Return True if no query of the block may attend to its keys, without regard to masks and lengths on a device."""
     rows, _, _, k = block
     nearest, farthest = _distances(mask_spec, block)
     return bool(
@@ -93,9 +91,7 @@ def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:
 
 
 def part(array: Any, block: Block) -> Any:
-    """Return the block's part of an array that broadcasts to (batch, heads, query, key).
-    Axes of length 1 are not sliced.
-    """
+    """Return the block's part of an array that broadcasts to (batch, heads, query, key); axes of length 1 are whole."""
     cuts = zip(array.shape, block[4 - array.ndim :], strict=True)
     return array[tuple(slice(None) if size == 1 else cut for size, cut in cuts)]
 
@@ -126,9 +122,7 @@ def blocked_attention(*operands: Any, **options: Any) -> Any:
 
 
 def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Call the Function class `kind`.
-    Return the output, and the weights that `return_weights` requests, which have no gradient.
-    """
+    """Return the output of the Function class `kind`, and the requested weights, which have no gradient."""
     call, heads = kind(**options), options["return_weights"]
     call._options = {**options, "return_weights": False}
     out = call(*operands)
@@ -339,8 +333,7 @@ class BlockedAttention(Function):
         return whole
 
     def keep_block(self, block: Block, p: Any) -> tuple[Any, float]:
-        """Return the dropout mask of one block, shaped like its weights `p`, and the factor of the remaining weights.
-        """
+        """Return the dropout mask of one block, shaped like its weights `p`, and the factor of the other weights."""
         rows, heads, q, k = block
         position = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
         stream = np.random.SFC64((self.seed << 64) + position + k.start)

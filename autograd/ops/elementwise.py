@@ -71,9 +71,7 @@ def multiply(x: Any, y: Any) -> Tensor:
 
 
 class Divide(Function):
-    """q = x / y; dx = g / y, dy = -(g q) / y.
-    The formula avoids y^2, which can underflow, and 1 / y, which can overflow.
-    """
+    """q = x / y; dx = g / y, dy = -(g q) / y. (y^2 can underflow and 1 / y overflow.)"""
 
     broadcasts = True
 

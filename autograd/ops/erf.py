@@ -48,9 +48,7 @@ def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]
 
 
 def _polynomial(coefficients: list[float], x: Array) -> Array:
-    """Evaluate a polynomial at x by Horner's rule.
-    The coefficients are Python floats, so that the result has x's dtype.
-    """
+    """Evaluate a polynomial by Horner's rule. The coefficients are Python floats, so the result has x's dtype."""
     out = x * coefficients[0]
     for coefficient in coefficients[1:-1]:
         out += coefficient

@@ -35,9 +35,7 @@ def _is_basic(index: Any) -> bool:
 
 
 def add_at(target: Array, index: Any, values: Array) -> None:
-    """Compute target[index] += values, in place.
-    All values are added to an element that the index selects several times.
-    """
+    """Compute target[index] += values, in place; an element that is selected several times gets all its values."""
     if _is_basic(index):
         target[index] += values
     elif array_module(target) is np:
@@ -140,9 +138,7 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
-    """Return a copy of x with x[index] = value. `value` broadcasts.
-    Raises IndexError if the index selects an element twice.
-    """
+    """Return a copy of x with x[index] = value, which broadcasts. Raises IndexError for an element selected twice."""
     return SetItem(plain_index(index, x))(x, value)
 
 
@@ -172,8 +168,7 @@ def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray
 
 @declare(_scatter_add_reference)
 def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
-    """Return a copy of x with `values` added to x[index]. `values` broadcast. Elements selected twice get two values.
-    """
+    """Return a copy of x with `values` added to x[index]. `values` broadcast. Elements selected twice get two."""
     return ScatterAdd(plain_index(index, x))(x, values)
 
 

@@ -22,9 +22,7 @@ MIN_DIVIDED = 1 << 21
 
 
 def rows_of(x: Any) -> Any:
-    """Reshape (..., features) to (rows, features).
-    The number of rows is not given as -1, which fails for empty arrays.
-    """
+    """Reshape (..., features) to (rows, features). The number of rows isn't -1, which fails for empty arrays."""
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 

@@ -130,9 +130,7 @@ def cross_entropy(
 
 
 def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None:
-    """Raise IndexError for a class out of range.
-    Targets on a GPU are not checked, since the check would wait for the GPU.
-    """
+    """Raise IndexError for a class out of range. Targets on a GPU are not checked: the check would wait for it."""
     if isinstance(target, np.ndarray):
         wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
         if wrong.any():

@@ -124,9 +124,7 @@ max_ = max  # Python's, since the op below has the same name
 
 @declare(np.mean)
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Compute the arithmetic mean over `axis` (all axes by default).
-    float16 is accumulated in float32; integers give float64.
-    """
+    """Compute the mean over `axis` (all axes by default), in float32 for float16; integers give float64."""
     return Mean(axis_of(x, axis), keepdims)(x)
 
 
@@ -204,17 +202,13 @@ class Min(Extremum):
 
 @declare(np.max)
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the largest element over `axis`; NaN if an element is NaN.
-    The gradient is divided evenly among equal elements.
-    """
+    """Return the largest element over `axis`; NaN if one is NaN. Equal elements share the gradient evenly."""
     return Max(axis_of(x, axis), keepdims)(x)
 
 
 @declare(np.min)
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the smallest element over `axis`; NaN if an element is NaN.
-    The gradient is divided evenly among equal elements.
-    """
+    """Return the smallest element over `axis`; NaN if one is NaN. Equal elements share the gradient evenly."""
     return Min(axis_of(x, axis), keepdims)(x)
 
 

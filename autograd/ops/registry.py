@@ -56,9 +56,7 @@ QUICK: dict[Callable[..., Any], list[Implementation]] = {}
 
 
 def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
-    """Return a decorator that registers a public op with its reference.
-    Tests compare op and reference on random inputs.
-    """
+    """Return a decorator that registers a public op with its reference, with which tests compare it."""
 
     def enter(function: F) -> F:
         OPS[function.__name__] = Op(function, reference)

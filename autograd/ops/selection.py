@@ -52,9 +52,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
 
 
 class Extreme(Function):
-    """The larger (or smaller) of two values.
-    Equal values get half of the gradient each. If a value is NaN, both get all of it.
-    """
+    """The larger (or smaller) value. Equal values get half of the gradient each. With a NaN, both get all of it."""
 
     broadcasts = True
 
@@ -98,9 +96,7 @@ def minimum(x: Any, y: Any) -> Tensor:
 
 
 class Clip(Function):
-    """min(max(x, low), high).
-    The gradient goes to the argument that equals the result, and to x if x equals a bound.
-    """
+    """min(max(x, low), high). The gradient goes to the argument that equals the result, at a bound to x."""
 
     broadcasts = True
 

@@ -126,9 +126,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
 
 @declare(np.squeeze)
 def squeeze(x: Any, axis: Axis = None) -> Tensor:
-    """Remove the axes `axis` of size 1, by default all axes of size 1.
-    Raises ValueError if a given axis has another size.
-    """
+    """Remove axes of size 1: `axis`, by default all. Raises ValueError if a given axis has another size."""
     shape = np.shape(array_of(x))
     axis = axis_of(x, axis)
     if axis is None:

@@ -62,9 +62,7 @@ class Var(Reduction):
 
 @declare(lambda x, axis=None, keepdims=False, ddof=0: _std_reference(x, axis, keepdims, ddof) ** 2)
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Compute the variance over `axis` (all axes by default), with the divisor n - ddof.
-    It is NaN or infinite unless n > ddof.
-    """
+    """Compute the variance over `axis` (all by default) with the divisor n - ddof; NaN or infinite unless n > ddof."""
     return Var(axis_of(x, axis), keepdims, ddof)(x)
 
 

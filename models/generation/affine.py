@@ -54,9 +54,7 @@ def finish(y: Any, bias: Any, relu: bool) -> None:
 
 @replaceable
 def affine(weight: Any, bias: Any) -> Affine:
-    """Return the Affine of a weight and a bias.
-    With `fast`, it is a PackedAffine, whose weights `pack` can cut into blocks.
-    """
+    """Return the Affine of a weight and a bias; with `fast`, a PackedAffine, whose weights `pack` can cut."""
     return Affine(weight, bias)
 
 
@@ -66,8 +64,6 @@ def affine_of(linear: Linear) -> Affine:
 
 @replaceable
 def pack(layers: list[Any]) -> None:
-    """Copy these Affines' weights into the memory layout that is fastest for few rows.
-    This plain implementation stores W^T.
-    """
+    """Copy the weights into the memory layout that is fastest for few rows: here W^T."""
     for layer in layers:
         layer.weight = layer.xp.ascontiguousarray(layer.weight)

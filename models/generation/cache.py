@@ -53,9 +53,7 @@ class TreeCache:
         return keys[:, :, : self.length], values[:, :, : self.length]
 
     def extend(self, position: int, new: int = 1) -> None:
-        """Add nodes to each sentence: one node at `position` for each of its sequences, or `new` nodes from `position`
-        on.
-        """
+        """Add nodes to each sentence: one at `position` for each of its sequences, or `new` ones from `position` on."""
         nodes = self.width * new
         if self.length >= self._sweep_at:
             self._sweep()
@@ -87,8 +85,7 @@ class TreeCache:
         return self.xp.asarray(np.where(self.allowed, zero, minus)[:, None])
 
     def select(self, rows: np.ndarray, width: int) -> np.ndarray:
-        """Keep the sequences `rows`, and return the sentences that are kept. See DecodingState.select.
-        """
+        """Keep the sequences `rows`, and return the sentences that are kept. See DecodingState.select."""
         sentences, parents = np.divmod(rows.reshape(-1, width), self.width)
         if (sentences != sentences[:, :1]).any():
             raise ValueError(f"sequences of different sentences can't be in one group of {width}")

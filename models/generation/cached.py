@@ -64,8 +64,7 @@ class CachedState:
 
     @property
     def cross_attention(self) -> Any:
-        """The last layer's cross-attention, (rows, source_length), averaged over heads and summed over new tokens.
-        """
+        """The last layer's cross-attention, (rows, source_length), averaged over heads and summed over new tokens."""
         return self.cross_attentions[-1].mean(axis=1).sum(axis=1) if self.cross_attentions else None
 
     @property
@@ -161,9 +160,7 @@ class CachedState:
         return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(nodes), axis=3)
 
     def _causal(self, new: int) -> Any:
-        """Return the bias (1, 1, new, length) with which each of several new tokens attends to itself and to earlier
-        tokens.
-        """
+        """Return the bias (1, 1, new, length) with which each new token attends to itself and to earlier tokens."""
         before = self._cache.length - new
         return self._minus_infinity_unless(np.tri(new, before + new, before, dtype=bool)[None, None])
 
@@ -172,8 +169,7 @@ class CachedState:
         return self.decoder.xp.asarray(np.where(allowed, 0, -np.inf).astype(dtype))
 
     def _mixture(self, x: Any) -> Any:
-        """Return a copying model's logits of x (rows, d_model), with the source tokens that the last layer attends to.
-        """
+        """Return a copying model's logits of x (rows, d_model), from the last layer's attention to the source."""
         assert self.decoder.gate is not None
         last = self.cross_attentions[-1][:, :, -1:].mean(axis=1)
         with no_grad():

@@ -101,9 +101,7 @@ def attend(
 
 
 def _by_group(x: Any, shared: Any) -> Any:
-    """Compute x (batch, heads, n, a) @ shared (batch, kv_heads, a, b).
-    Each head of `shared` is used by a group of heads of x.
-    """
+    """Compute x (batch, heads, n, a) @ shared (batch, kv_heads, a, b): a group of heads uses one of `shared`."""
     (batch, heads), kv_heads = x.shape[:2], shared.shape[1]
     if heads == kv_heads:
         return x @ shared

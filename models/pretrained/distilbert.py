@@ -1,6 +1,4 @@
-"""DistilBERT as a classifier: Sanh et al. 2019, arXiv 1910.01108.
-It is BERT without token types and with another pooler.
-"""
+"""DistilBERT: BERT with another pooler and without token types. Sanh et al. 2019, arXiv 1910.01108."""
 
 from __future__ import annotations
 

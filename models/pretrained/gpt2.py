@@ -1,6 +1,4 @@
-"""GPT-2: Radford et al. 2019.
-The matrices of linear layers are stored transposed, with those of q, k and v side by side.
-"""
+"""GPT-2 (Radford et al. 2019), whose linear layers are stored transposed, with q, k and v side by side."""
 
 from __future__ import annotations
 

@@ -96,9 +96,7 @@ def activation_here(config: dict[str, Any], key: str, default: str) -> str:
 
 
 def refuse(config: dict[str, Any], **expected: Any) -> None:
-    """Raise ValueError if an option in a config.json has a value that handloom does not support; options may be
-    missing.
-    """
+    """Raise ValueError if an option of a config.json has an unsupported value; options may be missing."""
     for key, value in expected.items():
         if config.get(key, value) != value:
             raise ValueError(f"its {key} is {config[key]!r}, but handloom supports only {value!r}")

@@ -138,9 +138,7 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return the tensors of Pegasus's files that are not parameters: positions, and an embedding that untied models
-    don't use.
-    """
+    """Return the tensors of Pegasus's files that are no parameters: positions, and an embedding if untied."""
     if not c.norm_first:
         return {}
     table = state["source_embedding.weight"]

@@ -89,9 +89,7 @@ def _architecture(model: Any) -> Any:
 
 
 def _special_ids(model: Any, tokenizer: Tokenizer | None) -> dict[str, int | None]:
-    """Return the special token ids for config.json, such as bos_token_id; None for a token that the tokenizer does not
-    have.
-    """
+    """Return the special token ids for config.json, such as bos_token_id; None for a missing token."""
     found: dict[str, int | None] = {}
     for role in ("bos", "eos", "pad"):
         try:

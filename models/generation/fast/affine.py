@@ -92,9 +92,7 @@ class PackedAffine(Affine):
         return y[:rows, : self.out_features]
 
     def _groups(self, rows: int, width: int) -> tuple[int, int]:
-        """Divide the rows into groups so that products with a block are small; return the number of groups and their
-        size.
-        """
+        """Divide the rows into groups, so that products are small; return the number of groups and their size."""
         most = max(SMALL // (self.in_features * width), 1)
         groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
         return groups, -(-rows // max(groups, 1))

@@ -117,8 +117,7 @@ def screen(weight: Any, bias: Any) -> Screen | None:
 
 
 def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Split rows x (n, features) into t q + u: 8-bit integers q, scales t (n,), and rounding errors u.
-    """
+    """Split rows x (n, features) into t q + u: 8-bit integers q, scales t (n,), and rounding errors u."""
     t = np.maximum(np.abs(x).max(axis=1) / LEVELS, _SMALLEST)
     q = np.rint(x / t[:, None])
     return q.astype(np.int8), t, x - q * t[:, None]
