@@ -81,9 +81,7 @@ def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> 
 
 @dataclass
 class Part:
-    """A token within a word, with the number of its merge (from 1; 0 for a byte), its parts and its position in the
-    picture.
-    """
+    """A token within a word: the number of its merge (from 1; 0 for a byte), its parts, its place in the picture."""
 
     token: str
     text: str

@@ -162,7 +162,7 @@ def fits(kind: Any, value: Any) -> bool:
 
 
 def parse_value(kind: Any, text: str) -> Any:
-    """Parse text; "none" means None if `kind` allows it. Raises ValueError for an invalid value."""
+    """Parse text as a `kind`; "none" means None if that is allowed. Raises ValueError for an invalid value."""
     if _alternatives(kind)[1] and text.lower() == "none":
         return None
     plain, _ = plain_kind(kind)

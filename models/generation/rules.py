@@ -135,7 +135,7 @@ class SearchProgress:
         return self.prefix_lengths + np.minimum(wanted, room)
 
     def first_ids(self) -> np.ndarray:
-        """Return the ids (rows, 1 or more) of the first step: <bos>, and the length of the shortest prefix."""
+        """Return the ids (rows, 1 or more) of the first step: <bos>, and as many tokens as the shortest prefix has."""
         start = np.tile(np.array(self.start, np.int64), (len(self.history), 1))
         return np.concatenate([start, self.history[:, : self.length]], axis=1)
 
