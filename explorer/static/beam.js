@@ -7,8 +7,8 @@ export const id = "beam";
 export const name = "Beam";
 export const title = "Beam search and the candidates it dropped";
 export const lead =
-  "Each column is one step; in bold blue the path of the best result. At the top are the sequences that stay open, likeliest first; below them those that have " +
-  "ended and, pale, the likeliest candidates that were dropped, as many as the beam is wide. The number is the log-probability so far; after an arrow, the score.";
+  "Each column is one step; the path of the best result is bold and blue. At the top are the open sequences, the most probable first. Below them are the sequences that have " +
+  "ended and, in a pale colour, the most probable candidates that were dropped, as many as the beam width. The number is the log-probability so far; the number after an arrow is the score.";
 
 let parts, context, found;
 

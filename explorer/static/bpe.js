@@ -7,8 +7,8 @@ export const id = "bpe";
 export const name = "BPE";
 export const title = "From bytes to words, merge by merge";
 export const lead =
-  "A tokenizer begins with bytes and learns, one after the other, which two neighbours to merge. Move through the merges " +
-  "in the order in which they were learned: the text below is split as it would have been then.";
+  "A tokenizer begins with bytes and learns one merge of two adjacent tokens after another. Move through the merges " +
+  "in the order in which they were learned: the text below is split with the merges up to this point.";
 
 let parts, context;
 const query = latest("bpe");
@@ -24,8 +24,8 @@ export function mount(section, given) {
     h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Merges: ", now), merges)),
     problem, said, tokens, behind,
     h("div", { class: "halves" },
-      h("div", {}, h("h3", {}, "How a word grows"), h("p", { class: "soft small" }, "Choose a word in the text above. Numbers are merges; outlined tokens are not merged yet."), tree),
-      h("div", {}, h("h3", {}, "Neighbours in this text"), pairs)),
+      h("div", {}, h("h3", {}, "How a word grows"), h("p", { class: "soft small" }, "Choose a word in the text above. The numbers are those of the merges; outlined tokens are not merged yet."), tree),
+      h("div", {}, h("h3", {}, "Adjacent tokens in this text"), pairs)),
   );
   parts = { section, merges, now, problem, said, tokens, tree, pairs, behind };
 }

@@ -7,8 +7,8 @@ export const id = "check";
 export const name = "Gradient check";
 export const title = "Is this gradient correct?";
 export const lead =
-  "A backward rule computes a derivative. Finite differences of the forward computation measure it, in float64, for the call's real inputs: " +
-  "in 24 entries of each, the largest, those in the rows of the targets, and others. Points on the diagonal agree. Plant a mistake and see whether it is found.";
+  "A backward rule computes a derivative. This page compares it with finite differences of the forward computation, in float64, for the call's real inputs. It compares " +
+  "24 entries of each input: the largest, those in the rows of the targets, and others. Points on the diagonal agree. Plant a mistake and see whether it is found.";
 
 let parts, context;
 const query = latest("check"), queryGraph = latest("graph");

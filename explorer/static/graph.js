@@ -7,8 +7,8 @@ export const id = "graph";
 export const name = "Graph";
 export const title = "A training step, call by call";
 export const lead =
-  "What the engine recorded while the model computed the loss of your text and the answer above, in training mode. Rows are in the order of the " +
-  "calls; arcs lead from where a value is computed to where it is used. Step backward, and watch the gradient arrive at each call.";
+  "This is what the engine recorded while the model, in training mode, computed the loss of your text and the answer above. The rows are in the order of the " +
+  "calls; an arc leads from the call that computes a value to a call that uses it. Step backward, and watch the gradient arrive at each call.";
 
 let parts, context, data, opened = null, shownText = null;
 const query = latest("graph"), queryCall = latest("call");

@@ -8,8 +8,8 @@ export const id = "head";
 export const name = "One head";
 export const title = "One head, number by number";
 export const lead =
-  "How one word's attention is computed. Your browser computes every step from the one before it, from the model's own " +
-  "q, k and v; the last columns hold handloom's results. Change the scale or leave out a word, and all later steps change.";
+  "This page shows how one word's attention is computed. Your browser computes each step from the step before, beginning with the model's " +
+  "q, k and v; the last columns contain handloom's results. Change the scale or leave out a word, and all later steps change.";
 
 let parts, context, data;
 const changes = { scale: null, dropped: new Set() };
@@ -78,11 +78,11 @@ function draw() {
   parts.steps.replaceChildren(
     step("Query and key", `The query of ${word} and the key of ${other}: ${size} numbers each, blue above zero, orange below.`,
       pair(h("span", {}, `q of ${word}`), strip(data.q, most, "q"), h("span", {}, `k of ${other}`), strip(key, most, "k"))),
-    step("Their product", "Multiplied element by element and summed: large if both point in the same direction.",
+    step("Their product", "The elements are multiplied and the products are summed. The sum is large if both vectors point in the same direction.",
       pair(h("span", {}, "q · k, each"), strip(product, largest(product), "product"), h("span", {}, "sum"), h("span", {}, num(now.dot[j], { id: "dot" })))),
-    step("From scores to weights", "For every key: times the scale, plus position bias and mask, minus the largest; the exponential; divided by the sum. Untick a word to leave it out.",
+    step("From scores to weights", "For every key, the product is multiplied by the scale, the position bias and the mask are added, and the largest result is subtracted. The weight is the exponential of this score, divided by the sum of all exponentials. Untick a word to leave it out.",
       h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Scale ", scaleNow), slider), back), tableBox),
-    step("The weighted sum", `The result for ${word}: the values v of all words, each times its weight.`, outputBox),
+    step("The weighted sum", `The result for ${word} is the sum of the values v of all words, each multiplied by its weight.`, outputBox),
     ...(data.yours ? [step(`Your ${data.yours.name}`, ...yours(data.yours))] : []),
   );
   function refresh() {

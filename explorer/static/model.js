@@ -6,7 +6,7 @@ import { address } from "./state.js";
 export const id = "model";
 export const name = "Model";
 export const title = "The whole model in one picture";
-export const lead = "Your text enters at the bottom as tokens; the answer leaves at the top of the last stack, one token at a time. Choose a box to see it at work on your text.";
+export const lead = "Your text enters at the bottom as tokens. The answer leaves at the top of the last stack, one token at a time. Choose a box to see what it computes from your text.";
 
 let box, context;
 
@@ -22,7 +22,7 @@ const TALL = 38, GAP = 16, BETWEEN = 60;
 function tiers(side, layers, { pass, facts, last, first }) {
   const tokens = (last ? pass.tokens.read ?? pass.tokens.text : pass.tokens.source) ?? [];
   const inner = [...layers.values()].map((parts) => [
-    ...parts.map((layer) => [`${layer.title.replace(/^\w+ s/, "S")}, layer ${layer.number + 1}`, `${layer.heads} heads: who looks at whom`, "translate", { layer: layer.name, head: 0, row: null, column: null }, layer]),
+    ...parts.map((layer) => [`${layer.title.replace(/^\w+ s/, "S")}, layer ${layer.number + 1}`, `${layer.heads} heads`, "translate", { layer: layer.name, head: 0, row: null, column: null }, layer]),
     ["Feed-forward", "each position for itself", "graph", {}]]);
   const top = !last ? [] : facts.kind === "classifier" ? [[["Class", pass.answer, "translate", {}]]]
     : [[["Probabilities of the next token", "softmax over the vocabulary", "next", {}]], [["Beam search", pass.answer, "beam", {}]]];

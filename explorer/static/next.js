@@ -6,7 +6,7 @@ import { h, problemLine } from "./dom.js";
 export const id = "next";
 export const name = "Next word";
 export const title = "The probabilities of the next word";
-export const lead = "Each column is a position of the answer: the ten likeliest tokens there, given your text and what is written before. The outlined one was written. A high temperature makes all tokens more alike, a low one favours the first.";
+export const lead = "Each column is a position of the answer. It shows the ten most probable tokens, given your text and the answer so far. The outlined token was written. A high temperature makes the probabilities more equal, and a low temperature favours the most probable token.";
 
 let parts, context;
 const query = latest("next");

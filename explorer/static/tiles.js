@@ -8,8 +8,8 @@ export const id = "tiles";
 export const name = "Three ways";
 export const title = "Attention three ways";
 export const lead =
-  "Why: for a long text all weights at once do not fit into fast memory. The standard method computes them at once. The blocked one (FlashAttention) never does: it goes through the keys in " +
-  "blocks and keeps three running values for each query, the largest score m, the sum l and the output o, rescaled when m grows.";
+  "The weights of a long text do not fit into fast memory all at once. The standard method computes all weights at once. The blocked method (FlashAttention) does not: it processes the keys in " +
+  "blocks and keeps three values for each query, the largest score m, the sum l and the output o, which are rescaled when m grows.";
 
 let parts, context, data;
 const query = latest("tiles");
@@ -82,5 +82,5 @@ function draw() {
       one.refused ? h("tr", { class: "off" }, h("th", { scope: "row" }, one.method), h("td", { colspan: 3, class: "left reason" }, `not available: ${one.refused}`))
         : h("tr", {}, h("th", { scope: "row" }, one.method), cell(one.error, "error"), h("td", { "data-value": one.scores }, one.scores ? count(one.scores) : "registers"), h("td", { "data-value": one.kept }, count(one.kept)))))),
     h("p", { class: "small soft" }, `handloom chooses blocks by itself from ${count(data.long)} scores per head on; on a sentence the standard method is faster. `,
-      "For n words the standard method's scores grow with n², the blocked method's not at all; what it keeps grows with n."));
+      "For n words, the memory of the standard method's scores grows with n². The memory of a block's scores does not grow; the memory of the three values grows with n."));
 }

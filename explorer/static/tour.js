@@ -4,24 +4,24 @@ import { h } from "./dom.js";
 
 const CROSS = (shared) => shared.pass?.layers.filter((layer) => layer.title === "Cross-attention").at(-1)?.name ?? shared.layer;
 const CARDS = [
-  ["model", {}, "What is inside?", "Two stacks: the encoder reads the German sentence, the decoder writes the English one. Each box is a link. Follow the arrows from the text to the answer."],
-  ["bpe", {}, "What does the model read?", "No letters and no words but tokens, pieces of words that it has learned. Move the slider to 0 and back: which words are one token?"],
-  ["translate", (shared) => ({ layer: CROSS(shared), head: 0, row: null, column: null }), "Which German word does “you” look at?", "In cross-attention each row is a position of the answer, each column a German token. Point at the row that writes ·you: is the strongest cell du?"],
-  ["head", (shared) => ({ layer: CROSS(shared) }), "Where does a weight come from?", "From a product of two vectors, a query and a key. Double the scale: do the weights become sharper or flatter?"],
-  ["translate", (shared) => ({ off: shared.off.length ? shared.off : [`${CROSS(shared)}/0`] }), "Does one head matter?", "One head is switched off here. Is the translation another one? Switch off more of them, and then all on again."],
-  ["next", { off: [], temperature: 1 }, "How sure is the model?", "At each position it has a probability for every token. Raise the temperature: where does another token come close first?"],
-  ["beam", {}, "Is the likeliest word always the best one?", "Beam search keeps several beginnings. Set the width to 1: is the translation still the same?"],
-  ["check", {}, "How does it learn, and is that right?", "Training follows gradients. Each rule is checked against measured differences. Plant a mistake, and see it found."],
+  ["model", {}, "What is inside?", "The model has two stacks of layers: the encoder reads the German sentence, and the decoder writes the English sentence. Each box is a link. Follow the arrows from the text to the answer."],
+  ["bpe", {}, "What does the model read?", "The model reads tokens: pieces of words that the tokenizer has learned. Move the slider to 0 and back: which words are one token?"],
+  ["translate", (shared) => ({ layer: CROSS(shared), head: 0, row: null, column: null }), "Which German word does “you” look at?", "In cross-attention, each row is a position of the answer, and each column is a German token. Point at the row that writes ·you: does du have the largest weight?"],
+  ["head", (shared) => ({ layer: CROSS(shared) }), "Where does a weight come from?", "A weight is computed from the product of two vectors, a query and a key. Double the scale: do the weights become more or less uniform?"],
+  ["translate", (shared) => ({ off: shared.off.length ? shared.off : [`${CROSS(shared)}/0`] }), "Does one head matter?", "One head is switched off here. Does the translation change? Switch off more heads, then switch all heads on again."],
+  ["next", { off: [], temperature: 1 }, "How sure is the model?", "At each position, the model gives a probability to every token. Raise the temperature: at which position does a second token come close first?"],
+  ["beam", {}, "Is the most probable token always the best one?", "Beam search keeps several hypotheses. Set the beam width to 1: is the translation still the same?"],
+  ["check", {}, "How does it learn, and is that right?", "Training follows gradients. Each backward rule is compared with finite differences. Plant a mistake and see whether the comparison finds it."],
 ];
 
 const WORDS = {
-  "head": "One of several attentions that a layer computes in parallel, each with its own projections.",
-  "query, key, value": "Three vectors made from each token. A query is compared with all keys; the values are averaged with the weights that this gives.",
-  "weight": "How much a query takes from a key's value, from 0 to 1; each row sums to 1.",
-  "·": "A blank: ·you is the token with the blank before it.",
-  "<bos>, <eos>": "Where a sequence begins, and where it ends.",
-  "logit": "A score before softmax makes probabilities of them.",
-  "after X, about to write Y": "A decoder's position has read the answer up to X; from there it computes the next token, Y.",
+  "head": "One of several attention functions that a layer computes in parallel, each with its own projections.",
+  "query, key, value": "Three vectors that are computed from each token. A query is compared with all keys, which gives the weights; the result is the average of the values with these weights.",
+  "weight": "The share of a key's value in the result of a query, from 0 to 1. The weights of a row sum to 1.",
+  "·": "A blank: ·you is the token “you” with the blank before it.",
+  "<bos>, <eos>": "The tokens at the beginning and at the end of a sequence.",
+  "logit": "The score of a token before softmax turns the scores into probabilities.",
+  "after X, about to write Y": "The position of the decoder that has read the answer up to X and computes the next token, Y.",
 };
 
 let box;

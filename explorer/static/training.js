@@ -8,8 +8,8 @@ export const id = "training";
 export const name = "Training";
 export const title = "Training, live";
 export const lead =
-  "The log of the run, drawn as it is written. A run that was started here can be paused and continued step by step; the list at the top leads back to other models. " +
-  "Below, one head's attention on your text at each save: the same words, with that save's weights.";
+  "The pictures show the log of the run and follow it. A run that was started here can be paused and continued step by step; the list at the top leads back to other models. " +
+  "Below is the attention of one head on your text, computed with the weights of each save.";
 
 let parts, context;
 const log = { rows: [], state: "", version: -1 };
@@ -82,7 +82,7 @@ function draw() {
   parts.lines.textContent = log.state === "failed" || (!rows.length && log.state === "running") ? (log.said ?? []).join("\n") || "Preparing the data and the tokenizer …" : "";
   parts.lines.hidden = !parts.lines.textContent;
   for (const button of parts.steering) button.hidden = !steered;
-  parts.pause.textContent = log.state === "paused" ? "Go on" : "Pause";
+  parts.pause.textContent = log.state === "paused" ? "Continue" : "Pause";
   const series = (from, key, label, kind) => ({ label, kind, key, points: from.filter((row) => Number.isFinite(row[key])).map((row) => [row.step, row[key]]) });
   const charts = [
     chart("Loss", "nats a token", [series(training, "loss", "training", "cool"), series(valid, "valid_loss", "validation", "warm")]),

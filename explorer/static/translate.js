@@ -8,8 +8,8 @@ export const id = "translate";
 export const name = "Translate";
 export const title = "Translate, and see the attention";
 export const lead =
-  "Each small square is one attention head: a row for each query, a column for each key; the stronger the colour, the larger the weight. " +
-  "Choose a square to see it large; point at a cell to read its weight, choose it to see how it is computed.";
+  "Each small square is one attention head, with a row for each query and a column for each key; a stronger colour is a larger weight. " +
+  "Choose a square to enlarge it. Point at a cell to read its weight; choose a cell to see how its weight is computed.";
 
 let parts, context, drawn;
 
@@ -109,7 +109,7 @@ async function besides() {
     if (!layer || !box || shared.beside !== beside) return;
     layer.weights = unpack(layer.weights);
     box.replaceChildren(h("h3", {}, label(layer, Number(number)), text === shared.pass.text ? "" : h("span", { class: "soft" }, ` of “${text}”: ${seen.answer}`)),
-      mapOf(seen, layer, Number(number), ", kept").element, h("button", { type: "button", onclick: () => change({ beside: null }) }, "Take it away"));
+      mapOf(seen, layer, Number(number), ", kept").element, h("button", { type: "button", onclick: () => change({ beside: null }) }, "Remove"));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
   }
