@@ -74,21 +74,6 @@ def test_docstrings_are_clean_markup(conf) -> None:
     assert count > 1000
 
 
-def test_sections_lists_and_verbatim_blocks(conf) -> None:
-    text = "A * star, a |bar| and `a * b`.\n\n    x  = y*\n\nArgs:\n    x, y: two (batch,)\n        arrays_\n"
-    text += "\n- one\n  more\nRaises ValueError."
-    document = read(markup(conf, text))
-
-    def texts(kind: str) -> list[str]:
-        return [node.astext() for node in document.findall() if node.tagname == kind]
-
-    assert texts("literal_block") == ["x  = y*"]
-    assert texts("list_item") == ["x, y: two (batch,)\narrays_", "one\nmore"]
-    assert texts("paragraph")[-1] == "Raises ValueError."
-    with pytest.raises(Exception, match="Inline emphasis"):
-        read("A *star.")
-
-
 def test_formulas_are_drawn_with_subscripts_below_the_baseline(conf) -> None:
     formulas = [
         formula.replace("\n", " ")

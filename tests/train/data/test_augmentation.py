@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -9,10 +10,9 @@ from random import Random
 
 import pytest
 
-from handloom.train.data import augmentation
+from handloom.train.data import augmentation, named
 from handloom.train.data.cleaning import detokenized
 from handloom.train.data.pairs import sentence_key
-from handloom.train.data.translation import load_translation_data
 
 ROOT = Path(augmentation.__file__).parents[2]
 PAIRS = [
@@ -72,9 +72,11 @@ def test_blanks_of_the_tokeniser_go() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
-def test_the_mixture_holds_no_sentence_that_is_held_out() -> None:
-    data = load_translation_data("everyday")
-    tatoeba, pictures = load_translation_data("tatoeba"), load_translation_data("multi30k")
+def test_the_mixture_holds_no_sentence_that_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for load in ("load_tatoeba", "load_multi30k"):
+        monkeypatch.setattr(named, load, functools.cache(getattr(named, load)))
+    data = named.load_everyday("de", "en", seed=0)
+    tatoeba, pictures = named.load_tatoeba("de", "en"), named.load_multi30k("de", "en")
     assert data.test == tatoeba.test
     assert data.valid == tatoeba.valid + pictures.valid
     everyday = [
@@ -85,6 +87,6 @@ def test_the_mixture_holds_no_sentence_that_is_held_out() -> None:
     held_out = {sentence_key(side) for part in parts for row in part for side in row}
     assert not any(sentence_key(side) in held_out for pair in data.train for side in pair)
     assert len(data.train) > 300_000
-    assert load_translation_data("everyday", source="en", target="de").train[::999] == [
-        pair[::-1] for pair in data.train[::999]
-    ]
+    monkeypatch.setattr(augmentation, "augmented", lambda pairs, seed: pairs[::999])
+    back, forth = (named.load_everyday(*languages, seed=0) for languages in (("en", "de"), ("de", "en")))
+    assert back.train == [pair[::-1] for pair in forth.train] != []

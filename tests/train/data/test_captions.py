@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 
 import pytest
 
 from handloom.errors import InputError
 from handloom.train.data.captions import caption_pairs, load_captions, read_captions
-from handloom.train.data.grammar.captions import scenes
-
-
-def test_scenes_are_five_captions_of_one_picture() -> None:
-    for captions in itertools.islice(scenes(), 200):
-        assert len(set(captions)) == 5
-        assert all(caption[0].isupper() and caption.endswith(".") for caption in captions)
 
 
 def test_no_caption_is_in_two_parts() -> None:

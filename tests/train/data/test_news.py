@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.data.grammar.headlines import DESKS, articles
 from handloom.train.data.news import load_news
 from handloom.train.data.pairs import sentence_key
-
-
-def test_embedded_articles_are_well_formed() -> None:
-    first = list(itertools.islice(articles(), 500))
-    assert {article.category for article in first} == set(DESKS)
-    for article in first:
-        assert article.headline[0].isupper()
-        assert article.description.endswith(".")
-        assert "  " not in article.headline + article.description
 
 
 def test_no_headline_is_in_two_parts() -> None:

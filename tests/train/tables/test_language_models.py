@@ -11,7 +11,6 @@ from handloom.tokenizer import BPETokenizer
 from handloom.train.data.running_text import TextData
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.language_models import (
-    KTH_HEADS,
     KTH_RATES,
     draw_comparison,
     over_processor_time,
@@ -27,16 +26,6 @@ def task_of(preset: str) -> LanguageModelling:
     return LanguageModelling(tokenize(data, learn_tokens(data, "character", 0)), preset=LANGUAGE_MODEL_PRESETS[preset])
 
 
-def test_table_1_has_the_reports_heads() -> None:
-    task = task_of("paper")
-    cells = table_cells("heads", task, task.preset)
-    found = [(cell.preset.nhead, cell.preset.head_dim, cell.preset.layers) for cell in cells.values()]
-    assert found == [(heads, size, 1) for heads, size in KTH_HEADS]
-    rows = with_report_figures("heads", [{"cell": name} for name in [*cells, "Transformer"]], task)
-    assert rows[0] == {"cell": "1 head of 16", "report_loss": 2.25, "report_accuracy": 0.3562}
-    assert [row["cell"] for row in rows if "report_loss" not in row] == ["Transformer"]
-
-
 def test_table_6_has_the_reports_rates_and_shows_each_cell_the_same_text() -> None:
     task = task_of("paper")
     cells = table_cells("learning-rate", task, task.preset)
@@ -48,15 +37,6 @@ def test_table_6_has_the_reports_rates_and_shows_each_cell_the_same_text() -> No
     assert {"cell": "rate 0.0001, batch 256", "report_loss": 2.49, "report_accuracy": 0.291} in with_report_figures(
         "learning-rate", [{"cell": name} for name in cells], task
     )
-
-
-def test_the_smoke_tables_are_small() -> None:
-    task = task_of("smoke")
-    heads = table_cells("heads", task, task.preset)
-    assert max(cell.preset.d_model for cell in heads.values()) == 16 * 16
-    rates = table_cells("learning-rate", task, task.preset)
-    assert {cell.preset.batch_size for cell in rates.values()} == {2, 8, 16, 64}
-    assert with_report_figures("heads", [{"cell": "1 head of 16"}], task) == [{"cell": "1 head of 16"}]
 
 
 def test_table_2_has_the_reports_models_with_their_sizes() -> None:
@@ -71,13 +51,6 @@ def test_table_2_has_the_reports_models_with_their_sizes() -> None:
     assert rows[3] == {"cell": "RNN", "report_parameters": 32_612, "report_loss": 1.85, "report_accuracy": 0.448}
     subwords = replace(task, text=replace(task.text, tokenizer=BPETokenizer.train(["a text"], 270)))
     assert with_report_figures("baselines", [{"cell": "RNN"}], subwords) == [{"cell": "RNN"}], "of characters only"
-
-
-def test_table_3_has_gpt_3_beside_the_model() -> None:
-    task = task_of("paper")
-    rows = with_report_figures("sizes", [{"cell": "Transformer", "valid_loss": 1.5}], task)
-    assert [row["cell"] for row in rows] == ["report's, characters", "report's, BPE", "GPT-3 Medium", "Transformer"]
-    assert rows[3].items() >= {"nhead": 8, "head_dim": 46, "d_model": 368, "valid_loss": 1.5}.items()
 
 
 def test_losses_over_processor_time(tmp_path) -> None:

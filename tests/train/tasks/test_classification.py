@@ -14,8 +14,7 @@ from handloom.models import ClassifierConfig, TransformerClassifier
 from handloom.models.presets import CLASSIFIER_PRESETS
 from handloom.tokenizer import WordTokenizer
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.cells import ablation_cells
-from handloom.train.tables.classification import baselines, figures, sample_errors
+from handloom.train.tables.classification import figures
 from handloom.train.tasks.classification import (
     Classification,
     Classifier,
@@ -104,24 +103,6 @@ def test_texts_and_labels_of_the_same_number_are_distinguished() -> None:
     assert len(set(prints)) == 3
 
 
-def test_what_is_no_classifier_is_refused(tmp_path) -> None:
-    with pytest.raises(InputError, match="not an existing folder"):
-        Classifier.load(tmp_path / "nothing")
-
-
-def test_baselines() -> None:
-    rows = baselines(PAIRS[::2], PAIRS[1::2], PAIRS[1::2])
-    assert [row["cell"].split(",")[0] for row in rows] == ["always animal", "naive Bayes", "TF-IDF regression"]
-    assert rows[0]["accuracy"] == pytest.approx(0.6)
-    assert all(row["accuracy"] > 0.9 for row in rows[1:])
-
-def test_errors_are_listed() -> None:
-    listed = sample_errors(["one", "two"], ["a", "b"], ["a", "a"])
-    assert listed.startswith("1 of 2")
-    assert "b > a\ttwo" in listed
-    assert "one" not in listed
-
-
 def test_the_first_word_without_bos_and_the_mean_of_models(tmp_path) -> None:
     """Training and use read the same tokens; a text without words is <bos> alone."""
     preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], steps=2, bos=False)
@@ -151,15 +132,6 @@ def test_another_dropout_changes_no_weight() -> None:
     ids = np.array([[2, 5, 6]])
     np.testing.assert_array_equal(model.train()(ids).data, model.eval()(ids).data)
     assert all((before[name] == array).all() for name, array in model.state_dict().items())
-
-
-def test_ablations_name_their_cells() -> None:
-    """The preset's own cell is the run's model, which is not trained twice."""
-    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], d_model=24, nhead=4, layers=3)
-    assert ablation_cells("heads", preset) == ("4 heads", {"1 head": {"nhead": 1}, "8 heads": {"nhead": 8}})
-    own, others = ablation_cells("layers", preset)
-    assert (own, list(others)) == ("3 layers", ["1 layer", "2 layers", "4 layers", "6 layers"])
-    assert ablation_cells("attention", preset) == ("", {})
 
 
 def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:

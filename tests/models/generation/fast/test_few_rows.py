@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from handloom.autograd.fast import compiled, mkl, parallel
 from handloom.models.generation.fast import affine, few_rows, team
 from handloom.models.generation.fast.affine import PackedAffine, pack
-from handloom.models.generation.fast.few_rows import MAX_ROWS, WIDTH, multiply, multiply_block
+from handloom.models.generation.fast.few_rows import MAX_ROWS, WIDTH, multiply
 from tests.support.decoding import needs_numba
 from tests.support.work import in_threads
 
@@ -47,14 +47,6 @@ class Layer:
         expected = self.x.astype(np.float64) @ self.weight + self.bias
         expected = np.maximum(expected, 0) if relu else expected
         np.testing.assert_allclose(self.product(relu, gap), expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("rows", range(1, 10))
-def test_the_loop_is_the_product(rows: int) -> None:
-    layer, plain = Layer(rows, 8, WIDTH), getattr(multiply_block, "py_func", multiply_block)
-    out = np.full(rows * WIDTH, np.nan, np.float32)
-    plain(layer.x, layer.blocks[0].ravel(), out)
-    np.testing.assert_allclose(out.reshape(rows, WIDTH), layer.x @ layer.weight, rtol=1e-5, atol=1e-5)
 
 
 @needs_numba

@@ -15,16 +15,11 @@ from handloom.train.data.grammar.captions import scenes
 from handloom.train.data.grammar.corpus import LONGEST, MAX_PAIRS, SHORTEST, possible_combinations, words
 from handloom.train.data.grammar.french import french_pairs
 from handloom.train.data.grammar.headlines import articles
-from handloom.train.data.grammar.storyteller import PREPOSITIONS_OF
 from handloom.train.data.grammar.words import (
     ACTIONS,
     ADJECTIVES,
-    ADJECTIVES_OF,
     ALL_NOUNS,
-    FEELINGS,
-    MANNERS,
     STATES,
-    TRAITS,
     TURNED,
 )
 from tests.support.work import calls_in
@@ -62,14 +57,6 @@ def test_training_lacks_the_held_out_combinations_and_every_test_sentence_has_on
     assert not any(corpus.held_out.isdisjoint(combinations[german]) for german, _ in corpus.valid + corpus.test)
 
 
-def test_combinations_are_in_the_sentence(sample):
-    stems = {noun.german: {noun.german[:3].lower(), noun.plural[:3].lower()} for noun in ALL_NOUNS}
-    for sentence in sample[:3000]:
-        text = sentence.german.lower()
-        for _, _, noun in sentence.combinations:
-            assert any(stem in text for stem in stems[noun]), (sentence, noun)
-
-
 def test_every_held_out_combination_is_possible_and_leaves_its_word_others():
     held_out = choose_held_out(random.Random(0))
     groups = possible_combinations()
@@ -104,14 +91,14 @@ def test_the_sentences_of_every_pattern_stay_as_they_are(sample):
 @pytest.mark.parametrize(
     ("source", "checksum"),
     [
-        (french_pairs, "87b31b94cdd45349"),
-        (scenes, "014f6ed664b2d492"),
-        (lambda seed: map(dataclasses.astuple, articles(seed)), "5433e2ec60200703"),
+        (french_pairs, "1690183e267d0f03"),
+        (scenes, "3c156585e15a8058"),
+        (lambda seed: map(dataclasses.astuple, articles(seed)), "678e981c29746937"),
     ],
     ids=["french", "scenes", "articles"],
 )
 def test_a_seed_gives_the_same_texts_always(source, checksum):
-    first, other = (list(itertools.islice(source(seed), 1000)) for seed in (0, 1))
+    first, other = (list(itertools.islice(source(seed), 4000)) for seed in (0, 1))
     assert _checksum(first) == checksum
     assert first != other
 
@@ -163,16 +150,3 @@ def test_every_pattern_and_every_verb_is_drawn(sample):
     assert {verb.name for verb in [*ACTIONS, *STATES, *TURNED]} <= drawn
     assert {adjective.german for adjective in ADJECTIVES} <= drawn
     assert {noun.german for noun in ALL_NOUNS} <= {noun for sentence in sample for _, _, noun in sentence.combinations}
-
-
-def test_the_tables_refer_to_each_other_without_gaps():
-    assert {verb.name for verb in [*ACTIONS, *STATES]} >= set().union(*TRAITS.values())
-    for verb in [*ACTIONS, *STATES, *TURNED]:
-        assert verb.subjects
-        assert all(slot.nouns for slot in verb.slots)
-        assert set(verb.feelings) <= set(FEELINGS)
-        assert set(verb.manners) <= set(MANNERS)
-        for slot in verb.slots:
-            if slot.case in ("goal", "place"):
-                assert all(slot.preposition or PREPOSITIONS_OF[noun] for noun in slot.nouns)
-    assert {adjective for choices in ADJECTIVES_OF.values() for adjective in choices} == set(ADJECTIVES)
