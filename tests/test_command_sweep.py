@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 PROGRAMS = ("translate_de_en", "classify_news", "generate_text")
 UNTRAINED = {*EXAMPLES} - {*PROGRAMS}
 #: Of each group every so many; those that train or evaluate cost most.
-EVERY = {"values": 29, "runs": 5, "texts": 9, "data": 9, "run_files": 9}
+EVERY = {"runs": 5, "texts": 9, "data": 9, "run_files": 9}
 
 
 def test_a_selection(tmp_path) -> None:
@@ -23,4 +23,4 @@ def test_a_selection(tmp_path) -> None:
             problem, tried = world.judge(case), tried + 1
             wrong += [f"{case}: {problem}"] if problem else []
     assert not wrong, "\n".join(wrong)
-    assert tried > 60
+    assert tried > 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.metadata
 import re
@@ -24,21 +23,6 @@ def test_every_folder_of_the_package_is_listed() -> None:
     folders = {path.parent.relative_to(ROOT) for subject in subjects for path in (ROOT / subject).rglob("*.py")}
     found = {"handloom", *(".".join(("handloom", *folder.parts)) for folder in folders)}
     assert sorted(PACKAGES) == sorted(found)
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_imports_and_says_what_it_is(package: str) -> None:
-    if package == "handloom.explorer":
-        pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
-    folder = ROOT.joinpath(*package.split(".")[1:])
-    if package == "handloom.examples":  # programs, one of which runs when it is imported
-        assert all(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in folder.glob("*.py"))
-        return
-    names = [path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "__main__")]
-    if package == "handloom":
-        names = ["doctor", "errors", "gpu_check"]
-    for name in [package, *(f"{package}.{name}" for name in names)]:
-        assert importlib.import_module(name).__doc__, f"{name} has no docstring"
 
 
 def test_all_versions_agree() -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.data_overlap import overlap, size_row
-from benchmarks.decoding import repetition
 from benchmarks.reports import RESULTS, command_line, experiments, folder_of
 from handloom.train.runs.saves import SavedStates
 
@@ -43,14 +41,3 @@ def test_a_stopped_training_goes_on(tmp_path: Path) -> None:
     results = ["--json", str(tmp_path / "results.json")]
     assert command_line("python -m benchmarks.a", tmp_path) == [sys.executable, "-m", "benchmarks.a", *results]
     assert command_line("python -m handloom.a --out x", tmp_path)[1:] == ["-m", "handloom.a", "--out", "x"]
-
-
-def test_repetition() -> None:
-    assert repetition(["a b c", "a b"]) == 0
-    assert repetition(["a b a b a b"]) == pytest.approx(3 / 5)
-
-
-def test_texts_are_compared_by_their_letters() -> None:
-    assert overlap(["Go on!", "Los, Äh 2", "Stop."], ["go ON", "losäh", "Stop it."]) == 2
-    row = size_row(["A b.", "c"], ["a B", "d"], ["e", "f", "C", "g"])
-    assert (row["valid_overlap"], row["test_overlap"], row["words"]) == (0.5, 0.25, 1.5)

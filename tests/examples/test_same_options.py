@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 import pytest
+
+from handloom.arguments import OptionError, Whole, path
+from handloom.models.fields import plain_kind
+from handloom.train.cli.command_line import parse_training_arguments
+from handloom.train.cli.options import OfKind
 
 from ..command_sweep import EXAMPLES, parser_of
 from ..support.examples import Example, small_data
@@ -33,6 +40,29 @@ def test_the_same_flags(name: str) -> None:
         assert known >= set(SEARCHING.split())
     if name not in ("classify_news", "generate_text"):  # there is a source to cover
         assert "--coverage-penalty" in known
+
+
+def wrong_for(kind: Any) -> tuple[str, ...]:
+    """Values that an option's type refuses."""
+    if isinstance(kind, Whole):
+        return ("x", "", "1.5", "nan", "9" * 30, f"{kind.low - 1}", f"{kind.high + 1}")
+    if not isinstance(kind, OfKind):
+        return ("",) if kind is path else ()
+    _, bounds = plain_kind(kind.kind)
+    beyond = (f"{bounds.low - 1:g}", *([] if bounds.high == math.inf else [f"{bounds.high + 1:g}"]))
+    return ("x", "", "nan", "1e400", "none", *beyond)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_values_of_other_kinds_and_out_of_range_are_refused(name: str) -> None:
+    parser, tried = parser_of(name), 0
+    for option in parser._options:
+        kind, choices = parser._options[option].type, parser._options[option].choices
+        for value in wrong_for(kind) + (("nonsense", "") if choices else ()):
+            with pytest.raises(OptionError, match=parser.spelled(option)):
+                parse_training_arguments(parser, [f"{parser.spelled(option)}={value}"])
+            tried += 1
+    assert tried > 100
 
 
 @pytest.mark.parametrize("name", ["translate_en_fr", "generate_text", "classify_news"])

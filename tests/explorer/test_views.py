@@ -18,8 +18,6 @@ from handloom.explorer.step import recorded_step
 from handloom.explorer.subject import load_subject
 from handloom.models import beam_search, length_penalty
 from handloom.nn import Dropout, Linear, Sequential
-from handloom.tokenizer import BPETokenizer
-from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 from tests.support.mutant_list import MUTANTS as KNOWN
 from tests.support.mutant_list import OF_FORMS
@@ -34,36 +32,6 @@ def subject(run_folder: Path) -> Any:
 
 def unpacked(packed: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["data"]), packed["type"]).reshape(packed["shape"])
-
-
-def test_the_maps_are_those_of_attention_maps(subject: Any, run_folder: Path) -> None:
-    seen = attention.translate(subject, Ask({"text": SENTENCE}))
-    translator = Translator.load(run_folder)
-    maps, source, written = translator.attention_maps(SENTENCE)
-    assert seen["answer"] == translator.translate([SENTENCE])[0]
-    assert [len(seen["tokens"][side]) for side in ("source", "written")] == [len(source), len(written)]
-    assert {layer["name"] for layer in seen["layers"]} == set(maps)
-    for layer in seen["layers"]:
-        np.testing.assert_array_equal(unpacked(layer["weights"]), maps[layer["name"]])
-
-
-@pytest.mark.parametrize("name", ["encoder.layers.0.self_attn", "decoder.layers.1.self_attn"])
-def test_one_head_can_be_computed_from_what_is_given(subject: Any, name: str) -> None:
-    given = attention.head(subject, Ask({"text": SENTENCE, "layer": name, "head": 1, "query": 2}))
-    q, k, v, added, weights, output = (unpacked(given[key]) for key in ("q", "k", "v", "added", "weights", "output"))
-    scores = k.astype(np.float64) @ q * given["scale"] + added
-    own = np.exp(scores - scores.max())
-    own /= own.sum()
-    np.testing.assert_allclose(own, weights, atol=1e-6)
-    np.testing.assert_allclose(own @ v, output, atol=1e-5)
-
-
-def test_texts_are_answered_or_refused(subject: Any) -> None:
-    for text, said in (("", "no text"), ("  ", "no text"), ("sehr lang " * 120, "the limit of this model is")):
-        with pytest.raises(InputError, match=said):
-            attention.translate(subject, Ask({"text": text}))
-    for text in ("🙂", "Ελληνικά δεν", "こんにちは", "x", "\u0000"):
-        assert attention.translate(subject, Ask({"text": text}))["layers"]
 
 
 def test_the_next_tokens_are_those_of_softmax(subject: Any) -> None:
@@ -134,22 +102,6 @@ def test_the_tree_knows_which_keys_and_values_the_cache_still_needs(subject: Any
         fed = [node for node in shown["nodes"] if node["kind"] in ("root", "open") and node["step"] < step]
         assert sum(node["cached"] >= step for node in fed) == held["living"] <= held["nodes"]
         assert held["nodes"] <= held["copies"]
-
-
-@pytest.mark.parametrize("n", [0, 1, 17, 66])
-def test_the_tokens_at_slider_n_are_those_of_the_first_n_merges(subject: Any, n: int) -> None:
-    tokenizer = subject.tokenizer
-    n = min(n, len(tokenizer.merges))
-    shown = merges.merges(subject, Ask({"text": SENTENCE, "merges": n}))
-    vocab = {token: i for token, i in tokenizer.vocab.items() if i < 260 + n}
-    own = BPETokenizer(vocab, tokenizer.merges[:n], added_tokens=tokenizer.added_tokens)
-    assert shown["ids"] == own.encode(SENTENCE)
-    assert [number for word in shown["words"] for number in word["ids"]] == shown["ids"]
-    assert "".join(word["word"] for word in shown["words"]) == SENTENCE
-    assert shown["bytes"] == len(SENTENCE.encode())
-    if n == 0:
-        assert len(shown["ids"]) == shown["bytes"]
-        assert shown["pairs"][0]["count"] >= 2
 
 
 def test_the_tree_of_a_word_is_how_the_encoder_merges_it(subject: Any) -> None:

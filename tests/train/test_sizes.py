@@ -84,13 +84,6 @@ def test_to_the_digit(counted) -> None:
     assert {name: ours for name, (_, ours) in exact.items()} == {name: stated for name, (stated, _) in exact.items()}
 
 
-def test_the_formula_of_the_kth_report(counted) -> None:
-    """Embedding and output layer, one layer whose projections have no biases, three norms; its Table 1 and a sum."""
-    for (heads, size), stated in KTH_TABLE_1.items():
-        d, v = heads * size, CHARACTERS
-        assert stated == 2 * v * d + v + (4 * d**2 + d) + (8 * d**2 + 5 * d) + 2 * 3 * d
-
-
 def test_about_70_million(counted) -> None:
     (ours,) = (ours for stated, ours in counted.values() if stated == "about 70 M")
     assert ours == pytest.approx(70e6, rel=0.01)

@@ -5,8 +5,6 @@ That they are equal to theirs is compared in tests/models/pretrained.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -18,24 +16,6 @@ TABLE = np.log(np.array([[0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.4, 0.35, 0.25]])) 
 
 def start(rows: int = 1) -> Uncached:
     return Uncached(lambda ids, origin: TABLE[ids[:, -1]].copy(), rows)
-
-
-def test_power_divides_by_the_length_to_alpha() -> None:
-    rules = Rules(None, 0, [[1]], max_length=4)
-    for alpha in (0.0, 1.0, 2.0):
-        for one in beam_search(start(), rules, width=3, n_best=3, alpha=alpha, length_norm="power")[0]:
-            ids = one.ids if len(one.ids) == 5 else [*one.ids, 0]  # <eos> counts
-            total = sum(TABLE[a, b] for a, b in itertools.pairwise(ids))
-            np.testing.assert_allclose(one.score, total / (len(ids) - 1) ** alpha)
-
-
-def test_when_a_sentence_is_done() -> None:
-    """When the beam is full of complete sequences, or the best open one scores less, or can't catch up any more."""
-    rules, options = Rules(None, 0, [[1]], max_length=12), {"width": 2, "alpha": 1.0, "length_norm": "power"}
-    best = {early: beam_search(start(), rules, early_stopping=early, **options)[0][0].score
-            for early in (True, False, "never", None)}  # fmt: skip
-    assert best[True] <= best[False] <= best["never"]
-    assert best["never"] == best[None]
 
 
 def test_the_last_token_is_forced_and_others_are_suppressed() -> None:

@@ -8,7 +8,7 @@ import pytest
 from handloom.autograd import manual_seed, no_grad
 from handloom.errors import InputError
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, Strategy
-from handloom.models.presets import PAPER, SMOKE, en_fr_preset, translation_preset
+from handloom.models.presets import SMOKE, en_fr_preset, translation_preset
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches
 from handloom.train.tasks.translation import Translator, translation_loss
@@ -89,7 +89,3 @@ def test_presets() -> None:
     assert len(set(laptop)) == 3
     assert laptop[2] == laptop[3] == en_fr_preset("laptop", "tatoeba")
     assert laptop[1] == en_fr_preset("laptop", "multi30k")
-    paper = PAPER.model_config(50_000, 0)
-    assert (paper.d_model, paper.nhead, paper.encoder_layers, paper.decoder_layers) == (512, 8, 6, 6)
-    assert (paper.dim_feedforward, paper.dropout, paper.max_length) == (2048, 0.1, 64)
-    assert (PAPER.vocab_size, PAPER.warmup, PAPER.betas, PAPER.eps) == (50_000, 4000, (0.9, 0.98), 1e-9)
