@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,29 +100,6 @@ class TestNoRegularFile:
     def pipe(self, tmp_path) -> Path:
         os.mkfifo(tmp_path / "pipe")
         return tmp_path / "pipe"
-
-    @pytest.fixture(params=["null", "full"])
-    def device(self, tmp_path, request) -> Iterator[Path]:
-        """A node of the test's own: a mistake would replace it by a file."""
-        path, number = tmp_path / request.param, {"null": 3, "full": 7}[request.param]
-        try:
-            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, number))
-            path.read_bytes() if request.param == "null" else path.open("rb").close()
-        except OSError:
-            pytest.skip("making device nodes is not permitted here")
-        yield path
-        assert path.is_char_device()
-
-    def test_a_device_is_written_to_and_stays_one(self, device) -> None:
-        if device.name == "null":
-            write_json(device, {"a": 1})
-        else:
-            with pytest.raises(InputError, match="could not be written: No space left"):
-                write_json(device, {"a": 1})
-        link = device.with_name("link")
-        link.symlink_to(device)
-        with pytest.raises(InputError, match="is a device or a pipe"):
-            read_json(link)
 
     def test_a_pipe_is_written_to(self, pipe) -> None:
         found: list[bytes] = []

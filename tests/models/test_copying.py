@@ -10,9 +10,8 @@ import pytest
 from handloom.autograd import Tensor, manual_seed, no_grad, ops
 from handloom.autograd.gradcheck import gradcheck
 from handloom.errors import InputError
-from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search, pretrained
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer, pretrained
 from handloom.models.copying import copied_shares, copy_logits, coverage_loss
-from handloom.models.generation import sample
 from handloom.nn import checkpoint_activations
 from handloom.train.optim.optimizers import Adam
 from tests.support.decoding import BOS, EOS, build, random_source
@@ -118,19 +117,6 @@ def test_the_loss_of_the_model_and_its_gradients() -> None:
     np.testing.assert_allclose(model.loss(source, target, labels, label_smoothing=0.1).data, plain.data, rtol=1e-12)
     loss = partial(model.loss, source, target, labels, label_smoothing=0.1, coverage=0.7)
     assert gradcheck(Computed(model, loss), [], max_entries=2)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_searches_find_the_same_with_a_cache(packed: bool) -> None:
-    model, rng = build(3, layers=2, copy=True), np.random.default_rng(1)
-    model.copy_gate.bias.data[...] = -1
-    source, rules = random_source(rng, [3, 5, 1]), Rules(BOS, EOS, max_length=8)
-    for search in (greedy_search, lambda *args: sample(*args, seed=4), lambda *args: beam_search(*args, width=3)[0]):
-        decoder = model.raw_decoder(packed)
-        cached, plain = (search(state, rules) for state in (model.start(source, decoder=decoder),
-                                                           model.start_uncached(source)))  # fmt: skip
-        assert [one.ids for one in cached] == [one.ids for one in plain]
-        np.testing.assert_allclose([one.score for one in cached], [one.score for one in plain], rtol=1e-9)
 
 
 def test_the_weights_are_those_of_a_model_that_does_not_copy() -> None:

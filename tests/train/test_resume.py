@@ -210,32 +210,6 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
     assert_equal_runs(straight, tmp_path / "run")
 
 
-# The fifth file to be renamed, of the second save, sends a signal to the process.
-SIGNALLED = f"""
-import itertools, os, runpy, sys
-from handloom.train.cli.command_line import run_main
-
-main = runpy.run_path({str(SCRIPT)!r})["main"]
-number, files = int(sys.argv.pop()), itertools.count(1)
-sys.addaudithook(lambda event, _: event == "os.rename" and next(files) == 5 and os.kill(os.getpid(), number))
-run_main(main)
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that can be sent to one process")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(straight, tmp_path, number) -> None:
-    (tmp_path / "signalled.py").write_text(SIGNALLED)
-    done = Example(str(tmp_path / "signalled.py"), ROOT).run(tmp_path / "run", int(number))
-    assert done.code == 128 + number
-    assert "stopping after this step" in done.err
-    assert f"all saved. Continue with --resume {tmp_path / 'run'}" in done.err
-    assert "Traceback" not in done.err
-    assert SavedStates(tmp_path / "run/checkpoints").load().step < STEPS
-    small_run(tmp_path / "run", resume=True)
-    assert_equal_runs(straight, tmp_path / "run")
-
-
 def test_a_signal_after_the_last_look_is_not_forgotten() -> None:
     def nobody_looks() -> None:
         with StopSignals():

@@ -8,7 +8,7 @@ import pytest
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.tokenizer import BPETokenizer
-from handloom.train.tables.attention_findings import EVEN, alignment_rows, draw_head_rows, head_rows, kind_of, names_in
+from handloom.train.tables.attention_findings import EVEN, alignment_rows, head_rows, names_in
 from handloom.train.tasks.translation import Translator
 
 TOKENS = ["<bos>", "the", "senate", "passes", "the", "bill", "."]
@@ -21,14 +21,6 @@ def looking(at) -> np.ndarray:
     for i in range(size):
         weights[i, min(max(at(i), 0), size - 1)] = 1
     return weights
-
-
-def test_the_kinds_of_tokens() -> None:
-    kinds = {token: kind_of(token) for token in (" The", "Senate", ".", "<eos>", "<unk>", "``", "2018")}
-    assert kinds == {
-        " The": "function", "Senate": "content", ".": "marks", "<eos>": "marks", "<unk>": "content", "``": "marks",
-        "2018": "content",
-    }  # fmt: skip
 
 
 def test_shares_of_heads_that_look_at_one_token() -> None:
@@ -47,14 +39,6 @@ def test_shares_of_heads_that_look_at_one_token() -> None:
     assert even["entropy"] == pytest.approx(np.log(7))
     assert even["itself"] == pytest.approx(1 / 7)
     assert sum(even[name] for name in ("first", "content", "function", "marks")) == pytest.approx(1)
-
-
-def test_what_a_text_does_not_have_has_no_column(tmp_path) -> None:
-    weights = np.full((2, 2, 2), 0.5, np.float32)
-    rows = head_rows([({"encoder.layers.0.self_attn": weights}, ["<bos>", "senate"])])
-    assert rows[0].keys() == {"cell", "first", "itself", "previous", "next", "content", "entropy"}
-    draw_head_rows(rows, tmp_path / "shares.png", "Two heads")
-    assert (tmp_path / "shares.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_of_the_first_token_the_words_that_it_looks_at() -> None:

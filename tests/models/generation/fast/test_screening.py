@@ -226,16 +226,3 @@ def test_greedy_search_finds_the_same(rules: Rules, monkeypatch: pytest.MonkeyPa
     assert [one.ids for one in found] == [one.ids for one in plain]
     assert all(screened)
     assert bool(screened) == (rules.ruled_out is not None)
-
-
-def test_where_it_gains_nothing_there_is_no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mkl, "multiplies_bytes", lambda: True)
-    monkeypatch.setattr(screening.compiled, "missing", lambda: None)
-    monkeypatch.setattr(screening, "MIN_WEIGHTS", 64)
-    weight, bias = np.ones((8, 8), np.float32), np.ones(8, np.float32)
-    assert screening.screen(weight, bias) is not None
-    assert screening.screen(weight[:7], bias[:7]) is None  # too small
-    assert screening.screen(weight.T[::-1], bias) is None  # not contiguous
-    assert screening.screen(weight.astype(np.float64), bias.astype(np.float64)) is None
-    monkeypatch.setattr(mkl, "multiplies_bytes", lambda: False)
-    assert screening.screen(weight, bias) is None
