@@ -60,6 +60,12 @@ def has(offered: dict[str, Any], name: str) -> bool:
     return all(part in offered["names"][place] for place, part in before if place in offered["names"])
 
 
+def parameters_in(line: str) -> tuple[str, ...]:
+    """The names of a method's parameters, from the first line of its docstring: `ndarray.sum(self, axis=None, ...)`."""
+    given = line.partition("(")[2].rpartition(")")[0].replace("/", "").split(",")
+    return tuple(part.partition("=")[0].split()[-1] for part in given if part.strip() not in ("", "self"))
+
+
 def offered() -> dict[str, Any]:
     """What the installed CuPy offers: names, what functions take, ufuncs, the first lines of the methods' docs."""
     import cupy
