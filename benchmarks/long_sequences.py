@@ -19,8 +19,18 @@ from typing import Any
 from benchmarks.side_by_side import conditions, interleaved, program, started, worker_environment, write_results
 from benchmarks.train_step_models import Size
 from benchmarks.train_step_subjects import Handloom
+from handloom.train.tables.cells import markdown_table
 
 METHODS = ("blocked", "standard")
+COLUMNS = {
+    "method": "method",
+    "length": "length:,",
+    "us_a_token": "step:.1f",
+    "products_us_a_token": "products:.1f",
+    "rest_us_a_token": "rest:.1f",
+    "growth": "growth:.2f",
+    "peak_mb": "peak memory, MB:,.0f",
+}
 
 
 def size_of(method: str, length: int, batch: int) -> Size:
@@ -78,18 +88,13 @@ def main() -> None:
         parser.error(f"--lengths must divide --tokens, {options.tokens}, and --steps be at least 1")
     timed = options.lengths, options.tokens, options.steps, options.threads
     rows = [row for method in METHODS for row in times(method, *timed)]
-    print(f"microseconds a token\n{'method':9}{'length':>7}{'step':>8}{'products':>10}{'rest':>8}{'growth':>8}")
-    for row in rows:
-        print(
-            f"{row['method']:9}{row['length']:7}{row['us_a_token']:8.1f}{row['products_us_a_token']:10.1f}"
-            f"{row['rest_us_a_token']:8.1f}{row['growth']:8.2f}"
-        )
-    print("peak memory of a step on one sequence, MB")
-    peaks = []
-    for method in METHODS:
-        for length in options.memory_lengths:
-            peaks.append({"method": method, "length": length, "peak_mb": memory(method, length, options.threads)})
-            print(f"{method:9}{length:7}{peaks[-1]['peak_mb']:10,.0f}")
+    print(f"microseconds a token\n{markdown_table(rows, COLUMNS)}", flush=True)
+    peaks = [
+        {"method": method, "length": length, "peak_mb": memory(method, length, options.threads)}
+        for method in METHODS
+        for length in options.memory_lengths
+    ]
+    print(f"a step on one sequence\n{markdown_table(peaks, COLUMNS)}")
     if options.json:
         write_results(options.json, {"times": rows, "memory": peaks, "threads": options.threads, **conditions()})
 

@@ -29,20 +29,10 @@ SELECTING = (
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def selecting_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that choose kernels, without thread counts, which the benchmark sets itself."""
-    return {
-        name: value
-        for name, value in sorted(environment.items())
-        if name.startswith(SELECTING) and not name.endswith("_NUM_THREADS")
-    }
-
-
-def worker_environment(threads: int, *, keep_selecting: bool = False) -> dict[str, str]:
-    """Return a copy of the environment with `threads` threads and, by default, no variables that select kernels."""
-    kept = selecting_variables(os.environ) if keep_selecting else {}
+def worker_environment(threads: int) -> dict[str, str]:
+    """Return a copy of the environment with `threads` threads and without variables that select kernels."""
     rest = {name: value for name, value in os.environ.items() if not name.startswith(SELECTING)}
-    return rest | kept | dict.fromkeys(THREADS, str(threads))
+    return rest | dict.fromkeys(THREADS, str(threads))
 
 
 class Worker:

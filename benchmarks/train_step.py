@@ -11,8 +11,7 @@ runs are interleaved. If the losses and gradients without dropout differ, the pr
 columns, which are not used as reference, show the PyTorch model with scaled_dot_product_attention under torch.compile
 (if it fails, the reason is printed) and under bfloat16 autocast.
 
-Variables that select a linear algebra library's kernels (such as OPENBLAS_CORETYPE) are unset for all libraries, unless
---keep-environment is given.
+Variables that select a linear algebra library's kernels (such as OPENBLAS_CORETYPE) are unset for all libraries.
 
 "products" is the time of the step's matrix products alone, with NumPy, or with MKL if it is installed and faster. No
 framework that uses these libraries can be faster, so "limit" = PyTorch's step / products is the largest possible ratio.
@@ -35,7 +34,6 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +45,8 @@ from benchmarks.side_by_side import (
     conditions,
     interleaved,
     merge_rows,
+    missing,
     program,
-    selecting_variables,
     started,
     worker_environment,
 )
@@ -56,6 +54,7 @@ from benchmarks.train_step_device import DEVICE_SIZES
 from benchmarks.train_step_models import MORE, SIZES, Size, prepare
 from benchmarks.train_step_subjects import Handloom, Torch, save_batches
 from handloom.train.runs.machine import machine
+from handloom.train.tables.cells import markdown_table
 
 REFERENCES = ("torch-layers", "torch-lean")
 SIDES = ("handloom", *REFERENCES)
@@ -70,7 +69,6 @@ class Task:
 
     size: Size
     threads: int
-    environment: Mapping[str, str]
     folder: Path
     batches: str | None = None
     count: int = 1
@@ -83,7 +81,8 @@ class Task:
         """Return the workers by name."""
         common = dataclasses.asdict(self.size), self.batches
         kinds = {side: (Torch, side.removeprefix("torch-"), self.threads, *common) for side in sides}
-        return started(kinds | ({"handloom": (Handloom, *common)} if "handloom" in sides else {}), self.environment)
+        kinds |= {"handloom": (Handloom, *common)} if "handloom" in sides else {}
+        return started(kinds, worker_environment(self.threads))
 
 
 def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
@@ -181,26 +180,32 @@ def summary(seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float])
     }
 
 
-HEAD = (
-    f"{'configuration':20} {'handloom':>9} {'layers':>8} {'lean':>8} {'ratio':>6} {'compiled':>8} {'bfloat16':>8} "
-    f"{'tokens/s':>9} {'memory':>8} {'theirs':>8} {'ratio':>6} {'products':>9} {'limit':>6} {'share':>6}"
-)
+TABLE = {
+    "config": "configuration",
+    "handloom": "handloom, ms:.1f",
+    "torch-layers": "layers, ms:.1f",
+    "torch-lean": "lean, ms:.1f",
+    "ratio": "ratio:.2f",
+    "torch-compiled": "compiled, ms:.1f",
+    "torch-bfloat16": "bfloat16, ms:.1f",
+    "tokens_per_second": "tokens/s:,",
+    "ours": "MB:,",
+    "theirs": "PyTorch's MB:,",
+    "memory_ratio": "ratio of MB:.2f",
+    "products_ms": "products, ms:.1f",
+    "limit": "limit:.2f",
+    "share": "share:.2f",
+}
 
 
-def line(row: Mapping[str, Any]) -> str:
-    """Return a row of the table, with times in ms and memory in MB."""
-    median, memory = row["median_ms"], row["peak_mb"]
-    sides = ("torch-layers", "torch-lean", *COLUMNS)
-    layers, lean, *columns = (f"{median.get(side, float('nan')):8.1f}" for side in sides)
-    return (
-        f"{row['config']:20} {median['handloom']:9.1f} {layers} {lean} {row['ratio']:6.2f} {' '.join(columns)} "
-        f"{row['tokens_per_second']:9,} {memory['handloom']:8,} {memory[row['ruler']]:8,} {row['memory_ratio']:6.2f} "
-        f"{row['products_ms']:9.1f} {row['limit']:6.2f} {row['share']:6.2f}"
-    )
+def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with the columns of TABLE."""
+    memory = row["peak_mb"]
+    return {**row, **row["median_ms"], "ours": memory["handloom"], "theirs": memory[row["ruler"]]}
 
 
 def notes(row: Mapping[str, Any]) -> str:
-    """Return lines to print below the table, for results that have no column."""
+    """Return lines for results that have no column."""
     about, worst = row["libraries"], max(each["gradient"] for each in row["equal_work"].values())
     told = [f"{side} failed: {why}" for side, why in row["failed"].items()]
     told.append(
@@ -215,7 +220,6 @@ def notes(row: Mapping[str, Any]) -> str:
 def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
     """Return the tasks to measure, by name."""
     common: dict[str, Any] = {"threads": options.threads, "folder": folder}
-    common["environment"] = worker_environment(options.threads, keep_selecting=options.keep_environment)
     if options.data is None:
         names = list(SIZES) if options.config == "all" else [options.config]
         return {name: Task({**SIZES, **MORE}[name], **common) for name in names}
@@ -237,7 +241,6 @@ def main() -> None:
     parser.add_argument("--preset", default="laptop", choices=("laptop", "smoke"), help="model for --data")
     parser.add_argument("--batches", type=int, default=20, help="number of batches in a round of --data (default: 20)")
     parser.add_argument("--no-compile", action="store_true", help="skip torch.compile, which takes a minute per size")
-    parser.add_argument("--keep-environment", action="store_true", help="keep variables that select BLAS kernels")
     options = parser.parse_args()
     if options.steps is None:
         options.steps = 9 if options.device == "cpu" else 50
@@ -253,8 +256,8 @@ def main() -> None:
         parser.error(f"--config {options.config} is a size for --device cuda")
     if hasattr(os, "sched_setaffinity"):  # the workers inherit this setting
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    if find_spec("torch") is None:
-        sys.exit("PyTorch is missing: pip install '.[oracles]'.")
+    if reason := missing():
+        sys.exit(reason)
     with tempfile.TemporaryDirectory() as folder:
         compare(tasks(options, Path(folder)), options)
 
@@ -262,21 +265,16 @@ def main() -> None:
 def compare(planned: Mapping[str, Task], options: argparse.Namespace) -> None:
     here, columns = machine(), COLUMNS[options.no_compile :]
     print(f"{here['cpu']}, {here['cores']} cores, {options.threads} threads each, Python {here['python']}")
-    variables = ", ".join(f"{name}={value}" for name, value in selecting_variables(os.environ).items())
-    if variables:
-        print(f"{'kept' if options.keep_environment else 'unset for the measurement'}: {variables}")
-    print(f"ms per step (medians), MB at the peak; ratio > 1: handloom is faster\n{HEAD}", flush=True)
     rows: list[dict[str, Any]] = []
     for name, task in planned.items():
         equal = prove_equal(task)
         row = {"config": name, **measure(task, options.steps, columns), "equal_work": equal}
         row["tokens_per_second"] = round(task.size.tokens / row["median_ms"]["handloom"] * 1e3)
-        row |= {"threads": options.threads, "steps": options.steps, "environment": variables}
-        rows.append(row | conditions("torch"))
-        print(line(row), flush=True)
+        rows.append(row | {"threads": options.threads, "steps": options.steps} | conditions("torch"))
+        print(notes(row), flush=True)
         if options.json:
             merge_rows(options.json, rows)
-    print(*map(notes, rows), sep="\n")
+    print(f"medians; memory at the peak; ratio > 1: handloom is faster\n{markdown_table(list(map(flat, rows)), TABLE)}")
 
 
 if __name__ == "__main__":

@@ -14,17 +14,26 @@ import dataclasses
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import conditions, merge_rows, started, worker_environment
+from benchmarks.side_by_side import conditions, merge_rows, missing, started, worker_environment
 from benchmarks.train_step_models import MORE, SIZES, Size, build, loss
 from benchmarks.train_step_subjects import BETAS, CLIP_NORM, EPS, LEARNING_RATE
+from handloom.train.tables.cells import markdown_table
 
 OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handloom-fp32")
 THEIRS = ("torch-eager", "torch-compile")
 WARM_UP = 10
+COLUMNS = {
+    "side": "side",
+    "ms": "ms:.2f",
+    "host_ms": "host, ms:.2f",
+    "tokens_per_second": "tokens/s:,",
+    "peak_mb": "memory, MB:,",
+    "launches": "kernel launches without graphs:,",
+}
 
 #: The reports' models with batches for a GPU. The German-English model is measured in a small and a large size.
 DEVICE_SIZES: Mapping[str, Size] = {
@@ -44,14 +53,12 @@ def size_of(config: str) -> Size:
 
 
 class OnDevice:
-    """The base class of a worker. A subclass defines `step`, `wait`, `launches`, `memory` and `about`."""
+    """The base class of a worker. A subclass defines `step`, `wait`, `launches`, `memory` and `about`; `wait` waits for
+    the device and returns the loss of the last step.
+    """
 
-    def step(self) -> None:
-        raise NotImplementedError
-
-    def wait(self) -> float:
-        """Wait for the device and return the loss of the last step."""
-        raise NotImplementedError
+    step: Callable[[], None]
+    wait: Callable[[], float]
 
     def warm(self) -> float:
         for _ in range(WARM_UP):
@@ -207,26 +214,11 @@ def row(config: str, steps: int) -> dict[str, Any]:
 
 def run(configs: Sequence[str], steps: int, file: Path | None) -> None:
     """Measure, show a table, and write the rows. Exits with a message if there is no GPU, or no PyTorch for GPUs."""
-    from handloom.autograd.backend import DeviceError, import_cupy
-
-    try:
-        import_cupy()
-    except DeviceError as error:
-        sys.exit(f"not measured: {error}")
-    try:
-        import torch
-    except ImportError:
-        sys.exit("not measured: PyTorch is missing: pip install torch (a build with CUDA)")
-    if not torch.cuda.is_available():
-        sys.exit(f"not measured: PyTorch {torch.__version__} finds no GPU; install a build with CUDA")
-    print(f"{'configuration':16} {'side':20} {'ms':>8} {'host ms':>8} {'tokens/s':>11} {'memory MB':>10}", flush=True)
+    if reason := missing("cuda"):
+        sys.exit(f"not measured: {reason}")
     for config in configs:
         found = row(config, steps)
-        for side, each in found["sides"].items():
-            speed = f"{each['ms']:8.2f} {each['host_ms']:8.2f} {each['tokens_per_second']:11,}"
-            print(f"{config:16} {side:20} {speed} {each['peak_mb']:10,}", flush=True)
-        launches = {side: each["launches"] for side, each in found["sides"].items() if each["launches"]}
-        print(f"{config:16} kernel launches per step without graphs: {launches}", flush=True)
-        print(f"{config:16} handloom's tokens/s divided by PyTorch's: {found['ratio']}", flush=True)
+        rows = [{"side": side, **each} for side, each in found["sides"].items()]
+        print(f"{config}: tokens/s divided by PyTorch's: {found['ratio']}\n{markdown_table(rows, COLUMNS)}", flush=True)
         if file:
             merge_rows(file, [found])

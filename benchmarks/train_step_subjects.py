@@ -47,7 +47,17 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 class Subject:
-    """The base class of a worker. A subclass defines `step`, `load`, `gradients_of`, `product` and `libraries`."""
+    """The base class of a worker. A subclass defines the functions whose types are given here.
+
+    `step` trains on the next batch and returns the loss; `gradients` returns the loss and all gradients of the first
+    batch, without dropout; `product(size)` returns a function that multiplies two square matrices.
+    """
+
+    step: Callable[[], float]
+    load: Callable[[Arrays], None]
+    gradients: Callable[[], Arrays]
+    product: Callable[[int], Callable[[], Any]]
+    libraries: Callable[[], dict[str, Any]]
 
     def __init__(self, size: dict[str, Any] | str, batches: str | None = None):
         self.size = Size(**(json.loads(size) if isinstance(size, str) else size))
@@ -58,24 +68,6 @@ class Subject:
     def steps(self, count: int) -> list[float]:
         """Return the seconds of each step."""
         return [timed(self.step) for _ in range(count)]
-
-    def step(self) -> float:
-        """Train on the next batch and return the loss."""
-        raise NotImplementedError
-
-    def load(self, weights: Arrays) -> None:
-        raise NotImplementedError
-
-    def gradients(self) -> Arrays:
-        """Return the loss and all gradients of the first batch, without dropout."""
-        raise NotImplementedError
-
-    def product(self, size: int) -> Callable[[], Any]:
-        """Return a function that multiplies two square matrices."""
-        raise NotImplementedError
-
-    def libraries(self) -> dict[str, Any]:
-        raise NotImplementedError
 
     def load_file(self, file: str) -> None:
         with np.load(file) as stored:
