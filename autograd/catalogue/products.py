@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..ops import ACTIVATIONS
@@ -30,21 +32,17 @@ def _linear(d: Draw) -> Sample:
     return Sample((d.array((*rows, features)), d.array((outputs, features)), *bias))
 
 
-@spec("linear_relu", **seeded("linear_relu"))
-def _linear_relu(d: Draw) -> Sample:
+@spec("linear_activation", **seeded("linear_activation"), analytic=False)
+def _linear_activation(d: Draw) -> Sample:
     rows, features, outputs = d.shape(0, 2), d.integer(1, 3), d.integer(1, 3)
     # The weights and the bias of an output have the same sign, so that the output is well above or below 0.
     sign = np.where(d.mask((outputs,)), 1, -1).astype(d.dtype)
     bias = (d.array((outputs,), 0.1, 1) * sign,) if d.flag("bias") else ()
-    kwargs = {"dropout": 0.4, "seed": d.integer(0, 9)} if d.flag("dropout") else {}
+    kwargs: dict[str, Any] = {"dropout": 0.4, "seed": d.integer(0, 9)} if d.flag("dropout") else {}
+    names = [name for name, row in ACTIVATIONS.items() if not row.gated]
+    kwargs |= d.choice("activation", ({}, *({"activation": name} for name in names)))
     x, weight = d.array((*rows, features), 0.2, 2), d.array((outputs, features), 0.2, 2) * sign[:, None]
     return Sample((x, weight, *bias), kwargs)
-
-
-@spec("linear_activation", **seeded("linear_activation"), analytic=False)
-def _linear_activation(d: Draw) -> Sample:
-    sample, names = _linear_relu(d), tuple(name for name, row in ACTIVATIONS.items() if not row.gated)
-    return Sample(sample.args, {**sample.kwargs, "activation": d.choice("activation", names)})
 
 
 spec("outer")(lambda d: Sample((d.array(d.shape(most=2)), d.array(d.shape(most=2)))))

@@ -36,7 +36,7 @@ from .heads import merge_heads, split_heads
 from .indexing import getitem, scatter_add, setitem, take, take_along_axis
 from .joining import concatenate, pad, repeat, split, stack, tile
 from .linalg import dot, inner, matmul, outer, tensordot
-from .linear import linear, linear_activation, linear_relu
+from .linear import linear, linear_activation
 from .linear_cross_entropy import linear_cross_entropy
 from .loss import cross_entropy
 from .normalization import layer_norm, residual_layer_norm, rms_norm

@@ -66,21 +66,6 @@ def _linear_activation_reference(
     return _dropout_reference(out, p, generator=generator) if p and generator is not None else out
 
 
-@declare(_linear_activation_reference)
-def linear_relu(
-    x: Any, weight: Any, bias: Any = None, *, dropout: float = 0.0, generator: Generator | None = None
-) -> Tensor:
-    """Compute dropout(relu(linear(x, weight, bias))): the first half of a feed-forward network.
-
-    Args:
-        x, weight, bias: the arguments of `linear`.
-        dropout: probability of dropping a unit; the other units are scaled by 1 / (1 - dropout).
-
-    Raises ValueError for shapes that don't fit, or unless 0 <= dropout <= 1.
-    """
-    return linear_activation(x, weight, bias, dropout=dropout, generator=generator)
-
-
 def linear_activation_plain(
     x: Any, weight: Any, bias: Any = None, *, activation: str, dropout: float, generator: Generator
 ) -> Tensor:
@@ -102,7 +87,8 @@ def linear_activation(
 
     Args:
         activation: a name in `gated.ACTIVATIONS`; a gated activation returns out_features / 2 features.
-        x, weight, bias, dropout: the arguments of `linear_relu`.
+        x, weight, bias: the arguments of `linear`.
+        dropout: probability of dropping a unit; the other units are scaled by 1 / (1 - dropout).
 
     Raises ValueError for an unknown activation, shapes that don't fit, or unless 0 <= dropout <= 1.
     """

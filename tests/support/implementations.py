@@ -19,8 +19,6 @@ from tests.support.derivatives import as_tuple
 #: How much values and gradients, and second derivatives, may differ, in units in the last place (ulps) of the array's
 #: largest element: implementations sum in different orders, float16 in float32.
 ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
-#: Ops of the catalogue that are computed by another op's implementations.
-SERVED_BY = {"linear_relu": "linear_activation"}
 
 
 def quick_implementations() -> dict[str, list[Implementation]]:
@@ -34,7 +32,7 @@ def quick_implementations() -> dict[str, list[Implementation]]:
 def names_with(*forms: str) -> list[str]:
     """The ops of the catalogue that have one of these quick implementations."""
     quick = quick_implementations()
-    return [name for name in CATALOGUE if {f.name for f in quick.get(SERVED_BY.get(name, name), ())} & set(forms)]
+    return [name for name in CATALOGUE if {f.name for f in quick.get(name, ())} & set(forms)]
 
 
 def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
@@ -87,7 +85,7 @@ def examine_implementations(module: str, count: int = 40) -> None:
     }
     assert own, module
     for name in CATALOGUE:
-        if SERVED_BY.get(name, name) in own:
+        if name in own:
             for dtype, share in ((np.float64, 1), (np.float32, 4), (np.float16, 4)):
                 for sample in samples_of(name, dtype, count // share):
                     compare_forms(CATALOGUE[name], sample)

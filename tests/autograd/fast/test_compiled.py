@@ -129,7 +129,7 @@ def test_nan_and_infinity_stay_visible(for_small_arrays_too: None) -> None:
     assert ops.attention(ones, ones, ones, mask=mask).data[0, 0].tolist() == [[1] * 4, [0] * 4]
     assert np.isnan(ops.attention(ones * np.float32(np.nan), ones, ones).data).all()
     assert np.isnan(ops.layer_norm(x, weight[0], weight[0]).data[1]).all()
-    assert np.isnan(ops.linear_relu(x, weight, None).data[1]).all()
+    assert np.isnan(ops.linear_activation(x, weight, None).data[1]).all()
 
 
 @needs_numba

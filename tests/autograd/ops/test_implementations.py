@@ -17,7 +17,6 @@ from handloom.autograd.quick import switched_on
 from handloom.errors import InputError
 from tests.autograd.ops import test_whole_range as whole_range
 from tests.support.implementations import (
-    SERVED_BY,
     compare_forms,
     compare_on_device,
     computed,
@@ -70,7 +69,7 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
                 if len(told) == 2:  # there is nothing to compute
                     continue
                 serving = {line[2:11].strip() for line in told[1:] if line.endswith("  selected")}
-                served[SERVED_BY.get(name, name)] |= serving
+                served[name] |= serving
     for name, forms in quick_implementations().items():
         # Compiled ones take large arrays: tests/autograd/fast/test_compiled.py.
         missing = {known.name for known in forms} - served[name] - {"fused", "compiled"}

@@ -92,7 +92,7 @@ CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
     ("attention", lambda: attend((1, 1, 2, 2), mask=np.ones((2, 2))), TypeError, ("boolean", "float64")),
     ("attention", lambda: attend((1, 1, 2, 2), dropout=-0.5), ValueError, ("-0.5", "probability")),
     ("attention", lambda: attend((1, 1, 2, 2), dropout=1.5, method="blocked"), ValueError, ("1.5", "probability")),
-    ("linear_activation", lambda: ops.linear_relu(f(2, 3), f(4, 3), dropout=1.5), ValueError, ("1.5", "probability")),
+    ("linear_activation", lambda: ops.linear_activation(f(2, 3), f(4, 3), dropout=2), ValueError, ("2", "probability")),
     ("layer_norm", lambda: ops.layer_norm(f(2, 3), f(1), f(3)), ValueError, ("weight", "(1,)", "(2, 3)")),
     ("layer_norm", lambda: ops.layer_norm(f(2, 3), f(3), f(2, 3)), ValueError, ("bias", "(2, 3)")),
     ("layer_norm", lambda: ops.layer_norm(f(), f(1), f(1)), ValueError, ("weight", "()")),

@@ -90,7 +90,7 @@ def test_what_is_set_and_loaded_is_turned_too() -> None:
 
 
 SMOOTH = ["sigmoid", "softplus", "log_sigmoid", "silu", "mish", "glu", "swiglu", "softmax", "log_softmax", "logsumexp"]
-NETWORKS = ["layer_norm", "residual_layer_norm", "rms_norm", "attention", "dropout_add", "linear", "linear_relu"]
+NETWORKS = ["layer_norm", "residual_layer_norm", "rms_norm", "attention", "dropout_add", "linear"]
 LOSSES = ["mse_loss", "l1_loss", "cross_entropy", "linear_cross_entropy", "binary_cross_entropy_with_logits"]
 
 
