@@ -25,7 +25,6 @@ from ..nn import (
 from .copying import copied_shares, copy_logits, coverage_loss
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .generation.cached import CachedState
-from .generation.decoding import Uncached
 from .generation.raw_layers import RawDecoder
 from .options import ModelOptions
 
@@ -284,21 +283,6 @@ class Seq2SeqTransformer(Module):
             source=source if self.config.copy else None,
             keep_attention=keep_attention,
         )
-
-    def start_uncached(self, source: Any, source_lengths: Any = None) -> Uncached:
-        """Return a DecodingState without a cache, which recomputes all target positions at each step.
-        Tests compare the cache with it.
-        """
-        with no_grad():
-            memory, lengths = self.encode(source, source_lengths)
-
-        def logits(ids: np.ndarray, origin: np.ndarray) -> Any:
-            with no_grad():
-                return self.decode(ids, memory[origin], lengths[origin], source=source[origin]).data[:, -1]
-
-        suggested = 2 * np.asarray(lengths) + 10
-        positions = self.config.decoder_max_length or self.config.max_length
-        return Uncached(logits, len(lengths), positions=positions, suggested_lengths=suggested)
 
     def _embed_target(self, ids: np.ndarray, offset: int) -> Any:
         with no_grad():

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_op(spec: OpSpec, seed: int, samples: int) -> tuple[str, list[str]]:
-    """Check one op. Check one op. Return its line of the table, and the reports of failed checks."""
+    """Check one op. Return its line of the table, and the reports of failed checks."""
     start = time.perf_counter()
     # Each op has its own stream of random numbers: adding an op does not change the samples of the others.
     rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])

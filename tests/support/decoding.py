@@ -11,6 +11,7 @@ import pytest
 from handloom.autograd import Tensor, manual_seed, no_grad, ops
 from handloom.autograd.fast import compiled
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer
+from handloom.models.generation.decoding import Uncached
 from handloom.models.generation.fast import team
 from handloom.nn import Module, MultiHeadAttention
 
@@ -103,3 +104,16 @@ def log_probabilities(model: Seq2SeqTransformer, source: np.ndarray, target: lis
     """Log-probabilities of the token after `target`, by one pass."""
     with no_grad():
         return ops.log_softmax(model(source, np.array([[BOS, *target]]))).data[0, -1]
+
+
+def start_uncached(model: Seq2SeqTransformer, source: np.ndarray) -> Uncached:
+    """A state of an encoder-decoder without a cache, which recomputes all target positions at each step."""
+    with no_grad():
+        memory, lengths = model.encode(source)
+
+    def logits(ids: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        with no_grad():
+            return model.decode(ids, memory[origin], lengths[origin], source=source[origin]).data[:, -1]
+
+    positions = model.config.decoder_max_length or model.config.max_length
+    return Uncached(logits, len(lengths), positions=positions, suggested_lengths=2 * lengths + 10)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from handloom.autograd import Tensor, no_grad
 from handloom.models.generation import cache as cache_module
 from handloom.models.generation.cache import TreeCache
-from tests.support.decoding import build, random_source
+from tests.support.decoding import build, random_source, start_uncached
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, act
     rng = np.random.default_rng(seed)
     source = random_source(rng, lengths)
     decoder = model.raw_decoder() if packed else None
-    cached, uncached = model.start(source, decoder=decoder), model.start_uncached(source)
+    cached, uncached = model.start(source, decoder=decoder), start_uncached(model, source)
     width = 1
     for _ in range(data.draw(st.integers(1, 9))):
         chunk = data.draw(st.integers(1, 3)) if width == 1 and cached._cache.allowed is None else 1
@@ -108,7 +108,7 @@ def test_attention_is_that_of_the_plain_path(beam: bool) -> None:
 
 def test_a_source_of_padding_alone_is_attended_to_with_zeros() -> None:
     model, source = build(0, layers=2), np.array([[0, 0], [4, 5]])
-    cached, uncached = model.start(source), model.start_uncached(source)
+    cached, uncached = model.start(source), start_uncached(model, source)
     for ids in (np.array([[2], [2]]), np.array([[5], [6]])):
         np.testing.assert_allclose(cached.step(ids), uncached.step(ids), rtol=1e-9, atol=1e-10)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from handloom.models import Rules, Sampler, beam_search, greedy_search, sample, stream
 from handloom.models.generation.greedy import decode, likeliest
-from tests.support.decoding import BOS, EOS, build, log_probabilities, random_source
+from tests.support.decoding import BOS, EOS, build, log_probabilities, random_source, start_uncached
 
 RULES = Rules(BOS, EOS, max_length=8)
 
@@ -60,7 +60,7 @@ def test_a_batch_equals_single_sequences(seed: int, lengths: list[int]) -> None:
     options = {"temperature": 1.3, "top_p": 0.9}
     rules = Rules(BOS, EOS, prefix=prefix, max_length=8)
     found = sample(model.start(source), rules, seed=seeds, **options)
-    uncached = sample(model.start_uncached(source), rules, seed=seeds, **options)
+    uncached = sample(start_uncached(model, source), rules, seed=seeds, **options)
     for row, length in enumerate(lengths):
         own = Rules(BOS, EOS, prefix=[prefix[row]], max_length=8)
         one = sample(model.start(source[row : row + 1, :length]), own, seed=[seeds[row]], **options)[0]
