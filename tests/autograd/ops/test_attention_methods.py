@@ -46,33 +46,6 @@ def test_dropout_falls_on_the_same_weights_in_both_directions(seed, lengths, cho
         np.testing.assert_allclose(a.data, b.data, atol=1e-12)
 
 
-def test_dropout_drops_the_asked_share_and_keeps_the_expectation() -> None:
-    value = Tensor(np.ones((4, 2, 128, 1)))
-    query = Tensor(np.zeros((4, 2, 128, 2)))
-    out = ops.attention(query, query, value, dropout=0.25, method="blocked", block_size=48, generator=Generator(1)).data
-    kept = out * 128 * 0.75  # how many weights each query kept
-    assert abs(kept.mean() / 96 - 1) < 0.01
-    assert 0.9 < kept.std() / np.sqrt(128 * 0.25 * 0.75) < 1.1
-
-
-@pytest.mark.parametrize("size", [10.0, 1e-3])
-def test_scores_of_any_size(size) -> None:
-    Case(3, (61, 97), (32, 33), frozenset(["causal"]), size=size).check(np.float32, method="blocked", block_size=16)
-
-
-@pytest.mark.parametrize("method", ["standard", "blocked"])
-def test_weights_of_chosen_heads(method) -> None:
-    case = Case(4, (61, 37), (8, 8), frozenset(RESTRICTIONS))
-    query, key, value, bias = (Tensor(array) for array in case.arrays)
-    options = {**case.options, "bias": bias, "method": method, "block_size": 16}
-    expected = ops.attention(query, key, value, **{**options, "method": "standard"}, return_weights=True)[1].data
-    out, every = ops.attention(query, key, value, **options, return_weights=True)
-    np.testing.assert_allclose(every.data, expected, atol=1e-14)
-    out, second = ops.attention(query, key, value, **options, return_weights=[1])
-    np.testing.assert_allclose(second.data, expected[:, [1]], atol=1e-14)
-    np.testing.assert_allclose((second.data @ value.data[:, [1]]), out.data[:, [1]], atol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("options", "share"),
     [({}, 16), ({"causal": True}, 10), ({"window": 7}, 10), ({"causal": True, "window": 7}, 7), ({"lengths": 8}, 4)],

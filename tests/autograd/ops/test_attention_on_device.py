@@ -30,34 +30,55 @@ def test_every_option(method, chosen, dtype, cuda) -> None:
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
-@pytest.mark.parametrize("width", [1, 64, 96, 128])
-@pytest.mark.parametrize("method", ["fused"])
-def test_every_width_of_the_kernels(method, width, dtype, cuda) -> None:
-    Case(width, (113, 203), (width, width), frozenset({"causal", "key_lengths"})).check(
-        dtype, method=method, device="cuda", deterministic=width == 64
-    )
+@pytest.mark.parametrize("chosen", [("causal", "key_lengths"), RESTRICTIONS], ids=["edges", "everything"])
+@pytest.mark.parametrize("width", [1, 64, 72, 96, 128])
+def test_every_width_of_the_kernels(width, chosen, dtype, cuda) -> None:
+    case = Case(width, (65, 150) if "mask" in chosen else (113, 203), (width, width), frozenset(chosen))
+    case.check(dtype, method="fused", device="cuda", deterministic=width == 64)
 
 
+@pytest.mark.parametrize(("size", "largest_score"), [(10.0, 300.0), (1e-3, 0.0)])
 @pytest.mark.parametrize("method", METHODS)
-def test_nothing_to_attend_to(method, cuda) -> None:
+def test_scores_of_any_size(method, size, largest_score, cuda) -> None:
+    case = Case(3, (61, 97), (32, 33), frozenset({"causal"}), size=size)
+    largest_score *= method == "fused"
+    case.check(SINGLE, method=method, device="cuda", block_size=16, largest_score=largest_score)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+@pytest.mark.parametrize("method", METHODS)
+def test_queries_with_nothing_to_attend_to_give_zeros(method, dtype, deterministic, cuda) -> None:
     case = Case(0, (50, 20), (8, 8), frozenset({"causal"}))
     case.options["key_lengths"] = np.array([0, 20])
-    out, d_query, d_key, d_value = case.run(SINGLE, method=method, device="cuda")
+    out, d_query, d_key, d_value = case.run(dtype, method=method, device="cuda", deterministic=deterministic)
     for array in (out[0], out[1, :, :30], d_query[0], d_query[1, :, :30], d_key[0], d_value[0]):
         assert (array == 0).all()
     assert (out[1, :, 30:] != 0).all()
 
 
+@pytest.mark.parametrize("dropout", [0.25, 1.0])
+@pytest.mark.parametrize("method", METHODS)
+def test_dropout_drops_the_asked_share(method, dropout, cuda) -> None:
+    query, value = (cuda.full((4, 2, 128, 8), number, SINGLE) for number in (0, 1))
+    out = ops.attention(query, query, value, dropout=dropout, method=method, block_size=48, generator=Generator(1))
+    kept = out.numpy()[..., 0] * 128 * (1 - dropout)  # how many weights each query kept
+    assert abs(kept.mean() - 128 * (1 - dropout)) < 1
+    assert 0.9 * dropout < kept.std() / np.sqrt(128 * 0.25 * 0.75) < 1.1 or dropout == 1
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("chosen", [("causal", "bias"), RESTRICTIONS, ()], ids=["edges", "everything", "nothing"])
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
 @pytest.mark.parametrize("method", METHODS)
-def test_dropout_falls_on_the_same_weights_in_both_directions(method, dtype, cuda) -> None:
+def test_dropout_falls_on_the_same_weights_in_both_directions(method, dtype, chosen, deterministic, cuda) -> None:
     """The composed ops, given the mask that the method drew, have the same output and gradients."""
-    case = Case(9, (61, 97), (32, 32), frozenset({"causal", "bias"}))
+    case = Case(9, (61, 97), (32, 40), frozenset(chosen))
+    options = {key: to_device(x, "cuda") if isinstance(x, np.ndarray) else x for key, x in case.options.items()}
     leaves = [Tensor(to_device(array.astype(dtype), "cuda"), requires_grad=True) for array in case.arrays]
     g = to_device(case.g.astype(dtype), "cuda")
-    out = ops.attention(
-        *leaves[:3], bias=leaves[3], causal=True, dropout=0.3, method=method, generator=Generator(1), block_size=32
-    )
+    options |= {"method": method, "generator": Generator(1), "block_size": 32, "deterministic": deterministic}
+    out = ops.attention(*leaves[:3], bias=(*leaves, None)[3], **options, dropout=0.3)
     found = grad(out, leaves, g, retain_graph=True)
     assert out._origin is not None
     wide = [Tensor(leaf.data.astype(np.float64), requires_grad=True) for leaf in leaves]
@@ -76,8 +97,12 @@ def test_weights_of_chosen_heads(method, cuda) -> None:
     expected = ops.attention(*arrays[:3], bias=arrays[3], **case.options, return_weights=True, method="standard")[1]
     moved = [to_device(array, "cuda") for array in arrays]
     options = {key: to_device(x, "cuda") if isinstance(x, np.ndarray) else x for key, x in case.options.items()}
-    weights = ops.attention(*moved[:3], bias=moved[3], **options, return_weights=[1], method=method)[1]
-    np.testing.assert_allclose(weights.numpy(), expected.data[:, [1]], atol=1e-6)
+    options |= {"bias": moved[3], "method": method, "block_size": 16}
+    out, weights = (x.numpy() for x in ops.attention(*moved[:3], **options, return_weights=[1]))
+    np.testing.assert_allclose(weights, expected.data[:, [1]], atol=1e-6)
+    np.testing.assert_allclose(weights @ arrays[2][:, [1]], out[:, [1]], atol=1e-6)
+    every = ops.attention(*moved[:3], **options, return_weights=True)[1]
+    np.testing.assert_allclose(every.numpy(), expected.data, atol=1e-6)
 
 
 @pytest.mark.parametrize("head_dim", [32, 136])
