@@ -8,7 +8,7 @@ from tests.support.attention_mutants import DROPOUT, EVERYTHING, HALF, attention
 from tests.support.kernel_mutants import KernelMutant, each, tests_of
 
 _graphs, _products, _fused, _update = (tests_of(f"kernels/test_{name}") for name in ("graphs", "products", "fused", "update"))
-_attention, _blocks = tests_of("kernels/test_attention_kernels"), tests_of("kernels/test_last_block")
+_attention = tests_of("kernels/test_attention_kernels")
 _gpus, _device = tests_of("test_gpus"), tests_of("ops/test_fused_on_device")
 
 replayed = each(_graphs.test_every_form_is_plain_then_captured_then_replayed)
@@ -20,7 +20,7 @@ added = each(_products.test_a_product_is_added_in_float32, (True,), (False,))
 anywhere = each(_attention.test_rows_may_begin_and_end_anywhere, *((place,) for place in _attention.PLACES))
 two_widths = each(_attention.test_variants_are_kept_apart)
 begin = each(_fused.test_arrays_may_begin_anywhere, (HALF,))
-tickets = each(_blocks.test_tickets_suffice_for_the_widest_and_for_most_blocks)
+tickets = each(_fused.test_tickets_suffice_for_the_widest_and_for_most_blocks)
 views = each(_device.test_views_are_as_good_as_copies, *((name,) for name in _device.OPS))
 other_gpu = each(_gpus.test_kernels_run_on_the_gpu_of_their_arrays_or_say_so)
 masks = each(_gpus.test_every_call_of_dropout_draws_a_mask_of_its_own)

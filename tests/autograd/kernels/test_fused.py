@@ -12,7 +12,7 @@ import pytest
 from handloom.autograd.kernels import fused, loading
 from handloom.autograd.kernels.fused import DropoutKey
 from handloom.autograd.kernels.philox import keep_mask
-from tests.support.fake_cupy import forget_kernels
+from tests.support.fake_cupy import forget_kernels, kernels
 
 pytestmark = pytest.mark.slow
 
@@ -313,7 +313,28 @@ def test_ids_and_targets_outside_give_nan_and_touch_nothing(device) -> None:
 def test_sums_of_columns(device) -> None:
     for shape in [(1, 1), (1000, 3), (17, 97), (9, 304), (70, 1000)]:
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-        close(fused.column_sums(device.asarray(x)), x.sum(axis=0, dtype=np.float64), np.float32, "sums", 32)
+        for _ in range(2):  # the tickets are ready for another launch
+            close(fused.column_sums(device.asarray(x)), x.sum(axis=0, dtype=np.float64), np.float32, "sums", 32)
+
+
+def test_a_sum_of_columns_is_the_same_whichever_block_comes_last(fake_cupy, monkeypatch) -> None:
+    x, found = fake_cupy.asarray(drawn(np.random.default_rng(0), np.float32, 4200, 33)), []
+    for seed in range(4):  # the order of threads and blocks
+        monkeypatch.setattr(kernels, "seed", seed)
+        found.append(fused.column_sums(x).get())
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_tickets_suffice_for_the_widest_and_for_most_blocks(fake_cupy) -> None:
+    tickets = len(fused._tickets(fake_cupy.empty(1)))
+    assert tickets > fused._BLOCKS // 16 + 1
+    x = fake_cupy.asarray(np.ones((40, 256 * fused._BLOCKS + 5), np.float16))  # more columns: each chunk is a whole one
+    np.testing.assert_array_equal(fused.column_sums(x[:, : 256 * 3].copy()).get(), 40)
+    np.testing.assert_array_equal(fused.column_sums(x).get(), 40)
+    with mock.patch.object(fused, "_BLOCKS", 1):  # pieces of ids, for each 256 columns: 2 x 5
+        found = fused.embedding_backward(fake_cupy.ones((70, 1030), np.float32), fake_cupy.zeros(70, np.int64), 1)
+    np.testing.assert_array_equal(found.get(), 70)
 
 
 def test_rows_that_do_not_fit_are_refused(device) -> None:

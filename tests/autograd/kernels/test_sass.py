@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import attention_budget as budget
-from tests.support import kernel_mutants, nvrtc, sass
-from tests.support.cuda_emulator import build, module
+from tests.support import nvrtc, sass
 from tests.support.kernel_variants import attention_constants
 from tests.support.ladder import RUNGS
 
@@ -65,24 +64,6 @@ def test_instructions_of_ptx_are_those_of_the_machine() -> None:
     assert opcodes.count("LDSM.16.M88.4") == 48
     assert {x for x in opcodes if x.startswith("HMMA")} == {"HMMA.16816.F32"}
     assert {x for x in opcodes if x.startswith("LDGSTS")} == {"LDGSTS.E.BYPASS.128"}
-
-
-@pytest.mark.parametrize(
-    ("main", "tool", "cure"),
-    [
-        (budget.main, (sass, "_program"), "pip install nvidia-cuda-nvdisasm"),
-        (nvrtc.main, (nvrtc, "_installed"), "pip install nvidia-cuda-nvrtc"),
-        (lambda: kernel_mutants.main([]), (build, "compiler"), "apt-get install g++"),
-    ],
-    ids=["budget", "nvrtc", "mutants"],
-)
-def test_a_missing_tool_is_one_line_with_the_cure(main, tool, cure, monkeypatch) -> None:
-    monkeypatch.setattr(*tool, lambda *_: None)
-    monkeypatch.setattr(module, "compiler", build.compiler)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert cure in str(ended.value) or nvrtc.missing() in str(ended.value)  # the budget needs both
-    assert "\n" not in str(ended.value)
 
 
 LISTING = """
