@@ -113,45 +113,24 @@ def test_matrices_by_rows_and_transposed_and_parts_of_them(
     assert stand_in.calls == [(5, 7, 4)] * 2
 
 
-NO_MATRICES = [
-    "one row",
-    "one column",
-    "one inner",
-    "every other",
-    "repeated",
-    "backwards",
-    "windows",
-    "by columns",
-    "mixed",
-]
+#: What becomes of a (6, 8), b (8, 4) and the place for the product.
+NO_MATRICES: dict[str, Any] = {
+    "one row": lambda a, b, out: (a[:1], b, out[:1]),
+    "one column": lambda a, b, out: (a, b[:, :1], out[:, :1]),
+    "one inner": lambda a, b, out: (a[:, :1], b[:1], out),
+    "every other": lambda a, b, out: (a[:, ::2], b[::2], out),
+    "repeated": lambda a, b, out: (np.broadcast_to(a[:1], a.shape), b, out),
+    "backwards": lambda a, b, out: (a[::-1], b, out),
+    "rows that overlap": lambda a, b, out: (np.lib.stride_tricks.sliding_window_view(a.reshape(-1)[:13], 8), b, out),
+    "by columns": lambda a, b, out: (a, b, np.asfortranarray(out)),
+    "mixed": lambda a, b, out: (a, b.astype(np.float64), out.astype(np.float64)),
+    "half": lambda *arrays: (x.astype(np.float16) for x in arrays),
+}
 
 
-@pytest.mark.parametrize("case", [*NO_MATRICES, "half"])
+@pytest.mark.parametrize("case", NO_MATRICES)
 def test_what_is_no_matrix_to_mkl_is_left_to_numpy(stand_in: StandIn, case: str) -> None:
-    a, b = operands(6, 8, 4)
-    out = np.ones((6, 4), np.float32)
-    match case:
-        case "one row":
-            a, out = a[:1], out[:1]
-        case "one column":
-            b, out = b[:, :1], out[:, :1]
-        case "one inner":
-            a, b = a[:, :1], b[:1]
-        case "every other":
-            a, b = a[:, ::2], b[::2]
-        case "repeated":
-            a = np.broadcast_to(a[:1], a.shape)
-        case "backwards":
-            a = a[::-1]
-        case "windows":  # rows that overlap
-            a = np.lib.stride_tricks.sliding_window_view(a.reshape(-1)[:13], 8)
-        case "by columns":
-            out = np.ones((4, 6), np.float32).T
-        case "mixed":
-            b = b.astype(np.float64)
-            out = out.astype(np.float64)
-        case "half":
-            a, b, out = (x.astype(np.float16) for x in (a, b, out))
+    a, b, out = NO_MATRICES[case](*operands(6, 8, 4), np.ones((6, 4), np.float32))
     expected = a.astype(float) @ b.astype(float)
     mkl.multiply(a, b, out)
     np.testing.assert_allclose(out, expected, rtol=1e-2, atol=1e-2)

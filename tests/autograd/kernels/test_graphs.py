@@ -93,15 +93,6 @@ def test_names_and_numbers_make_graphs_of_their_own(cuda) -> None:
         np.testing.assert_array_equal(found["y"].get(), factor)
 
 
-def test_a_number_from_elsewhere_is_frozen(cuda) -> None:
-    """Why a learning rate must lie on the device; the stand-in shows what a device would do."""
-    graphs, found = Graphs(), []
-    for rate in (1.0, 2.0, 3.0, 4.0):
-        made = graphs("frozen", lambda given, by=rate: {"y": given * by}, np.ones(1, np.float32))
-        found.append(made["y"].get().item())
-    assert found == [1, 2, 2, 2]
-
-
 def test_the_oldest_graph_makes_room(cuda) -> None:
     graphs = Graphs(most=2)
     for size in (1, 1, 2, 2, 1, 3, 3, 1, 2):

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from handloom.autograd import Tensor
 from handloom.autograd.backend import DeviceError
 from handloom.autograd.kernels.loading import compile_options, load_module, read_source
 
@@ -35,3 +36,5 @@ def test_without_cupy_the_error_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(DeviceError, match=r"pip install 'cupy-cuda13x\[ctk\]'"):
         load_module("ptx.cuh")
+    with pytest.raises(DeviceError, match=r"pip install 'cupy-cuda13x\[ctk\]'.*without a GPU use device 'cpu'"):
+        Tensor([1.0]).to("cuda:1")

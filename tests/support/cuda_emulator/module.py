@@ -64,14 +64,20 @@ def shared_memory_turns() -> dict[tuple[str, str], tuple[int, int]]:
 
 def _places(library: Path, counters: list[int]) -> dict[int, str]:
     """The file and line of the source that each program counter belongs to: the innermost frame in a kernel's file."""
+    found = {counter: [x for x in lines if ".cu" in x] for counter, lines in _frames(library, counters).items()}
+    return {counter: lines[0] if lines else "elsewhere" for counter, lines in found.items()}
+
+
+def _frames(library: Path, counters: list[int]) -> dict[int, list[str]]:
+    """The files and lines of the source that each program counter belongs to, the innermost frame first."""
     tool = shutil.which("addr2line")
     if tool is None:
-        return {counter: f"offset {counter} of {library.name}" for counter in counters}
+        return {counter: [f"offset {counter} of {library.name}"] for counter in counters}
     command = [tool, "-a", "-i", "-e", str(library), *map(hex, counters)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     frames = re.split(r"^0x[0-9a-f]+$", text, flags=re.MULTILINE)[1:]
-    found = [re.search(r"[^/\n]+\.cuh?:\d+", lines) for lines in frames]
-    return {counter: match[0] if match else "elsewhere" for counter, match in zip(counters, found, strict=True)}
+    found = [re.findall(r"[^/\n]+:[\d?]+", lines) for lines in frames]  # the folders' names may have blanks
+    return dict(zip(counters, found, strict=True))
 
 
 class _Kernel(ctypes.Structure):
@@ -200,16 +206,7 @@ class EmulatedKernel:
 
     def _with_lines(self, text: str) -> str:
         """Program counters in a message as lines of the source."""
-        tool = shutil.which("addr2line")
-
-        def line_of(match: re.Match[str]) -> str:
-            if tool is None:
-                return f"offset {match[1]} of {self.module.path.name}"
-            command = [tool, "-i", "-e", str(self.module.path), hex(int(match[1]))]
-            frames = subprocess.run(command, capture_output=True, text=True).stdout
-            return " < ".join(re.findall(r"[^/\n]+:[\d?]+", frames))  # the folders' names may have blanks
-
-        return re.sub(r"@(\d+)@", line_of, text)
+        return re.sub(r"@(\d+)@", lambda at: " < ".join(_frames(self.module.path, [int(at[1])])[int(at[1])]), text)
 
 
 def _as_bytes(value: Any) -> np.ndarray:
