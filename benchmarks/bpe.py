@@ -195,9 +195,8 @@ def main() -> None:
             rows.append(compare(task, {"handloom": processes, "tokenizers": threads}, given, arguments.repeat))
             print(f"{rows[-1]['cell']}: same merges or ids: {rows[-1]['same merges or ids']}", flush=True)
     print(markdown_table(rows, COLUMNS))
-    if arguments.json:
-        note = "encode_batch of tokenizers also computes offsets."
-        write_results(arguments.json, {**conditions("regex", "tokenizers"), "rows": rows, "note": note})
+    note = "encode_batch of tokenizers also computes offsets."
+    write_results(arguments.json, {**conditions("regex", "tokenizers"), "rows": rows, "note": note})
 
 
 if __name__ == "__main__":

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-
-from benchmarks.side_by_side import program, write_results
+from benchmarks.side_by_side import command, program, write_results
 from handloom.train.data.news import load_news
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.classification import figures
@@ -34,8 +31,7 @@ def main() -> None:
             found[part] = figures(model.predict(texts), [article.category for article in articles])
         rows.append({"cell": name, "valid_accuracy": found["valid"]["accuracy"], **found["test"]})
     print(markdown_table(rows, COLUMNS))
-    if options.json:
-        write_results(options.json, {"command": shlex.join(["python", *sys.orig_argv[1:]]), "models": rows})
+    write_results(options.json, {"command": command(), "models": rows})
 
 
 if __name__ == "__main__":

@@ -154,8 +154,7 @@ def main() -> None:
     }  # fmt: skip
     for name, columns in (("sizes", COLUMNS), ("between", SHARED), ("categories", CATEGORIES)):
         print(markdown_table(tables[name], columns) + "\n")
-    if arguments.json:
-        write_results(arguments.json, {"command": "python -m benchmarks.data_overlap", "tables": tables})
+    write_results(arguments.json, {"command": "python -m benchmarks.data_overlap", "tables": tables})
 
 
 if __name__ == "__main__":

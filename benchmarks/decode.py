@@ -318,8 +318,7 @@ def main() -> None:
     common |= {"threads": options.threads}
     if options.prefix:
         common["ms a token after a prefix"] = prefixes(options.threads)
-    if options.json:
-        write_results(options.json, {**common, "rows": cells})
+    write_results(options.json, {**common, "rows": cells})
 
 
 if __name__ == "__main__":

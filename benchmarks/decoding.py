@@ -9,13 +9,11 @@ is trained.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from benchmarks.side_by_side import program, write_results
+from benchmarks.side_by_side import command, program, write_results
 from handloom.models import Strategy
 from handloom.models.generation.rules import Rules
 from handloom.train.data.translation import load_translation_data
@@ -75,8 +73,7 @@ def main() -> None:
         rows.append(row(name, translator.translate(sources, strategy=strategy, too_long="truncate"), references))
         print(rows[-1], flush=True)
     print(f"\n{markdown_table(rows, COLUMNS)}\n\n{bleu(references, references).signature}")
-    if options.json:
-        write_results(options.json, {"command": shlex.join(["python", *sys.orig_argv[1:]]), "decoding": rows})
+    write_results(options.json, {"command": command(), "decoding": rows})
 
 
 if __name__ == "__main__":

@@ -47,8 +47,7 @@ def main() -> None:
                 times[name] += [taken] if start else []  # the first start compiles the modules
     for name, found in times.items():
         print(f"{name}: {min(found):.2f} s of processor time at best, {statistics.median(found):.2f} s in the median")
-    if options.json:
-        write_results(options.json, {"seconds": times, **conditions()})
+    write_results(options.json, {"seconds": times, **conditions()})
 
 
 if __name__ == "__main__":

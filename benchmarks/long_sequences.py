@@ -95,8 +95,7 @@ def main() -> None:
         for length in options.memory_lengths
     ]
     print(f"a step on one sequence\n{markdown_table(peaks, COLUMNS)}")
-    if options.json:
-        write_results(options.json, {"times": rows, "memory": peaks, "threads": options.threads, **conditions()})
+    write_results(options.json, {"times": rows, "memory": peaks, "threads": options.threads, **conditions()})
 
 
 if __name__ == "__main__":

@@ -119,8 +119,7 @@ def main() -> None:
         print(f"{name:10}" + "".join(f"{figures[column]:12.2f}" for column in columns))
     importing = import_milliseconds()
     print(f"import handloom: {importing:.0f} ms in addition to NumPy's import")
-    if arguments.json:
-        write_results(arguments.json, {"microseconds": table, "import_ms": importing, **conditions()})
+    write_results(arguments.json, {"microseconds": table, "import_ms": importing, **conditions()})
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -172,10 +173,15 @@ def missing(device: str = "cpu", *, torch: bool = True) -> str | None:
     return None
 
 
+def command() -> str:
+    """Return the command line of this program."""
+    return shlex.join(["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
+
+
 def conditions(*packages: str) -> dict[str, Any]:
     """Return the fields of a results row that describe how and where it was measured."""
     return {
-        "command": " ".join(["python -m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]]),
+        "command": command(),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "machine": machine(),
         "versions": versions("handloom", "numpy", *packages),
@@ -189,8 +195,10 @@ def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]], key: str = "config
     write_results(file, {"rows": [*(row for row in old if row[key] not in new), *rows]})
 
 
-def write_results(file: Path, value: Any) -> None:
-    """Write JSON in which each value that fits on a line is on one line."""
+def write_results(file: Path | None, value: Any) -> None:
+    """Write JSON in which each value that fits on a line is on one line. Without a file, nothing is written."""
+    if file is None:
+        return
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(_lines(value, "") + "\n", encoding="utf-8")
 

@@ -119,9 +119,8 @@ def main() -> None:
         rows += [{"data": name, **row} for row in made]
         print(f"{name}: {time.process_time() - begin:.0f} s", flush=True)
     print(markdown_table(rows, COLUMNS))
-    if arguments.json:
-        found = {"command": "python -m benchmarks.text_baselines", "rows": rows}
-        write_results(arguments.json, found)
+    found = {"command": "python -m benchmarks.text_baselines", "rows": rows}
+    write_results(arguments.json, found)
 
 
 if __name__ == "__main__":
