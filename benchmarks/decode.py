@@ -123,8 +123,8 @@ class Handloom(Engine):
         state = self.model.start(source, decoder=self.decoder)
         if beam == 1:
             return [hypothesis.ids for hypothesis in greedy_search(state, rules, scores=False)]
-        found = beam_search(state, rules, width=beam, alpha=1.0, length_norm="power")  # as the other engines
-        return [best[0].ids for best in found]
+        options: Any = {"alpha": 1.0, "length_norm": "power", "early_stopping": True}  # as the other engines
+        return [best[0].ids for best in beam_search(state, rules, width=beam, **options)]
 
     def token_seconds(self, tokens: int) -> list[float]:
         """Return the seconds that each token of a greedy generation took."""
@@ -160,6 +160,7 @@ class Transformers(Engine):
             out = self.model.generate(
                 ids, attention_mask=self.torch.ones_like(ids), num_beams=beam, do_sample=False, min_new_tokens=shortest,
                 max_new_tokens=longest, decoder_start_token_id=BOS, eos_token_id=EOS, forced_eos_token_id=None,
+                early_stopping=beam > 1,
             )  # fmt: skip
         return [[token for token in row if token != EOS] for row in out[:, 1:].tolist()]
 
