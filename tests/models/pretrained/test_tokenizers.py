@@ -86,7 +86,7 @@ def _flags() -> Any:
     return theirs
 
 
-def _llama2(scheme: str, sign: str = "▁") -> Any:
+def _llama2() -> Any:
     """Its vocabulary: special tokens, bytes, characters, merges."""
     plain = tokenizers.Tokenizer(tokenizers.models.BPE())
     plain.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=True)
@@ -98,17 +98,12 @@ def _llama2(scheme: str, sign: str = "▁") -> Any:
     made = tokenizers.Tokenizer(
         tokenizers.models.BPE(vocab, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>")
     )
-    if scheme == "normalizer":
-        made.normalizer = tokenizers.normalizers.Sequence(
-            [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
-        )
-    else:
-        made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(sign, prepend_scheme=scheme, split=False)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
     replace = tokenizers.decoders.Replace("▁", " ")
-    back = [replace, tokenizers.decoders.ByteFallback(), tokenizers.decoders.Fuse()]
-    if scheme != "never":
-        back.append(tokenizers.decoders.Strip(" ", 1, 0))
-    made.decoder = tokenizers.decoders.Sequence(back)
+    strip = tokenizers.decoders.Strip(" ", 1, 0)
+    made.decoder = tokenizers.decoders.Sequence(
+        [replace, tokenizers.decoders.ByteFallback(), tokenizers.decoders.Fuse(), strip]
+    )
     made.add_special_tokens([ADDED(name, normalized=False) for name in ("<unk>", "<s>", "</s>")])
     made.post_processor = tokenizers.processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
     return transformers.PreTrainedTokenizerFast(
@@ -116,10 +111,10 @@ def _llama2(scheme: str, sign: str = "▁") -> Any:
     )
 
 
-def _bert(lowercase: bool, accents: bool | None = None) -> Any:
-    trained = tokenizers.BertWordPieceTokenizer(lowercase=lowercase, strip_accents=accents)
+def _bert() -> Any:
+    trained = tokenizers.BertWordPieceTokenizer(lowercase=True)
     trained.train_from_iterator(TEXT, vocab_size=250, min_frequency=1, show_progress=False)
-    return transformers.BertTokenizer(vocab=trained.get_vocab(), do_lower_case=lowercase, strip_accents=accents)
+    return transformers.BertTokenizer(vocab=trained.get_vocab(), do_lower_case=True)
 
 
 def _marian() -> Any:
@@ -147,12 +142,8 @@ MADE = {
     "digits in groups": lambda: _smol(False),
     "normalised": _normalised,
     "flags of added tokens": _flags,
-    **{f"metaspace, {sign}": (lambda sign=sign: _llama2("first", sign)) for sign in "_e"},
-    **{f"llama 2, {scheme}": (lambda scheme=scheme: _llama2(scheme))
-       for scheme in ("normalizer", "first", "always", "never")},
-    "bert": lambda: _bert(True),
-    "bert, cased": lambda: _bert(False),
-    "bert, small letters with accents": lambda: _bert(True, False),
+    "llama 2": _llama2,  # this and BERT's are encoded by the package tokenizers: one of each is enough
+    "bert": _bert,
     "marian": _marian,
 }  # fmt: skip
 
@@ -176,7 +167,7 @@ def test_the_same_ids_and_back(kind, tmp_path) -> None:
         assert ours.encode_whole(text) == expected, text
         assert kept.encode_whole(text) == expected, text
         assert back(text)["input_ids"] == expected, text
-        if not kind.startswith("bert"):  # whose decoder cleans up spaces
+        if kind != "bert":  # whose decoder cleans up spaces
             ids = ours.encode(text)
             assert ours.decode(ids, skip_special_tokens=False).split() == theirs.decode(ids).split(), text
 
@@ -194,7 +185,7 @@ def test_the_older_files_of_gpt2_and_bert(tmp_path) -> None:
     (tmp_path / "merges.txt").write_text("\n".join(merges))
     ours = load_tokenizer_of(tmp_path, {}, 10_000)
     assert all(ours.encode(text) == theirs(text)["input_ids"] for text in TEXT[:3])
-    theirs = _bert(True)
+    theirs = _bert()
     pieces = sorted(theirs.get_vocab(), key=theirs.get_vocab().__getitem__)
     (tmp_path / "merges.txt").unlink()
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
@@ -239,7 +230,7 @@ def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
 def test_without_the_package_the_error_says_what_to_install(tmp_path, monkeypatch) -> None:
     """GPT-2's kind is encoded here and needs nothing."""
     _gpt2().save_pretrained(tmp_path / "gpt2")
-    _bert(True).save_pretrained(tmp_path / "bert")
+    _bert().save_pretrained(tmp_path / "bert")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     assert load_tokenizer_of(tmp_path / "gpt2", {}, 1000).encode("it")
     with pytest.raises(InputError, match=r"needs the package tokenizers: pip install tokenizers.*Word") as one:
@@ -248,13 +239,13 @@ def test_without_the_package_the_error_says_what_to_install(tmp_path, monkeypatc
 
 
 def test_tokens_added_beyond_the_vocabulary_and_pieces_of_a_stream(tmp_path) -> None:
-    theirs = _bert(True)
+    theirs = _bert()
     theirs.add_tokens(["qqq"])
     theirs.save_pretrained(tmp_path)
     ours = load_tokenizer_of(tmp_path, {}, 1000)
     assert ours.decode(ours.encode("the qqq")) == "the qqq"
     assert ours.vocab_size == len(theirs)
-    _llama2("always").save_pretrained(tmp_path / "llama")
+    _llama2().save_pretrained(tmp_path / "llama")
     ours = load_tokenizer_of(tmp_path / "llama", {}, 1000)
     ids = ours.encode("the quick brown")
     assert ours.decode(ids) == "the quick brown"

@@ -55,7 +55,7 @@ def test_arrays_of_a_step_are_given_back(fake_cupy) -> None:
     """CuPy's pool gives the memory of one step to the next: only the flat arrays may outlive a step."""
     model = build(layers=1).to("cuda")
     optimizer, held = FlatAdam(model.parameters(), half=True, constants=float_constants(model)), []
-    for _ in range(4):
+    for _ in range(3):
         ids = np.random.default_rng(0).integers(3, 24, (4, 6))
         with optimizer.passes():
             optimizer.backward(model.loss(ids, ids[:, :-1], ids[:, 1:], np.array([6, 4, 5, 6])))
