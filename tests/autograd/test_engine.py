@@ -110,6 +110,17 @@ def test_the_gradient_that_is_passed_in_is_not_kept() -> None:
     np.testing.assert_array_equal(of_x.data, [1.0, 1.0])
 
 
+def test_gradients_of_single_numbers_are_arrays() -> None:
+    x = leaf(2.0)
+    (x + x).backward()
+    assert isinstance(x.grad, np.ndarray)
+    assert x.grad == 2
+    x.grad[...] = 0
+    (x * x * x).backward()
+    assert isinstance(x.grad, np.ndarray)
+    assert x.grad == 12
+
+
 def test_summing_gradients_writes_into_no_array_that_another_tensor_holds() -> None:
     """a + b hands one array to both; a product's gradient is new; a view is not."""
     for program, expected in [
