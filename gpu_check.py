@@ -200,20 +200,13 @@ def text(report: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m handloom.gpu_check", description=__doc__)
-    parser.add_argument(
-        "--minutes", type=float, default=240.0, help="time limit for all steps together, in minutes (default: 240)"
-    )
+    words = "time limit for all steps together, in minutes (default: 240)"
+    parser.add_argument("--minutes", type=float, default=240.0, help=words)
     parser.add_argument("--quick", action="store_const", const=10.0, dest="minutes", help="the same as --minutes 10")
-    parser.add_argument(
-        "--only", nargs="+", metavar="NAME", help="run only the steps whose name contains one of these words"
-    )
-    parser.add_argument(
-        "--out",
-        type=path,
-        default=Path("gpu_report"),
-        metavar="FOLDER",
-        help="folder for report.txt and report.json (default: gpu_report)",
-    )
+    words = "run only the steps whose name contains one of these words"
+    parser.add_argument("--only", nargs="+", metavar="NAME", help=words)
+    words = "folder for report.txt and report.json (default: gpu_report)"
+    parser.add_argument("--out", type=path, default=Path("gpu_report"), metavar="FOLDER", help=words)
     options = parser.parse_args(arguments)
     folder = options.out.resolve()
     try:

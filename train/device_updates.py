@@ -19,6 +19,7 @@ from .distributed import ProcessGroup
 from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import LossScaler, float_constants
 from .optim.optimizers import Optimizer, flat_form
+from .runs.progress import add_means, means_of
 from .updates import TOKEN_UNIT, Compute, MicroBatch, Prepare, Reading, UpdateOptions, Updates, check_counted
 
 
@@ -141,16 +142,14 @@ class DeviceUpdates:
         state, found = flat.named(host[:size]), iter(host[size + 1 :].tolist())
         steps = []
         for step in self.steps:
-            tokens, sums = 0.0, {"loss": 0.0}
+            sums = {"tokens": 0.0, "loss": 0.0}
             for batch in step:
                 known = {name: next(found) if is_array(value) else value for name, value in batch.items()}
                 count = known.pop("count")
                 check_counted(count, "A batch of the last steps")
-                tokens += count
-                for name, value in known.items():
-                    sums[name] = sums.get(name, 0.0) + value * count
-            tokens, *totals = self.group.sum([tokens, *sums.values()])
-            steps.append((tokens, {name: total / tokens for name, total in zip(sums, totals, strict=True)}))
+                add_means(sums, count, known)
+            sums = dict(zip(sums, self.group.sum(list(sums.values())), strict=True))
+            steps.append((sums["tokens"], means_of(sums)))
         self.steps = []
         self.failed = state["failed"] > 0
         self.optimizer.steps = int(state["steps"])

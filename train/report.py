@@ -96,9 +96,8 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
 def main() -> None:
     parser = OptionParser(prog="python -m handloom.train.report", description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of finished or unfinished runs")
-    parser.add_argument(
-        "--picture", default="comparison.png", help="file to write the picture to (default: comparison.png)"
-    )
+    words = "file to write the picture to (default: comparison.png)"
+    parser.add_argument("--picture", default="comparison.png", help=words)
     parser.add_argument("--table", help="also write the table to this file, in Markdown")
     arguments = parser.parse_args()
     table, lines = compare(arguments.runs)

@@ -17,6 +17,7 @@ from .distributed import GradientSum, ProcessGroup
 from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import FullPrecision, HalfPrecision, first_overflow
 from .optim.optimizers import Optimizer, clip_grad_norm
+from .runs.progress import add_means
 
 #: If an update uses several batches, the gradients of their summed losses, divided by this number, are added up. A
 #: factor at the end turns the sum into the gradient of the mean. This number is a power of two: division is exact.
@@ -136,7 +137,7 @@ class Updates:
         Returns the sums over tokens by name, the number of tokens, and the factor that gives the gradient of the mean.
         """
         alone = len(batches) * self.group.size == 1
-        tokens, sums = 0.0, {"loss": 0.0}
+        sums = {"tokens": 0.0, "loss": 0.0}
         self.precision.cast()
         for batch in batches:
             ready = None
@@ -149,16 +150,15 @@ class Updates:
                 count = float(count)  # a NumPy scalar would change the dtype of products
                 check_counted(count, f"Batch {batch.position + 1} of epoch {batch.epoch + 1}")
                 self.precision.backward(loss, 1.0 if alone else count / TOKEN_UNIT, ready)
-            tokens += count
-            for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
-                sums[name] = sums.get(name, 0.0) + float(mean) * count
+            add_means(sums, count, {"loss": loss.item(), **(more[0] if more else {})})
         if self.gradient_sum is not None:
             if not self.precision.immediate:
                 self.gradient_sum.begin()
             self.gradient_sum.finish()
-        tokens, *values = self.group.sum([tokens, *sums.values()])
+        sums = dict(zip(sums, self.group.sum(list(sums.values())), strict=True))
+        tokens = sums.pop("tokens")
         factor = (1.0 if alone else TOKEN_UNIT / tokens) / self.precision.scale
-        return dict(zip(sums, values, strict=True)), tokens, factor
+        return sums, tokens, factor
 
     def read(self) -> Reading:
         """Return the results since the last call."""

@@ -48,25 +48,13 @@ def add_training_options(
     add("--preset", choices=presets, default=preset, help=f"model sizes and training settings (default: {preset})")
     add("--out", type=path, metavar="RUN", help="folder of the new run (default: a new folder in runs/)")
     add("--overwrite", action="store_true", help="if --out already contains a run, first rename it to RUN.old-1")
-    add(
-        "--seed", type=whole, default=0, help="random seed (default: 0)",
-        uses=("train", "checkpoint") if draws else ("train",),
-    )  # fmt: skip
     go_on: tuple[Use, ...] = ("train", "resume")
+    seeded: tuple[Use, ...] = ("train", "checkpoint") if draws else ("train",)
+    add("--seed", type=whole, default=0, help="random seed (default: 0)", uses=seeded)
     add("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)", uses=go_on)
-    add(
-        "--resume",
-        type=path,
-        metavar="RUN",
-        uses=("resume",),
-    )
-    add(
-        "--stop-at",
-        type=positive,
-        metavar="STEP",
-        help="stop after update STEP and save the run, so that --resume can continue it",
-        uses=go_on,
-    )
+    add("--resume", type=path, metavar="RUN", uses=("resume",))
+    words = "stop after update STEP and save the run, so that --resume can continue it"
+    add("--stop-at", type=positive, metavar="STEP", help=words, uses=go_on)
 
 
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:

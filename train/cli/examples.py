@@ -57,19 +57,10 @@ def example_parser(
     add("--checkpoint", type=model_path, metavar="MODEL", help="use this trained model: a run folder, a folder "
         f"of a Hugging Face transformers model, or a name on the Hugging Face Hub{own}")  # fmt: skip
     add("--interactive", action="store_true", help=f"{needs}prompt for texts in the terminal")
-    add(
-        "--explore",
-        action="store_true",
-        uses=("train", "resume", "checkpoint"),
-        help="show the training run, or the model of --checkpoint, in the browser (requires the extra `explorer`)",
-    )
-    add(
-        "texts",
-        nargs="*",
-        default=[],
-        metavar="TEXT",
-        help=f"{needs}input of the model: {texts} (default{when}: the lines of standard input)",
-    )
+    words = "show the training run, or the model of --checkpoint, in the browser (requires the extra `explorer`)"
+    add("--explore", action="store_true", uses=("train", "resume", "checkpoint"), help=words)
+    words = f"{needs}input of the model: {texts} (default{when}: the lines of standard input)"
+    add("texts", nargs="*", default=[], metavar="TEXT", help=words)
     return parser
 
 

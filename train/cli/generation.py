@@ -47,66 +47,37 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     beam, temperature = (5, 1.0) if translates else (1, 0.7)
     alone: tuple[Use, ...] = ("checkpoint",)
     search: tuple[Use, ...] = ("train", "checkpoint") if translates else alone
-    unless = "1 selects greedy search" if translates else "1 selects sampling instead of beam search"
-    add("--beam", type=_WIDTH, default=beam, help=f"beam width; {unless} (default: {beam})", uses=search)
-    add(
-        "--nbest",
-        type=_WIDTH,
-        default=1,
-        metavar="N",
-        help="show the N best outputs and their scores (default: 1)",
-        uses=alone,
-    )
-    add(
-        "--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", uses=search,
-        help="exponent of length normalisation in beam search; a higher value favours longer outputs, and 0 disables "
-        "normalisation (default: 1)",
-    )  # fmt: skip
+    words = "1 selects greedy search" if translates else "1 selects sampling instead of beam search"
+    add("--beam", type=_WIDTH, default=beam, help=f"beam width; {words} (default: {beam})", uses=search)
+    words = "show the N best outputs and their scores (default: 1)"
+    add("--nbest", type=_WIDTH, default=1, metavar="N", help=words, uses=alone)
+    words = "exponent of length normalisation in beam search; a higher value favours longer outputs, and 0 disables "
+    words += "normalisation (default: 1)"
+    add("--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", help=words, uses=search)
     if translates:
-        coverage = "weight of the beam-search penalty for source tokens that receive little attention (default: 0)"
-        add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=coverage)
-        add(
-            "--sample",
-            action="store_true",
-            help="sample the output instead of using beam search; see --temperature, --top-k and --top-p",
-        )
-        alike = "sample N outputs and keep the output that is most similar to the others (minimum Bayes risk)"
-        add("--consensus", type=_WIDTH, default=0, metavar="N", help=alike)
+        words = "weight of the beam-search penalty for source tokens that receive little attention (default: 0)"
+        add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=words)
+        words = "sample the output instead of using beam search; see --temperature, --top-k and --top-p"
+        add("--sample", action="store_true", help=words)
+        words = "sample N outputs and keep the output that is most similar to the others (minimum Bayes risk)"
+        add("--consensus", type=_WIDTH, default=0, metavar="N", help=words)
         add("--min-length", type=_AT_MOST, default=0, metavar="N", help="minimum output length in tokens (default: 0)")
-        add(
-            "--max-length",
-            type=positive,
-            metavar="N",
-            help="maximum output length in tokens (default: depends on the input length)",
-        )
-        look = "print the cross-attention weights of each output as text"
-        add("--show-attention", action="store_true", help=look, uses=alone)
+        words = "maximum output length in tokens (default: depends on the input length)"
+        add("--max-length", type=positive, metavar="N", help=words)
+        words = "print the cross-attention weights of each output as text"
+        add("--show-attention", action="store_true", help=words, uses=alone)
         add("--attention-pictures", metavar="FOLDER", help="save the attention maps of all heads in FOLDER", uses=alone)
-    add(
-        "--temperature",
-        type=OfKind(NotNegative),
-        default=temperature,
-        help=f"sampling temperature; lower values give less random outputs, and 0 selects greedy search "
-        f"(default: {temperature:g})",
-    )
-    likely = "sample from the K most likely tokens; 0 means all tokens (default: 0)"
-    add("--top-k", type=_AT_MOST, default=0, metavar="K", help=likely)
-    add(
-        "--top-p",
-        type=share,
-        default=1.0,
-        metavar="P",
-        help="nucleus sampling: sample from the fewest tokens whose total probability is at least P (default: 1)",
-    )
-    repetition = "penalty for tokens that have already been generated; 1 means no penalty (default: 1)"
-    add("--repetition-penalty", type=OfKind(Repetition), default=1.0, metavar="R", help=repetition)
-    add(
-        "--no-repeat-ngram",
-        type=_AT_MOST,
-        default=0,
-        metavar="N",
-        help="never generate the same N consecutive tokens twice; 0 for no limit (default: 0)",
-    )
+    words = "sampling temperature; lower values give less random outputs, and 0 selects greedy search"
+    words += f" (default: {temperature:g})"
+    add("--temperature", type=OfKind(NotNegative), default=temperature, help=words)
+    words = "sample from the K most likely tokens; 0 means all tokens (default: 0)"
+    add("--top-k", type=_AT_MOST, default=0, metavar="K", help=words)
+    words = "nucleus sampling: sample from the fewest tokens whose total probability is at least P (default: 1)"
+    add("--top-p", type=share, default=1.0, metavar="P", help=words)
+    words = "penalty for tokens that have already been generated; 1 means no penalty (default: 1)"
+    add("--repetition-penalty", type=OfKind(Repetition), default=1.0, metavar="R", help=words)
+    words = "never generate the same N consecutive tokens twice; 0 for no limit (default: 0)"
+    add("--no-repeat-ngram", type=_AT_MOST, default=0, metavar="N", help=words)
 
 
 def check_generation_options(parser: OptionParser, arguments: argparse.Namespace) -> None:

@@ -34,14 +34,9 @@ def add_preset_options(
     --help shows the values of the preset that `choose` returns for --preset and --data.
     """
     add = parser.group("training settings", "train")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a value of the preset, for example activation=swiglu or pattern=local:16; the end of this help "
-        "lists all names; can be repeated",
-    )
+    words = "change a value of the preset, for example activation=swiglu or pattern=local:16; the end of this help "
+    words += "lists all names; can be repeated"
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help=words)
     kinds, defaults = field_kinds(preset), {field.name: field.default for field in dataclasses.fields(preset)}
     for name, (words, flag) in settings(preset).items():
         if flag is None:
@@ -60,19 +55,11 @@ def add_preset_options(
             words, shown = f"{words}, as a multiple of the preset's value", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
         add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
-    add(
-        "--teacher",
-        type=model_path,
-        metavar="RUN",
-        help="knowledge distillation: also learn from the predicted probabilities of the model in the run folder RUN",
-    )
-    add(
-        "--init",
-        type=model_path,
-        metavar="MODEL",
-        help="start training from the weights, sizes and tokenizer of MODEL: a run folder, a folder of a Hugging Face "
-        "transformers model, or a name on the Hugging Face Hub",
-    )
+    words = "knowledge distillation: also learn from the predicted probabilities of the model in the run folder RUN"
+    add("--teacher", type=model_path, metavar="RUN", help=words)
+    words = "start training from the weights, sizes and tokenizer of MODEL: a run folder, a folder of a Hugging Face "
+    words += "transformers model, or a name on the Hugging Face Hub"
+    add("--init", type=model_path, metavar="MODEL", help=words)
     size, data = _typed("preset", "laptop"), _typed("data", "embedded")
     shown = choose(size, data) if choose and size in PRESET_NAMES else None
     of = "a preset" if shown is None else f"the preset {size} with --data {data}"

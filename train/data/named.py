@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,15 @@ import numpy as np
 from ...errors import InputError
 from .cleaning import clean_pairs, detokenized
 from .downloads import EMBEDDED_WORKS, fetch, find_local, unverified
-from .files import decode_lines, parse_tsv, read_lines, read_on, read_parallel_files, with_text_on_both_sides
+from .files import (
+    ParallelText,
+    decode_lines,
+    parse_tsv,
+    read_lines,
+    read_on,
+    read_parallel_files,
+    with_text_on_both_sides,
+)
 from .pairs import TranslationData, sentence_key, split_by_sentence
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
@@ -46,17 +55,9 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
         [(german, english) if german_first else (english, german) for german, english in part]
         for part in (corpus.train, corpus.valid, corpus.test)
     )
-    return TranslationData(
-        train,
-        valid,
-        test,
-        name="embedded",
-        description="Sentence pairs from handloom's bilingual grammar; nothing is downloaded. Validation and test "
-        "contain combinations of words that do not occur in training.",
-        test_name="held-out combinations",
-        source=source,
-        target=target,
-    )
+    about = "Sentence pairs from handloom's bilingual grammar; nothing is downloaded. Validation and test "
+    about += "contain combinations of words that do not occur in training."
+    return TranslationData(train, valid, test, "embedded", about, "held-out combinations", source, target)
 
 
 def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
@@ -69,17 +70,10 @@ def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
         if len(found) == 21_000:
             break
     pairs = [(english, french) if source == "en" else (french, english) for english, french in found.items()]
-    return TranslationData(
-        pairs[1000:],
-        pairs[:500],
-        pairs[500:1000],
-        name="embedded",
-        description="Sentence pairs from handloom's English-French grammar; nothing is downloaded. Validation and test "
-        "sentences are not in training.",
-        test_name="held-out sentences",
-        source=source,
-        target=target,
-    )
+    about = "Sentence pairs from handloom's English-French grammar; nothing is downloaded. Validation and test "
+    about += "sentences are not in training."
+    parts = pairs[1000:], pairs[:500], pairs[500:1000]
+    return TranslationData(*parts, "embedded", about, "held-out sentences", source, target)
 
 
 def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
@@ -88,19 +82,9 @@ def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
     names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
     paths = [fetch(MULTI30K_URL, "multi30k", name, MULTI30K_SHA256[name], all_names=names) for name in names]
     parts = [read_parallel_files(*sides) for sides in zip(paths[::2], paths[1::2], strict=True)]
-    train, valid, test = (part.pairs for part in parts)
-    return TranslationData(
-        train,
-        valid,
-        test,
-        name="multi30k",
-        description="Multi30k (Elliott et al. 2016, W16-3210; French: Elliott et al. 2017, W17-4718), raw text, from "
-        "github.com/multi30k/dataset. The English side comes from Flickr30k, which is for research and education.",
-        test_name="test_2016_flickr",
-        source=source,
-        target=target,
-        notes=tuple(filter(None, (part.note() for part in parts))),
-    )
+    about = "Multi30k (Elliott et al. 2016, W16-3210; French: Elliott et al. 2017, W17-4718), raw text, from "
+    about += "github.com/multi30k/dataset. The English side comes from Flickr30k, which is for research and education."
+    return _of_parts(parts, "multi30k", about, "test_2016_flickr", source, target)
 
 
 def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
@@ -116,18 +100,11 @@ def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
         rows = read_lines(path)
     columns = ("en", other, "attribution")[: rows[0].count("\t") + 1]  # older editions don't have the third
     text = parse_tsv(rows, str(path), source, target, columns=columns)
-    train, valid, test = split_by_sentence(text.pairs, side=0 if source == "en" else 1)
-    return TranslationData(
-        train,
-        valid,
-        test,
-        name="tatoeba",
-        description="Sentence pairs from tatoeba.org through www.manythings.org/anki, licence CC BY 2.0.",
-        test_name="tatoeba, held-out English sentences",
-        source=source,
-        target=target,
-        notes=tuple(filter(None, [text.note(), unverified("tatoeba", path.read_bytes())])),
-    )
+    parts = split_by_sentence(text.pairs, side=0 if source == "en" else 1)
+    about = "Sentence pairs from tatoeba.org through www.manythings.org/anki, licence CC BY 2.0."
+    notes = tuple(filter(None, [text.note(), unverified("tatoeba", path.read_bytes())]))
+    name = "tatoeba, held-out English sentences"
+    return TranslationData(*parts, "tatoeba", about, name, source, target, notes)
 
 
 def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
@@ -151,17 +128,10 @@ def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> Translati
     held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
     pairs = [pair for part in parts for pair in part.train] + clean.pairs
     train = [pair for pair in augmented(pairs, seed) if held_out.isdisjoint(map(sentence_key, pair))]
-    found = TranslationData(
-        train,
-        parts[0].valid + parts[1].valid,
-        parts[0].test,
-        name="everyday",
-        description=f"{parts[0].description} {parts[1].description} WMT's training text, 10,000 pairs, from OpenNMT.",
-        test_name=parts[0].test_name,
-        source="de",
-        target="en",
-        notes=(*parts[0].notes, *parts[1].notes, clean.note(), f"everyday: {len(pairs):,} pairs, augmented."),
-    )
+    about = f"{parts[0].description} {parts[1].description} WMT's training text, 10,000 pairs, from OpenNMT."
+    notes = (*parts[0].notes, *parts[1].notes, clean.note(), f"everyday: {len(pairs):,} pairs, augmented.")
+    valid = parts[0].valid + parts[1].valid
+    found = replace(parts[0], train=train, valid=valid, name="everyday", description=about, notes=notes)
     return found if source == "de" else found.reversed()
 
 
@@ -184,18 +154,16 @@ def load_wmt17(
         with_text_on_both_sides([(row[source], row[target]) for row in _translations(part)], f"wmt17 ({name})")
         for name, part in rows.items()
     ]
+    about = "WMT17 news translation task (Bojar et al. 2017, W17-4717) from the Hugging Face hub, wmt/wmt17."
+    return _of_parts(parts, "wmt17", about, "newstest2017", source, target)
+
+
+def _of_parts(parts: list[ParallelText], name: str, *more: str) -> TranslationData:
+    """Return a data set of three texts, with their notes; `more` are the texts between name and notes."""
     train, valid, test = (part.pairs for part in parts)
-    return TranslationData(
-        train,
-        valid,
-        test,
-        name="wmt17",
-        description="WMT17 news translation task (Bojar et al. 2017, W17-4717) from the Hugging Face hub, wmt/wmt17.",
-        test_name="newstest2017",
-        source=source,
-        target=target,
-        notes=tuple(filter(None, (part.note() for part in parts))),
-    )
+    description, test_name, source, target = more
+    notes = tuple(filter(None, (part.note() for part in parts)))
+    return TranslationData(train, valid, test, name, description, test_name, source, target, notes)
 
 
 def load_hub(name: str, configuration: str) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_END = object()
+_END: Any = object()
 
 
 def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
@@ -19,44 +19,18 @@ def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
     """
     if depth < 1:
         raise ValueError(f"prefetch: depth = {depth} must be at least 1")
-    return _consume(items, depth)
+    return _consume(iter(items), depth)
 
 
-def _consume(items: Iterable[T], depth: int) -> Iterator[T]:
-    ready: queue.Queue[Any] = queue.Queue(depth)
-    stop = threading.Event()
-
-    def put(value: Any) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put(value, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def produce() -> None:
-        try:
-            for item in items:
-                if not put((item, None)):
-                    return
-            put((_END, None))
-        except BaseException as error:  # for the consumer to see
-            put((_END, error))
-
-    thread = threading.Thread(target=produce, name="prefetch", daemon=True)
-    thread.start()
+def _consume(items: Iterator[T], depth: int) -> Iterator[T]:
+    thread = ThreadPoolExecutor(1, "prefetch")
     try:
-        while True:
-            item, error = ready.get()
-            if error is not None:
-                raise error
-            if item is _END:
-                return
+        ahead = deque(thread.submit(next, items, _END) for _ in range(depth + 1))  # one of them is being made
+        while (item := ahead.popleft().result()) is not _END:
+            ahead.append(thread.submit(next, items, _END))
             yield item
     finally:
-        stop.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)
 
 
 class PrefetchedBatches:

@@ -66,17 +66,9 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
             train, valid = train + valid, own_valid.pairs
         if own_test:
             train, test = train + test, own_test.pairs
-    return TranslationData(
-        train,
-        valid,
-        test,
-        name=path,
-        description=f"Sentence pairs of {text.origin}.",
-        test_name=own_test.origin if own_test else "held-out sentences",
-        source=source,
-        target=target,
-        notes=tuple(part.note() for part in (text, own_valid, own_test) if part and part.note()),
-    )
+    about, test_name = f"Sentence pairs of {text.origin}.", own_test.origin if own_test else "held-out sentences"
+    notes = tuple(part.note() for part in (text, own_valid, own_test) if part and part.note())
+    return TranslationData(train, valid, test, path, about, test_name, source, target, notes)
 
 
 def _read(path: str, source: str, target: str) -> ParallelText | None:

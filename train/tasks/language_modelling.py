@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...autograd import Tensor, no_grad, ops
+from ...autograd import Tensor, ops
 from ...autograd.backend import array_module
 from ...errors import InputError, printable
 from ...models import (
@@ -33,7 +33,9 @@ from ...nn import Module
 from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
 from ...tokenizer.character import clean_text, lost_characters
 from ..data.running_text import TextData
+from ..distributed import ProcessGroup
 from ..trainer import Loss
+from ..validation import Validation
 from .loading import Trained
 from .objectives import taught
 from .task import Task, TaskBatches, TrainedModel
@@ -171,19 +173,10 @@ def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch
     Returns `loss` (nats per token), `perplexity` (its exponential), `accuracy`, and `bits_per_character`, which
     compares models with different tokens. Each token is predicted from the tokens before it in its window of `length`.
     """
-    model.eval()
-    measure = language_model_loss()
-    nats = right = count = 0.0
-    with no_grad():
-        for batch in all_windows(ids, length, batch_size):
-            loss, tokens, more = measure(model, batch)  # type: ignore[misc]
-            nats, right, count = nats + loss.item() * tokens, right + float(more["accuracy"]) * tokens, count + tokens
-    return {
-        "loss": nats / count,
-        "perplexity": math.exp(nats / count),
-        "bits_per_character": nats / math.log(2) / characters,
-        "accuracy": right / count,
-    }
+    found = Validation(all_windows(ids, length, batch_size)).measure(model, language_model_loss(), ProcessGroup())
+    loss, nats = found["valid_loss"], found["valid_loss"] * (len(ids) - 1)
+    bits = nats / math.log(2) / characters
+    return {"loss": loss, "perplexity": math.exp(loss), "bits_per_character": bits, "accuracy": found["valid_accuracy"]}
 
 
 class Writer(TrainedModel):
@@ -320,13 +313,8 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
 
     def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
         preset = self.preset
-        train = WindowBatches(
-            self.text.train,
-            length=preset.length,
-            batch_size=preset.batch_size,
-            seed=seed,
-            curriculum=preset.curriculum,
-        )
+        options = {"length": preset.length, "batch_size": preset.batch_size, "curriculum": preset.curriculum}
+        train = WindowBatches(self.text.train, seed=seed, **options)
         valid = all_windows(self.text.valid[: max(preset.valid_tokens, 2)], preset.length, 32)
         return TaskBatches(train, valid, [], "")
 

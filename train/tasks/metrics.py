@@ -46,9 +46,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Raises:
         ValueError: the lists differ in length or are empty.
     """
-    _check_lengths(hypotheses=hypotheses, references=references)
-    metric = BLEU(tokenize="13a", force=True)
-    return Score("BLEU", metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
+    return bleu_of_several(hypotheses, [[reference] for reference in references])
 
 
 def bleu_of_several(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:

@@ -1,4 +1,4 @@
-"""Shared code of all tasks: training a model, and the interface of a task.
+"""Shared code of all tasks: training a model, its parts that a preset describes, and the interface of a task.
 
 A `Task` trains a tokenizer, makes batches, and defines the model, its configuration and its loss. `train_model` does
 everything else, in the same way for every task, and returns a `TrainedModel`, whose `load` reads a trained model from a
@@ -10,22 +10,26 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from ...errors import InputError
 from ...models.hyperparameters import Preset
-from ...nn import Module
+from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ...tokenizer import Tokenizer, load_tokenizer
 from ..data.prefetch import PrefetchedBatches
 from ..distributed import ProcessGroup, find_process_group, local_device
+from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
+from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
-from ..trainer import Batches, Loss, Trainer
+from ..trainer import Batches, Loss, Record, Trainer
+from ..updates import UpdateOptions
+from ..validation import Validation
 from .loading import TrainedModel, trained_config
-from .parts import make_model, make_optimizer, make_record, make_schedule, make_validation, update_options
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 AnyTrained = TypeVar("AnyTrained", bound=TrainedModel)
+AnyModel = TypeVar("AnyModel", bound=Module)
 
 
 class TaskBatches(NamedTuple):
@@ -156,7 +160,7 @@ def train_model(
         run,
         config=group.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **task.saved(config))),
         steps=steps,
-        updates=update_options(preset),
+        updates=UpdateOptions(**{field.name: getattr(preset, field.name) for field in fields(UpdateOptions)}),
         record=make_record(preset, config.dropout, task.unit),
         observe=observe,
         group=group,
@@ -168,6 +172,69 @@ def train_model(
     else:
         say(f"best {preset.monitor}: {best:.4f}")
     return task.finish(model.eval(), tokenizer, init)
+
+
+def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:
+    """Make the model on its device. Raises InputError if the configuration doesn't fit together."""
+    try:
+        model = build(config).to(local_device(device))
+    except ValueError as error:
+        raise InputError(f"This model can't be built: {error}. Change the preset, or the values of --set.") from None
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.deterministic = preset.deterministic
+    if preset.checkpoint_activations:
+        checkpoint_activations(model)
+    return model
+
+
+def make_optimizer(preset: Preset, model: Module) -> Optimizer:
+    """Make the optimiser that the preset names."""
+    options: dict[str, Any] = {} if preset.weight_decay is None else {"weight_decay": preset.weight_decay}
+    if preset.optimizer == "sgd":
+        return SGD(model.parameters(), momentum=0.9, **options)
+    kind = AdamW if preset.optimizer == "adamw" else Adam
+    return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **options)
+
+
+def make_schedule(preset: Preset, steps: int) -> Schedule:
+    """Make the schedule over `steps` updates. Raises InputError if its learning rate is missing."""
+    if preset.schedule == "noam":
+        return noam(preset.d_model, max(preset.warmup, 1), preset.lr_factor)
+    if preset.lr is None:
+        raise InputError(f"The schedule {preset.schedule} needs a learning rate: add --lr, 1e-3 for example.")
+    warmup = min(preset.warmup, steps // 2)
+    if preset.schedule == "plateau":
+        return Plateau(preset.lr, warmup=warmup)
+    if preset.schedule == "constant":
+        return constant(preset.lr, warmup)
+    return {"linear": linear, "cosine": cosine}[preset.schedule](preset.lr, warmup, steps)
+
+
+def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: int) -> Validation:
+    """Make the validation on these batches by the preset's metric.
+    `epoch` is the number of training batches in an epoch.
+    """
+    return Validation(
+        batches,
+        every=min(preset.validate_every or epoch, steps),
+        monitor=preset.monitor,
+        higher_is_better=preset.monitor.endswith("accuracy"),
+        patience=preset.patience,
+        average=preset.average,
+    )
+
+
+def make_record(preset: Preset, dropout: float, unit: str) -> Record:
+    """Make the logging options. A label explains why the training loss may exceed the validation loss."""
+    smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
+    return Record(
+        every=preset.log_every,
+        keep=preset.keep,
+        gradient_norms=preset.gradient_norms,
+        label=f"training (dropout {dropout}{smoothing})",
+        unit=unit,
+    )
 
 
 def choose_tokenizer(

@@ -16,8 +16,7 @@ from handloom.train.optim.fast.flat_adam import common_decay
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
 from handloom.train.optim.schedules import Plateau
 from handloom.train.runs.progress import Progress
-from handloom.train.tasks.parts import make_model, make_optimizer, make_record, make_schedule, make_validation
-from handloom.train.tasks.task import go_on
+from handloom.train.tasks.task import go_on, make_model, make_optimizer, make_record, make_schedule, make_validation
 from handloom.train.updates import UpdateOptions
 
 CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)

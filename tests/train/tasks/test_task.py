@@ -85,8 +85,7 @@ def test_a_teacher_goes_to_the_gpu_of_its_process_and_its_tokenizer_is_used(
         asked.append(device)
         return "cpu"
 
-    for module in (task_module, task_module.make_model.__globals__):
-        monkeypatch.setitem(module if isinstance(module, dict) else vars(module), "local_device", note)
+    monkeypatch.setattr(task_module, "local_device", note)
     monkeypatch.setattr(type(task), "make_tokenizer", lambda self: pytest.fail("a tokenizer was trained"))
     student, _ = trained(task, tmp_path / "student", device="cuda", teacher=teacher)
     assert student.tokenizer is teacher.tokenizer

@@ -3,4 +3,4 @@
 Importing it registers them.
 """
 
-from . import adam, blocks, flat_adam
+from . import cpu, flat_adam
