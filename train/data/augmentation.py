@@ -9,64 +9,34 @@ from __future__ import annotations
 import re
 from random import Random
 
+from .grammar.tables import read_tables
+
 Pair = tuple[str, str]  # German, English
 
-MEN = """
-Adam Alexander Ali Anton Ben Bernd Carlos Christian Daniel David Dieter Emil Erik Felix Florian Frank Fritz Georg Hans
-Heinz Ibrahim Ivan Jakob Jan Jens Johannes Jonas Jürgen Karl Klaus Leon Lukas Luis Marco Mark Markus Martin Matteo Max
-Mehmet Michael Mohammed Moritz Niklas Noah Oliver Oskar Otto Paul Peter Philipp Rainer Ralf Robert Samuel Sebastian
-Simon Stefan Sven Theo Thomas Tim Uwe Viktor Werner Wolfgang Yusuf
-"""
-WOMEN = """
-Alina Amira Andrea Angela Anja Anna Anne Barbara Birgit Carla Charlotte Christina Clara Elena Elif Elisabeth Emma
-Emilia Eva Fatima Franziska Greta Hanna Heike Helga Ida Ines Ingrid Irina Jana Johanna Julia Karin Katharina Laura Lea
-Lena Lina Lisa Luisa Magdalena Maja Marie Martina Mia Monika Nadja Natalia Nina Olga Paula Petra Renate Sabine Sandra
-Sara Silke Sofia Sophie Stefanie Susanne Tanja Theresa Ursula Ute Valentina Yasmin Zoe
-"""
-SURNAMES = """
-Albrecht Bauer Becker Berger Braun Fischer Fuchs García Graf Hartmann Hoffmann Horvat Huber Kaya Keller Klein Koch
-Kowalski Kraus Krüger Lang Lehmann Lopez Maier Meyer Müller Nguyen Novak Peters Petrov Richter Rossi Sanchez Schäfer
-Schmidt Schneider Schröder Schulz Schwarz Silva Sommer Stein Vogel Wagner Walter Weber Weiß Wolf Yilmaz Zimmermann
-"""
-CITIES = """
-Augsburg Bamberg Berlin Bern Bielefeld Bochum Bonn Bremen Chemnitz Darmstadt Dortmund Dresden Duisburg Düsseldorf
-Erfurt Essen Frankfurt Freiburg Graz Göttingen Halle Hamburg Heidelberg Innsbruck Jena Karlsruhe Kassel Kiel Leipzig
-Linz Luzern Lübeck Magdeburg Mainz Mannheim Münster Potsdam Regensburg Rostock Salzburg Stuttgart Tübingen Ulm Weimar
-Wuppertal Würzburg Amsterdam Barcelona Budapest Dublin Istanbul London Madrid Oslo Paris Stockholm
-"""
+_TABLES = read_tables("names.txt")
+MEN, WOMEN, SURNAMES, CITIES, SYLLABLES = (
+    " ".join(row[0] for row in _TABLES[name]).split() for name in ("men", "women", "surnames", "cities", "syllables")
+)
 #: Maps each (German, English) name in the sentences to the names that can replace it.
 NAMES = {
     old: others
     for olds, others in [
-        ([("Tom", "Tom"), ("John", "John")], [(name, name) for name in MEN.split()]),
-        ([("Maria", "Mary"), ("Mary", "Mary")], [(name, name) for name in WOMEN.split()]),
-        ([("Jackson", "Jackson"), ("Smith", "Smith")], [(name, name) for name in SURNAMES.split()]),
+        ([("Tom", "Tom"), ("John", "John")], [(name, name) for name in MEN]),
+        ([("Maria", "Mary"), ("Mary", "Mary")], [(name, name) for name in WOMEN]),
+        ([("Jackson", "Jackson"), ("Smith", "Smith")], [(name, name) for name in SURNAMES]),
         (
             [("Tokio", "Tokyo"), *((name, name) for name in ("Boston", "London", "Paris", "Chicago", "Berlin"))],
-            [("München", "Munich"), ("Köln", "Cologne"), ("Wien", "Vienna"), ("Zürich", "Zurich"), ("Genf", "Geneva")]
-            + [("Nürnberg", "Nuremberg"), ("Hannover", "Hanover"), ("Rom", "Rome"), ("Mailand", "Milan")]
-            + [(name, name) for name in CITIES.split()],
+            [*((german, english) for german, english in _TABLES["foreign"]), *((name, name) for name in CITIES)],
         ),
     ]
     for old in olds
 }
-SYLLABLES = """
-ba be bo da den di fa fe ga gi ha hel jo ka ki kle la le lo ma mi mo na ni no pa ra ri ro sa schi se so ta te
-"""
 
 DIGITS = re.compile(r"(?<![\w.,:-])\d+(?:[.,:]\d+)*(?![\w-]|\. \w)")  # without ordinals
-SPELLED = {
-    "zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "sechs": "six", "sieben": "seven", "acht": "eight",
-    "neun": "nine", "zehn": "ten", "elf": "eleven", "zwölf": "twelve", "fünfzehn": "fifteen", "zwanzig": "twenty",
-    "dreißig": "thirty", "fünfzig": "fifty", "hundert": "hundred",
-}  # fmt: skip
+SPELLED = dict(_TABLES["numbers"])
 NUMBER = re.compile(rf"\d|\b({'|'.join(SPELLED)})\b")
 #: First words of clauses that can follow a conjunction with a small letter, in German and in English.
-OPENINGS = {
-    ("Ich", "I"), ("Er", "He"), ("Sie", "She"), ("Sie", "They"), ("Wir", "We"), ("Es", "It"), ("Du", "You"),
-    ("Das", "That"), ("Das", "This"), ("Das", "It"), ("Das", "The"), ("Der", "The"), ("Die", "The"), ("Mein", "My"),
-    ("Meine", "My"), ("Dieser", "This"), ("Diese", "This"), ("Dieses", "This"),
-}  # fmt: skip
+OPENINGS = {(german, english) for german, english in _TABLES["openings"]}
 CONJUNCTIONS = [("und", "and"), ("aber", "but"), ("denn", "because")]
 
 
@@ -94,7 +64,7 @@ def exchange_names(pair: Pair, random: Random) -> Pair:
         if old not in german:
             continue
         if len(re.findall(rf"\b{old}s?\b", german)) == len(re.findall(rf"\b{in_english}\b", english)) > 0:
-            invented = "".join(random.choices(SYLLABLES.split(), k=random.randint(2, 3))).capitalize()
+            invented = "".join(random.choices(SYLLABLES, k=random.randint(2, 3))).capitalize()
             new = random.choice(others) if random.random() < 0.75 else (invented, invented)
             genitive = new[0] + ("'" if new[0][-1] in "sxzß" else "s")
             german = _replaced(_replaced(german, old + "s", genitive), old, new[0])

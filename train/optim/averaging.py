@@ -8,7 +8,7 @@ from typing import Any
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.quick import replaceable
+from .optimizers import in_blocks
 
 
 class ExponentialAverage:
@@ -35,7 +35,14 @@ class ExponentialAverage:
         """Update the average with the current weights."""
         self.updates += 1
         share = 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
-        mix([parameter.data for parameter in self.parameters], self.averages, share)
+
+        def mix(weights: Any, average: Any) -> None:
+            difference = weights - average
+            difference *= share
+            average += difference
+
+        arrays = [(parameter.data, own) for parameter, own in zip(self.parameters, self.averages, strict=True)]
+        in_blocks(mix, arrays, cost=0.5)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -65,10 +72,3 @@ class ExponentialAverage:
         self.updates = state["updates"]
         for average, array in zip(self.averages, saved, strict=True):
             average[...] = array_module(average).asarray(array)
-
-
-@replaceable
-def mix(weights: list[Any], averages: list[Any], share: float) -> None:
-    """Move each average towards its weights by a share of the difference, in place."""
-    for own, average in zip(weights, averages, strict=True):
-        average += share * (own - average)

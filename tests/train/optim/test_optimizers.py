@@ -9,7 +9,7 @@ from handloom.autograd import Parameter, Tensor
 from handloom.autograd.fast import parallel
 from handloom.autograd.row_gradient import RowGradient
 from handloom.train.optim import optimizers
-from handloom.train.optim.averaging import ExponentialAverage, mix
+from handloom.train.optim.averaging import ExponentialAverage
 from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm, squared_norms
 
 
@@ -199,7 +199,7 @@ def test_quick_forms_give_the_bits_of_the_plain_ones(make, monkeypatch: pytest.M
         return [parameter.data for parameter in own] + average.averages
 
     quick = trained()
-    for function in (optimizers.adam, optimizers.update_all, optimizers.squared_norms, optimizers.rescale, mix):
+    for function in (optimizers.adam, optimizers.update_all, optimizers.squared_norms, optimizers.in_blocks):
         monkeypatch.setattr(function, "now", function.__wrapped__)
     for one, other in zip(quick, trained(), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -6,7 +6,7 @@ gradient of few rows (`RowGradient`) without converting it. The results are bit-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,7 @@ from ....autograd.backend import array_module
 from ....autograd.fast import compiled
 from ....autograd.quick import PIECE, blocks, parallel_for, replaces
 from ....autograd.row_gradient import RowGradient
-from .. import averaging, optimizers
-
-_NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
+from .. import optimizers
 
 
 @replaces(optimizers.update_all)
@@ -102,41 +100,24 @@ def squared_norms(gradients: Sequence[Any]) -> list[float]:
 
     if gradients:
         mean_size = sum(g.size for g in gradients) / len(gradients)
-        parallel_for(array_module(gradients[0]), len(gradients), part, cost=_NORM_COST * mean_size)
+        parallel_for(array_module(gradients[0]), len(gradients), part, cost=optimizers.NORM_COST * mean_size)
     return squares
 
 
-@replaces(optimizers.rescale)
-def rescale(gradients: Sequence[Any], scale: float) -> None:
-    """Rescale the blocks of all arrays, divided among threads."""
-    parts = []
-    for g in gradients:
-        whole = array_module(g) is not np or not g.flags.c_contiguous
-        parts += [g] if whole else [g.reshape(-1)[block] for block in blocks(0, g.size)]
-
-    def part(first: int, last: int) -> None:
-        for block in parts[first:last]:
-            block *= scale
-
-    parallel_for(array_module(gradients[0]), len(parts), part, cost=_NORM_COST * PIECE)
-
-
-@replaces(averaging.mix)
-def mix(weights: list[Any], averages: list[Any], share: float) -> None:
-    """Mix the blocks of all arrays, divided among threads."""
-    pieces = []
-    for own, average in zip(weights, averages, strict=True):
-        if own.flags.c_contiguous and average.flags.c_contiguous:
-            flat = own.reshape(-1), average.reshape(-1)
-            pieces += [(flat[0][block], flat[1][block]) for block in blocks(0, own.size)]
+@replaces(optimizers.in_blocks)
+def in_blocks(function: Callable[..., None], rows: Sequence[Sequence[Any]], cost: float) -> None:
+    """Call the function for the blocks of all arrays, divided among threads."""
+    pieces: list[Sequence[Any]] = []
+    for arrays in rows:
+        if all(isinstance(array, np.ndarray) and array.flags.c_contiguous for array in arrays):
+            flat = [array.reshape(-1) for array in arrays]
+            pieces += [[array[block] for array in flat] for block in blocks(0, flat[0].size)]
         else:
-            pieces.append((own, average))
+            pieces.append(arrays)
 
     def part(first: int, last: int) -> None:
-        for own, average in pieces[first:last]:
-            difference = own - average
-            difference *= share
-            average += difference
+        for arrays in pieces[first:last]:
+            function(*arrays)
 
     if pieces:
-        parallel_for(array_module(pieces[0][0]), len(pieces), part, cost=0.5 * PIECE)
+        parallel_for(array_module(pieces[0][0]), len(pieces), part, cost=cost * PIECE)
