@@ -6,7 +6,8 @@
 The run's matrices are rounded to 8 bits. The model's folder in models/shipped receives the files that an example loads:
 configuration, weights and tokenizer. It also receives the losses of the first updates, which a test repeats, and
 figures.json with the scores in the model's card. A translator is scored on Tatoeba sentences and Multi30k's
-descriptions of pictures that are not in the training data, a classifier on the test articles of its data.
+descriptions of pictures that are not in the training data, a classifier on the test articles of its data, a language
+model on the validation and test parts of its text.
 
 With --everyday, a translator given by its name or folder translates the 200 sentences of everyday.tsv, which were
 written for this test and are in no training text. results/everyday.json receives the translations and their BLEU: with
@@ -31,7 +32,11 @@ TESTED_SENTENCES = 200  # sentences that a test translates, evenly spaced in the
 
 
 def write_rounded(run: Path, folder: Path) -> None:
-    """Write the run's model, with its matrices in 8 bits, and the losses of its first updates."""
+    """Write the run's model, with its matrices in 8 bits, and the losses of the first updates.
+
+    If `run` began with the model of another run (--init), the configuration and the first updates are those of the run
+    with which the training began.
+    """
     import handloom
     from handloom.models.shipped import model_name
     from handloom.train.runs.checkpoints import read_config, rounded_to_8_bits, save_checkpoint
@@ -41,6 +46,8 @@ def write_rounded(run: Path, folder: Path) -> None:
     size = save_checkpoint(folder, rounded_to_8_bits(model.state_dict()), read_config(run)).stat().st_size
     print(f"{model.parameter_count():,} parameters, {size:,} bytes")
     shutil.copyfile(run / "tokenizer.json", folder / "tokenizer.json")
+    while (Path(RunFolder.open(run).config["options"]["init"] or "") / "metrics.jsonl").exists():
+        run = Path(RunFolder.open(run).config["options"]["init"])
     config = {name: value for name, value in RunFolder.open(run).config.items() if name != "command"}
     if config["options"]["init"]:
         config["options"]["init"] = model_name(Path(config["options"]["init"]))
@@ -55,6 +62,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
     import handloom
     from handloom.train.tasks.classification import Classifier
+    from handloom.train.tasks.language_modelling import Writer
 
     found_here = (name for name, there in __cpu_features__.items() if there)
     figures: dict[str, Any] = {
@@ -64,7 +72,7 @@ def measure(folder: Path) -> dict[str, Any]:
     }
     model = handloom.load(folder)
     options = json.loads((folder / "config.json").read_text(encoding="utf-8"))["options"]
-    scores = classifier_scores if isinstance(model, Classifier) else translator_scores
+    scores = {Classifier: classifier_scores, Writer: language_model_scores}.get(type(model), translator_scores)
     return figures | scores(model, options)
 
 
@@ -110,6 +118,22 @@ def classifier_scores(classifier: Any, options: dict[str, Any]) -> dict[str, flo
         scores = figures(classifier.predict(texts[name]), [article.category for article in part])
         found |= {f"{name}, {score}": round(100 * value, 2) for score, value in scores.items()}
         print(f"{name}, {len(part):,} articles: {scores}")
+    return found
+
+
+def language_model_scores(writer: Any, options: dict[str, Any]) -> dict[str, float]:
+    """Return the loss (nats per token), the bits per character and the accuracy (percent) on both held-out texts."""
+    from handloom.train.data.running_text import load_text_data
+    from handloom.train.tables.language_models import figures
+    from handloom.train.tasks.language_modelling import tokenize
+
+    scores = figures(writer, tokenize(load_text_data(options["data"]), writer.tokenizer))
+    found = {}
+    for part in ("valid", "test"):
+        found[f"{part}, loss"] = round(scores[f"{part}_loss"], 3)
+        found[f"{part}, bits per character"] = round(scores[f"{part}_bits_per_character"], 3)
+        found[f"{part}, accuracy"] = round(100 * scores[f"{part}_accuracy"], 1)
+    print(found)
     return found
 
 

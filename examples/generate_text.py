@@ -1,5 +1,6 @@
 """Train a language model on a text, compare it with simpler models, and generate text.
 
+python examples/generate_text.py "This is a"                             the model that comes with handloom
 python examples/generate_text.py                                        embedded text, a few minutes
 python examples/generate_text.py --data shakespeare --out runs/plays    Shakespeare, with the sizes of nanoGPT's CPU run
 python examples/generate_text.py --tokenizer bpe --table sizes          subwords instead of characters
@@ -58,6 +59,7 @@ def parse_arguments() -> Any:
         data=f"one of {', '.join(TEXT_NAMES)}, several joined by +, or your own text file (default: "
         "embedded, which needs no network)",
         texts="prompts to continue",
+        shipped="gutenberg-15",
         generates="continuations",
     )
     add = parser.group("this report", "train")

@@ -11,18 +11,18 @@ from pathlib import Path
 #: The folder of each model, by the name under which the model is loaded.
 MODELS = {
     name: Path(__file__).parent / name.replace("-", "_")
-    for name in ("everyday-de-en", "everyday-en-de", "huffpost-42", "tatoeba-de-en")
+    for name in ("everyday-de-en", "everyday-en-de", "gutenberg-15", "huffpost-42", "tatoeba-de-en")
 }
 
 #: The default translator for each target language.
 TRANSLATORS = {"en": "everyday-de-en", "de": "everyday-en-de"}
 #: The default model of each task.
-DEFAULTS = {"translate": TRANSLATORS["en"], "classify": "huffpost-42"}
+DEFAULTS = {"translate": TRANSLATORS["en"], "generate": "gutenberg-15", "classify": "huffpost-42"}
 
 #: For each translator, a bound on the mean log-probability (nats) of a translation's tokens. Below it, a sentence is
 #: unlike the training data. Some 5 % of held-out Tatoeba sentences lie below the bound; `benchmarks.outside` measures
 #: the rate for other texts.
-MIN_LOG_PROBABILITY = {"everyday-de-en": -0.7, "everyday-en-de": -1.0, "tatoeba-de-en": -0.66}
+MIN_LOG_PROBABILITY = {"everyday-de-en": -0.68, "everyday-en-de": -1.0, "tatoeba-de-en": -0.66}
 
 
 def min_log_probability(name: str | Path | None) -> float:

@@ -119,9 +119,9 @@ def test_the_card_quotes_the_figures_and_the_attribution(name: str) -> None:
     for setting in options["set"]:
         assert f"--set {setting}" in card
     assert f"--data {options['data']}" in card
-    needed = ["33ea84699477be85", "tatoeba.org", "www.manythings.org/anki", "CC BY 2.0"]
-    if options["data"] == "news42":
-        needed = ["arXiv 2209.11429", "HuffPost"]
+    of_sentences = ["33ea84699477be85", "tatoeba.org", "www.manythings.org/anki", "CC BY 2.0"]
+    of_others = {"news42": ["arXiv 2209.11429", "HuffPost"], "gutenberg": ["Project Gutenberg", "38bf052d002003d4"]}
+    needed = of_others.get(options["data"], of_sentences)
     assert [word for word in needed if word not in card] == []
     assert "33ea84699477be85" in notes or "33ea84699477be85" not in needed
 
@@ -170,7 +170,8 @@ def test_the_first_updates_of_a_training_can_be_repeated(compiled: bool, tmp_pat
 def _command(name: str) -> list[str]:
     """The command line that began the training of a model, which now stops after `UPDATES` updates."""
     options = CONFIGS[name]["options"]
-    given = {option: options[option] for option in ("data", "steps", "schedule", "lr", "init") if options.get(option)}
+    wanted = ("data", "tokenizer", "table", "steps", "schedule", "lr", "init")
+    given = {option: options[option] for option in wanted if options.get(option)}
     flags = [f"--{option}" for option in ("descriptions", "reverse") if options.get(option)]
     return [
         str(EXAMPLES / CONFIGS[name]["program"]), *flags,

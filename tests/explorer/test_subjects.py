@@ -105,6 +105,7 @@ def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
         ("everyday-de-en", "I read the book you gave me."),
         ("everyday-en-de", "Ich habe das Buch gelesen, das du mir gegeben hast."),
         ("huffpost-42", "SPORTS"),
+        ("gutenberg-15", "The "),
     ],
 )
 def test_the_example_of_a_model_that_comes_with_handloom_suits_it(name: str, answer: str) -> None:
