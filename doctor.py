@@ -24,7 +24,7 @@ from .autograd.ops.registry import unsupported_reason
 from .autograd.quick import libraries
 from .train.cli.command_line import run_main
 from .train.cli.options import OptionParser
-from .train.runs.machine import cpu_fields
+from .train.runs.results import cpu_fields
 
 Environment = Mapping[str, str]
 

@@ -27,7 +27,7 @@ from handloom.autograd.kernels import attention, fused, update
 from handloom.autograd.kernels.graphs import Graphs
 from handloom.autograd.kernels.products import product
 from handloom.files import write_json
-from handloom.train.runs.machine import machine, versions
+from handloom.train.runs.results import machine, versions
 
 HALF = np.float16
 Row = dict[str, Any]

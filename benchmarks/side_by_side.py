@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from handloom.train.runs.machine import machine, versions
+from handloom.train.runs.results import machine, versions
 
 #: Environment variables that select kernels or threads of a linear algebra library, NumPy or PyTorch.
 SELECTING = (

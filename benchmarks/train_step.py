@@ -53,7 +53,7 @@ from benchmarks.side_by_side import (
 from benchmarks.train_step_device import DEVICE_SIZES
 from benchmarks.train_step_models import MORE, SIZES, Size, prepare
 from benchmarks.train_step_subjects import Handloom, Torch, save_batches
-from handloom.train.runs.machine import machine
+from handloom.train.runs.results import machine
 from handloom.train.tables.cells import markdown_table
 
 REFERENCES = ("torch-layers", "torch-lean")

@@ -242,7 +242,7 @@ class Handloom(Subject):
 
     def libraries(self) -> dict[str, Any]:
         from handloom.autograd.fast import compiled, mkl
-        from handloom.train.runs.machine import blas, versions
+        from handloom.train.runs.results import blas, versions
 
         missing = {"compiled_loops": compiled.missing(), "mkl": mkl.missing()}
         return {**versions("numpy", "numba"), **blas(), **{name: why or "yes" for name, why in missing.items()}}

@@ -89,21 +89,12 @@ class Optimizer:
         """Return the state on which the next step depends, without the parameters.
         It contains the step count, and the moments by index.
         """
-        moments = {
-            f"{name}.{i}": to_device(moment, "cpu")
-            for name, row in zip(self.moments, self._state, strict=True)
-            for i, moment in enumerate(row)
-        }
+        moments = {name: to_device(moment, "cpu") for name, moment in self._named_moments().items()}
         return {"kind": type(self).__name__, "steps": self.steps, "moments": moments}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict`. Raises ValueError, and changes nothing, if the state belongs to other parameters."""
-        saved = state.get("moments", {})
-        own = {
-            f"{name}.{i}": moment
-            for name, row in zip(self.moments, self._state, strict=True)
-            for i, moment in enumerate(row)
-        }
+        saved, own = state.get("moments", {}), self._named_moments()
         if {k: np.shape(m) for k, m in saved.items()} != {k: m.shape for k, m in own.items()}:
             raise ValueError(
                 f"{type(self).__name__}: this state, of {state.get('kind', 'an optimiser')}, belongs to another "
@@ -112,6 +103,10 @@ class Optimizer:
         self.steps = int(state["steps"])
         for name, moment in own.items():
             moment[...] = array_module(moment).asarray(saved[name])
+
+    def _named_moments(self) -> dict[str, Any]:
+        rows = zip(self.moments, self._state, strict=True)
+        return {f"{name}.{i}": moment for name, row in rows for i, moment in enumerate(row)}
 
 
 class SGD(Optimizer):

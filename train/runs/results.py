@@ -1,18 +1,83 @@
-"""Writes the results of a run with everything on which they depend, so that others can check them."""
+"""The results of a run with everything on which they depend: processor, library, versions, revision of the code."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
+import os
+import platform
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...autograd.backend import blas_of_numpy
 from ...files import write_json
-from .machine import blas, machine, revision, versions
 
 PACKAGES = ("numpy", "numba", "mkl", "cupy-cuda12x", "cupy-cuda13x")
+PACKAGE = Path(__file__).resolve().parents[2]
+
+
+def cpu_fields() -> dict[str, str]:
+    """Return the fields of /proc/cpuinfo for the first core; empty if the file doesn't exist."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.split(":", 1) for line in text.split("\n\n")[0].splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def processor() -> str:
+    """Return the processor's name, family and model. Virtual machines often hide the name."""
+    named = cpu_fields()
+    name = named.get("model name", platform.processor())
+    if "cpu family" in named:
+        name += f" (family {named['cpu family']}, model {named.get('model', '?')})"
+    return name
+
+
+def blas() -> dict[str, Any]:
+    """Return the linear algebra library that NumPy uses, the kernels it chose and its threads."""
+    found = blas_of_numpy()
+    return {"blas": found.name, "kernels": found.kernel, "threads": found.threads}
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "cpu": processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Return the versions of distributions. Those that aren't installed are left out."""
+    from importlib import metadata  # slow to import, and not needed to use a model
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def revision() -> str:
+    """Return the commit of this code, with -dirty if files differ from it, or the version if it is installed."""
+    try:
+        top, commit = (
+            subprocess.check_output(["git", *words.split()], cwd=PACKAGE, text=True, stderr=subprocess.DEVNULL).strip()
+            for words in ("rev-parse --show-toplevel", "describe --always --dirty --abbrev=40 --exclude=*")
+        )
+    except (OSError, subprocess.CalledProcessError):
+        top = ""
+    if top and Path(top) == PACKAGE:  # not the revision of another project in whose folder handloom is installed
+        return commit
+    return f"version {versions('handloom').get('handloom', 'unknown')}"
 
 
 def checksum(data: Any) -> str:

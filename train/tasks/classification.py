@@ -254,17 +254,11 @@ class Classification(Task[ClassifierPreset, Classifier]):
         return TaskBatches(train, valid.epoch(), [], words)
 
     def _batches(self, pairs: Sequence[Labelled], tokenizer: Tokenizer, seed: int, *, shuffle: bool) -> LabelledBatches:
-        number = {label: i for i, label in enumerate(self.labels)}
-        return LabelledBatches(
-            text_ids(tokenizer, [text for text, _ in pairs], self.preset.max_length, self.preset.bos),
-            np.array([number[label] for _, label in pairs], np.int64),
-            batch_size=self.preset.batch_size,
-            seed=seed,
-            pad_id=tokenizer.pad_id,
-            shuffle=shuffle,
-            curriculum=self.preset.curriculum,
-            pad_to=self.preset.pad_to,
-        )
+        preset, number = self.preset, {label: i for i, label in enumerate(self.labels)}
+        ids = text_ids(tokenizer, [text for text, _ in pairs], preset.max_length, preset.bos)
+        options = {"batch_size": preset.batch_size, "curriculum": preset.curriculum, "pad_to": preset.pad_to}
+        labels = np.array([number[label] for _, label in pairs], np.int64)
+        return LabelledBatches(ids, labels, seed=seed, pad_id=tokenizer.pad_id, shuffle=shuffle, **options)
 
     def config(self, tokenizer: Tokenizer) -> ClassifierConfig:
         return self.preset.model_config(tokenizer.vocab_size, len(self.labels), tokenizer.pad_id)

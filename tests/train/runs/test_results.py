@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 from handloom.train.data.grammar.headlines import Article
-from handloom.train.runs import machine
+from handloom.train.runs import results
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.results import checksum
 
@@ -47,10 +47,10 @@ def test_the_revision_is_of_this_code_and_not_of_a_project_around_it(tmp_path, m
     git = ["git", "-c", "user.name=n", "-c", "user.email=n@example.org", "-C", str(tmp_path)]
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *words], check=True)
-    monkeypatch.setattr(machine, "PACKAGE", inner)
-    assert machine.revision().startswith("version ")
-    monkeypatch.setattr(machine, "PACKAGE", tmp_path.resolve())
+    monkeypatch.setattr(results, "PACKAGE", inner)
+    assert results.revision().startswith("version ")
+    monkeypatch.setattr(results, "PACKAGE", tmp_path.resolve())
     commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    assert machine.revision() == commit
+    assert results.revision() == commit
     monkeypatch.setenv("PATH", "")
-    assert machine.revision().startswith("version ")
+    assert results.revision().startswith("version ")

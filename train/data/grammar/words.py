@@ -35,18 +35,10 @@ class Noun:
 
 def _noun(section: str, gender: str, german: str, genitive: str, plural: str, english: str, classes: str = "") -> Noun:
     tags = frozenset([section, *classes.split()])
-    pronoun = {"m": "he", "f": "she", "n": "it"}[gender] if section == "person" else "it"
-    singular, english_plural = english.split("/")
-    return Noun(
-        german,
-        genitive or german,
-        plural or german,
-        gender,
-        singular,
-        english_plural,
-        "she" if "she" in tags else pronoun,
-        tags,
-    )
+    natural = {"m": "he", "f": "she", "n": "it"}[gender] if section == "person" else "it"
+    pronoun = "she" if "she" in tags else natural
+    singular, several = english.split("/")
+    return Noun(german, genitive or german, plural or german, gender, singular, several, pronoun, tags)
 
 
 ALL_NOUNS = [_noun(section, *cells) for section, rows in sections(_TABLES, "nouns").items() for cells in rows]
