@@ -102,12 +102,14 @@ class NGramLanguageModel(Module):
         return self
 
     def _count(self, ids: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
-        """Return the contexts of `length` tokens, sorted; where the tokens that follow each context begin; these
-        tokens and their counts.
+        """Return the contexts of `length` tokens, sorted, and c(h) + t(h) of each; where the tokens that follow each
+        context begin; these tokens and their counts.
         """
         grams, counts = np.unique(self._codes(ids, length + 1), return_counts=True)
         contexts, starts = np.unique(grams // self.vocab_size, return_index=True)
-        return contexts, np.append(starts, len(grams)), grams % self.vocab_size, counts
+        starts = np.append(starts, len(grams))
+        totals = np.add.reduceat(counts, starts[:-1]) + np.diff(starts)
+        return contexts, totals, starts, grams % self.vocab_size, counts
 
     def _codes(self, ids: np.ndarray, length: int) -> np.ndarray:
         """Return the number of each sequence of `length` tokens along the last axis of `ids` (..., n): the numbers of
@@ -122,14 +124,13 @@ class NGramLanguageModel(Module):
         """Return the log-probabilities (..., n, vocab_size) of the tokens after each of `ids` (..., n)."""
         ids = np.asarray(ids, np.int64)
         p = np.full((*ids.shape, self.vocab_size), 1 / self.vocab_size)
-        for length, (contexts, starts, following, counts) in enumerate(self._counts):
+        for length, (contexts, totals, starts, following, counts) in enumerate(self._counts):
             part = p[..., max(length - 1, 0) :, :]  # the first positions have fewer tokens before them
             codes = self._codes(ids, length)[..., (length == 0) :]
             row = np.minimum(np.searchsorted(contexts, codes), len(contexts) - 1)
             where = np.nonzero(contexts[row] == codes)
             first, last = starts[row[where]], starts[row[where] + 1]
-            distinct = last - first
-            total = np.add.reduceat(counts, starts[:-1])[row[where]] + distinct
+            distinct, total = last - first, totals[row[where]]
             part[where] *= (distinct / total)[:, None]
             entries = np.repeat(first - np.cumsum(distinct) + distinct, distinct) + np.arange(distinct.sum())
             places = tuple(np.repeat(axis, distinct) for axis in where)
