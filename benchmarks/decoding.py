@@ -1,6 +1,7 @@
 """Compare decoding options on a trained translator: penalties, forbidden repetition, lengths and sampling.
 
     HANDLOOM_DATA=folder python -m benchmarks.decoding --run runs/fr --data multi30k --source en --target fr
+    HANDLOOM_DATA=folder python -m benchmarks.decoding --run everyday-de-en --test news.de.gz news.en.gz --only greedy
 
 Each row of the results is for the same test set and the same model, but other decoding options. Repetition is the share
 of pairs of neighbouring words that occur earlier in the same text. The references contain some repetition too. Nothing
@@ -11,11 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from benchmarks.side_by_side import command, program, write_results
 from handloom.models import Strategy
 from handloom.models.generation.rules import Rules
+from handloom.models.shipped import model_path
+from handloom.train.data.downloads import find_local
+from handloom.train.data.files import read_parallel_files
 from handloom.train.data.translation import load_translation_data
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.metrics import bleu
@@ -60,17 +65,26 @@ def row(cell: str, texts: Sequence[str], references: Sequence[str]) -> dict[str,
 
 def main() -> None:
     parser = program(__doc__)
-    parser.add_argument("--run", required=True, help="folder of a trained translator")
+    parser.add_argument("--run", required=True, type=model_path, help="a trained translator: its folder or name")
     parser.add_argument("--data", default="multi30k")
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="fr")
+    files = "two parallel files, or their names in HANDLOOM_DATA, instead of the test set of --data"
+    parser.add_argument("--test", nargs=2, metavar=("SOURCE", "TARGET"), help=files)
+    names = "names of rows (default: all)"
+    parser.add_argument("--only", nargs="+", choices=STRATEGIES, default=list(STRATEGIES), metavar="NAME", help=names)
     options = parser.parse_args()
     translator = Translator.load(options.run)
-    data = load_translation_data(options.data, source=options.source, target=options.target)
-    sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
-    rows = [row("the references", references, references)]
-    for name, strategy in STRATEGIES.items():
-        rows.append(row(name, translator.translate(sources, strategy=strategy, too_long="truncate"), references))
+    if options.test:
+        source, target = (find_local(name) or Path(name) for name in options.test)
+        pairs = read_parallel_files(source, target).pairs
+    else:
+        pairs = load_translation_data(options.data, source=options.source, target=options.target).test
+    sources, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    rows = [row("the references", references, references), row("the sources", sources, references)]
+    for name in options.only:
+        found = translator.translate(sources, strategy=STRATEGIES[name], too_long="truncate")
+        rows.append(row(name, found, references))
         print(rows[-1], flush=True)
     print(f"\n{markdown_table(rows, COLUMNS)}\n\n{bleu(references, references).signature}")
     write_results(options.json, {"command": command(), "decoding": rows})
