@@ -14,9 +14,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -58,45 +56,28 @@ class Usage:
 
 
 @functools.cache
-def _installed(major: int) -> tuple[Path, Path] | None:
-    """Return the wheels' library for CUDA `major` and the folder of its headers, or None."""
+def _installed() -> tuple[Path, Path] | None:
+    """Return the wheel's library and the folder of its headers, or None."""
     spec = importlib.util.find_spec("nvidia")
     for root in map(Path, (spec.submodule_search_locations or []) if spec else []):
-        for library in sorted(root.glob(f"*/lib/libnvrtc.so.{major}*"), reverse=True):
+        for library in sorted(root.glob("*/lib/libnvrtc.so.13*"), reverse=True):
             headers = [*library.parents[1].glob("include/cuda_fp16.h"), *root.glob("cuda_runtime/include/cuda_fp16.h")]
             if headers and "alt" not in library.name:
                 return library, headers[0].parent
     return None
 
 
-def missing(major: int = 13) -> str | None:
-    """Return why the compiler of CUDA `major` can't be used here, or None."""
-    if _installed(major):
+def missing() -> str | None:
+    """Return why the compiler can't be used here, or None."""
+    if _installed():
         return None
-    wheels = "nvidia-cuda-nvrtc nvidia-cuda-runtime (with the extra oracles)"
-    if major == 12:
-        wheels = "nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12"
-    return f"NVRTC {major} is not installed: pip install {wheels}"
-
-
-_cuda = 13
-
-
-@contextmanager
-def compiler_of_cuda(major: int) -> Iterator[None]:
-    """Compile with NVRTC of this CUDA within the block."""
-    global _cuda
-    before, _cuda = _cuda, major
-    try:
-        yield
-    finally:
-        _cuda = before
+    return "NVRTC 13 is not installed: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime (with the extra oracles)"
 
 
 @functools.cache
-def _library(major: int) -> ctypes.CDLL:
-    installed = _installed(major)
-    assert installed is not None
+def _library() -> ctypes.CDLL:
+    installed = _installed()
+    assert installed is not None, missing()
     library = ctypes.CDLL(str(installed[0]))
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
     return library
@@ -109,9 +90,9 @@ def version() -> str:
 
 
 def _call(name: str, *arguments: Any) -> None:
-    status = getattr(_library(_cuda), name)(*arguments)
+    status = getattr(_library(), name)(*arguments)
     if status:
-        raise NvrtcError(f"{name}: {_library(_cuda).nvrtcGetErrorString(status).decode()}")
+        raise NvrtcError(f"{name}: {_library().nvrtcGetErrorString(status).decode()}")
 
 
 def _bytes(program: ctypes.c_void_p, what: str) -> bytes:
@@ -124,13 +105,13 @@ def _bytes(program: ctypes.c_void_p, what: str) -> bytes:
 
 def _compiled(source: str, options: tuple[str, ...], architecture: str) -> tuple[str, str, bytes]:
     """The compiler's log, the PTX and the machine code. Raises NvrtcError with the log, for warnings too."""
-    installed = _installed(_cuda)
+    installed = _installed()
     assert installed is not None, missing()
     words = [*options, f"--gpu-architecture={architecture}", f"-I{installed[1]}", "--ptxas-options=-v"]
     program = ctypes.c_void_p()
     _call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
     try:
-        failed = _library(_cuda).nvrtcCompileProgram(
+        failed = _library().nvrtcCompileProgram(
             program, len(words), (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
         )
         log = _bytes(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
@@ -177,13 +158,6 @@ def compile_file(file: str, constants: dict[str, Any], architecture: str) -> dic
 def machine_code(file: str, constants: dict[str, Any], architecture: str) -> bytes:
     """The cubin of a file of the package."""
     return _compiled(read_source(file), (*compile_options(constants), *OF_CUPY), architecture)[2]
-
-
-def ptx(file: str, constants: dict[str, Any], architecture: str) -> dict[str, str]:
-    """The text of each kernel of a file of the package, as the compiler hands it to the assembler."""
-    text = _compiled(read_source(file), (*compile_options(constants), *OF_CUPY), architecture)[1]
-    parts = re.split(r"\.entry\s+(\w+)", text)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def variant_name(file: str, constants: dict[str, Any]) -> str:

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from handloom.autograd import Tensor, grad, ops
 from handloom.autograd.kernels.attention import (
-    AttentionKernels,
-    AttentionOptions,
     backward_constants,
     backward_shared,
     forward_constants,
@@ -22,7 +20,7 @@ from handloom.autograd.kernels.attention import (
 from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case, sparse_case
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.emulated_attention import WithPartOfTheKeys, in_place, kernels
-from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader
+from tests.support.emulated_kernels import emulated_loader
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 
@@ -68,22 +66,6 @@ def test_scale_zero_and_negative(scale) -> None:
         case.check(SINGLE, method="fused")
 
 
-def test_what_may_not_be_attended_to_is_never_multiplied() -> None:
-    """Keys and values of blocks beyond the edges, and padding, may be NaN: they are not read, or count as zeros."""
-    rng = np.random.default_rng(0)
-    query, key, value = (rng.standard_normal((1, 2, 300, 32)).astype(HALF) for _ in range(3))
-    lengths = np.array([77])
-    for dirty, options in ((slice(77, None), {"key_lengths": lengths}), (slice(0, 128), {"window": 30, "rows": 256})):
-        rows = slice(options.pop("rows", 0), None)
-        spoiled = key.copy(), value.copy()
-        for array in spoiled:
-            array[:, :, dirty] = np.nan
-        with in_place(kernels()):
-            expected = ops.attention(query, key, value, method="fused", **options).data[:, :, rows]
-            found = ops.attention(query, *spoiled, method="fused", **options).data[:, :, rows]
-        np.testing.assert_array_equal(found, expected)
-
-
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
 def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic) -> None:
@@ -114,18 +96,6 @@ def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic) -
 def test_a_mask_with_few_pairs(dtype, deterministic) -> None:
     with in_place(kernels()):
         sparse_case(3, (203, 331)).check(dtype, method="fused", deterministic=deterministic)
-
-
-@pytest.mark.parametrize("sides", [(2, 3, 70, 97), (1, 1, 70, 97), (2, 1, 1, 97), (1, 3, 70, 1), (1, 1, 1, 1)])
-def test_tiles_of_a_mask(sides) -> None:
-    rng = np.random.default_rng(0)
-    mask = rng.random(sides) < 0.001
-    query = np.zeros((2, 3, 70, 8), SINGLE)
-    found = kernels().mask_tiles(query, query, AttentionOptions(scale=1.0, mask=mask))
-    padded = np.zeros((*sides[:2], 96, 128), bool)
-    padded[:, :, : sides[2], : sides[3]] = mask
-    down, across = found.shape[2:]
-    np.testing.assert_array_equal(found, padded.reshape(*sides[:2], 3, 32, 4, 32).any((3, 5))[:, :, :down, :across])
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)])
@@ -169,25 +139,6 @@ def test_variants_are_kept_apart(fake_cupy) -> None:
         Case(0, (20, 30), (width, width)).check(HALF, method="fused", device="cuda")
 
 
-def test_heads_split_off_a_projection_are_not_copied() -> None:
-    """The kernels get views of the fused projection, and their output merges without a copy of theirs."""
-    seen: list[np.ndarray] = []
-
-    class Watching(AttentionKernels):
-        def _launch(self, which: Any, grid: Any, shared: int, *arguments: Any) -> None:
-            seen.extend(x for group in arguments for x in group if isinstance(x, np.ndarray))
-            super()._launch(which, grid, shared, *arguments)
-
-    fused = np.random.default_rng(0).standard_normal((2, 40, 3 * 2 * 16)).astype(HALF)
-    with in_place(Watching(emulated_loader(), SHARED_MEMORY)):
-        out = ops.attention(*ops.split_heads(fused, 2, parts=3), causal=True, method="fused")
-    assert sum(np.shares_memory(x, fused) for x in seen) == 3
-    assert out.data.transpose(0, 2, 1, 3).flags.c_contiguous
-    copies = [np.ascontiguousarray(x.data) for x in ops.split_heads(fused, 2, parts=3)]
-    with in_place(kernels()):
-        np.testing.assert_array_equal(out.data, ops.attention(*copies, causal=True, method="fused").data)
-
-
 def test_deterministic_gradients_do_not_depend_on_the_order_of_threads() -> None:
     case = Case(5, (128, 203), (32, 32), frozenset({"bias", "alibi"}))
     case.arrays[3] = case.arrays[3][:1, :1]  # many pairs add to one number of its gradient
@@ -228,9 +179,3 @@ def test_fused_on_the_cpu_says_what_to_do() -> None:
     x = np.zeros((1, 1, 2, 4), SINGLE)
     with pytest.raises(ValueError, match=r"\.to\('cuda'\)"):
         ops.attention(x, x, x, method="fused")
-
-
-def test_the_lean_variant_serves_what_needs_no_more() -> None:
-    assert not AttentionOptions(scale=1.0, causal=True, window=3, key_lengths=np.array([1])).extras
-    assert AttentionOptions(scale=1.0, slopes=np.array([1.0])).extras
-    assert AttentionOptions(scale=-1.0).extras

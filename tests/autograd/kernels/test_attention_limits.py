@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handloom.autograd.kernels.loading import read_source
 from tests.support import attention_limits as limits
-from tests.support.cuda_emulator import EmulatedModule, compiler_missing
+from tests.support.cuda_emulator import compiler_missing
 from tests.support.emulated_attention import kernels
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
@@ -53,21 +52,3 @@ def test_bank_conflicts_of_float32() -> None:
         "attention_query_gradient": 61.5,
         "attention_backward_queries": 2.4,
     }
-
-
-def test_a_column_of_a_float32_tile_lies_in_all_banks() -> None:
-    """The same for what is read by plain loads: eight rows' 16 bytes, wherever the tile is read, in 32 banks."""
-    text = (
-        read_source("attention_tiles.cuh")
-        + """
-    extern "C" __global__ void k(int* out) {
-        int row = threadIdx.x, chunk = blockIdx.x;
-        int* own = out + (chunk * 16 + row) * 4;
-        own[0] = place_of<16>(row, chunk % 4), own[1] = place_of<32>(row, chunk % 8);
-        own[2] = place_of<96>(row, chunk), own[3] = place_of<128>(row, chunk);
-    }"""
-    )
-    places = np.zeros((24, 2, 8, 4), np.int32)  # chunk, eight rows of two times eight, which width
-    EmulatedModule(text, ("-DHALF=0",)).get_function("k")((24,), (16,), (places,))
-    columns = np.sort(places // 4 % 8, axis=2)
-    assert (columns == np.arange(8)[:, None]).all()

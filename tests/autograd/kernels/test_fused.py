@@ -9,10 +9,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from handloom.autograd.kernels import fused, loading
+from handloom.autograd.kernels import fused
 from handloom.autograd.kernels.fused import DropoutKey
 from handloom.autograd.kernels.philox import keep_mask
-from tests.support.fake_cupy import forget_kernels, kernels
+from tests.support.fake_cupy import kernels
 
 pytestmark = pytest.mark.slow
 
@@ -265,32 +265,6 @@ def test_ids_are_sorted_and_equal_ones_stay_in_order(count, rows, device) -> Non
     found = fused.sorted_ids(device.asarray(ids), rows, 3).get()
     np.testing.assert_array_equal(found[0], np.sort(keys))
     np.testing.assert_array_equal(found[1], np.argsort(keys, kind="stable"))
-
-
-@pytest.mark.parametrize("frequent", [1250, 25000])
-def test_no_long_chain_of_additions(frequent, fake_cupy) -> None:
-    """A token that makes up 5 % of 25,000, and one that is all of them: the longest chain, counted on the kernel."""
-    rng, read = np.random.default_rng(0), loading.read_source
-    ids = rng.permutation(np.r_[np.full(frequent, 7), rng.integers(8, 2000, 25000 - frequent)])
-
-    def counting(file: Any) -> str:
-        text = read(file)
-        if file != "embedding.cu":
-            return text
-        assert text.count("{ return a + b; }") == 1
-        return text.replace("{ return a + b; }", "{ return fmaxf(a, b) + 1.0f; }")
-
-    forget_kernels()
-    try:
-        with mock.patch.object(loading, "read_source", counting):
-            g = fake_cupy.zeros((25000, 8), np.float32)
-            chains = fused.embedding_backward(g, fake_cupy.asarray(ids), 2000).get()
-    finally:
-        forget_kernels()
-    common = np.bincount(ids, minlength=2000)
-    assert chains[7].max() <= 8 + 7 + -(-(frequent // 64 + 2) // 8) + 7  # in a warp, over the warps, over the pieces
-    np.testing.assert_array_equal(chains[8:, 0], common[8:])  # at most 64, in one warp
-    assert chains.max() <= 80
 
 
 def test_ids_and_targets_outside_give_nan_and_touch_nothing(device) -> None:

@@ -55,16 +55,6 @@ def test_every_form_is_plain_then_captured_then_replayed(cuda) -> None:
     assert counts == [(0, 0)] * 3 + [(1, 1), (2, 2), (3, 3)] + [(3, n) for n in range(4, 10)]
 
 
-def test_graphs_that_cupy_does_not_describe_have_no_sizes(fake_cupy, monkeypatch) -> None:
-    """As CuPy 13."""
-    graphs = Graphs()
-    for seed in range(3):
-        graphs("name", compute, batch(seed))
-    assert graphs.sizes() == {"name": 4}
-    monkeypatch.delattr(capture.Graph, "debug_dot_str")
-    assert graphs.sizes() == {}
-
-
 def test_arrays_of_a_batch_are_aligned_and_keep_their_types(cuda) -> None:
     """Kernels read 16 bytes at a time; and 1.0 in float32 is another number in int32."""
     graphs, odd = Graphs(), np.ones(3, np.uint8)

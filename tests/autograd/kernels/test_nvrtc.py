@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
-from handloom.autograd.kernels.loading import FOLDER, compile_options, read_source
+from handloom.autograd.kernels.loading import FOLDER
 from tests.support import nvrtc
 from tests.support.emulated_kernels import SHARED_MEMORY as OF_AN_A100
 from tests.support.kernel_variants import SHARED_MEMORY, TENSOR_CORE_KERNELS, VARIANTS
@@ -54,43 +53,6 @@ def test_it_compiles_as_recorded(file, constants) -> None:
             assert kernels[name][now] == usage, f"run: {RECORDED['command']}"
 
 
-@pytest.mark.skipif(nvrtc.missing(12) is not None, reason=str(nvrtc.missing(12)))
-@pytest.mark.parametrize(("file", "constants"), SAMPLE, ids=[nvrtc.variant_name(*case) for case in SAMPLE])
-def test_cuda_12_compiles_it_without_spills(file, constants) -> None:
-    """NVRTC 12, which the extra gpu-cuda12 installs, for 9.0."""
-    with nvrtc.compiler_of_cuda(12):
-        assert nvrtc.version().startswith("12.")
-        found = nvrtc.compile_file(file, constants, "sm_90")
-    assert set(found) == set(nvrtc.usages(RECORDED, nvrtc.variant_name(file, constants)))
-    assert not any(usage.spilled for usage in found.values())
-
-
-@pytest.mark.parametrize("eights", [1, 2])
-def test_layer_norm_moves_16_bytes_at_a_time_and_draws_once_for_eight(eights) -> None:
-    """Of float16: x, residual, weight and bias come and z and y go in eights, none alone; Philox has 20 products."""
-    constants = {"HALF": 1, "RESIDUAL": 1, "EIGHTS": eights}
-    text = nvrtc.ptx("normalization_warps.cu", constants, "sm_90")["layer_norm_forward"]
-    moved = re.findall(r"\b(ld|st)\.global\S*?\.(v4\.u32|u16)\b", text)
-    assert moved.count(("ld", "v4.u32")) == 4 * eights
-    assert moved.count(("st", "v4.u32")) == 2 * eights
-    assert not [kind for _, kind in moved if kind == "u16"]
-    assert len(re.findall(r"mul\.(?:hi|wide)\.u32", text)) == 20 * eights
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("header", sorted(path.name for path in FOLDER.glob("*.cuh")))
-def test_headers_compile_alone(header, architecture) -> None:
-    text = read_source(header) + 'extern "C" __global__ void k(float* x) { x[0] = 1.0f; }'
-    assert list(nvrtc.compile_kernels(text, ("-std=c++17",), architecture)) == ["k"]
-
-
-def test_what_cupy_adds_for_other_libraries_changes_nothing() -> None:
-    """CuPy 13 and 14 give one option more than `nvrtc.OF_CUPY` has, for headers of functions without `__device__`."""
-    source, options = read_source("embedding.cu"), (*compile_options({"HALF": True}), *nvrtc.OF_CUPY)
-    plain = nvrtc.compile_kernels(source, options, "sm_90")
-    assert nvrtc.compile_kernels(source, (*options, "--device-as-default-execution-space"), "sm_90") == plain
-
-
 def test_only_attention_asks_for_more_than_the_oldest() -> None:
     """What `AttentionKernels.why_not_here` says is so, and of these files alone."""
     for file in ("attention_forward.cu", "attention_backward.cu"):
@@ -98,7 +60,7 @@ def test_only_attention_asks_for_more_than_the_oldest() -> None:
             nvrtc.compile_file(file, VARIANTS[file][-1], "sm_75")
 
 
-def test_the_gate_sees_spills_products_and_errors() -> None:
+def test_the_gate_sees_spills_errors_and_warnings() -> None:
     spilling = """
     extern "C" __global__ void __launch_bounds__(1024, 2) k(float* x) {
         float a[96];
@@ -109,17 +71,6 @@ def test_the_gate_sees_spills_products_and_errors() -> None:
         for (int i = 0; i < 96; ++i) x[i * blockDim.x + threadIdx.x] = a[i] * a[95 - i];
     }"""
     assert nvrtc.compile_kernels(spilling, (), "sm_90")["k"].spilled > 0
-    product = (
-        read_source("ptx.cuh")
-        + """
-    extern "C" __global__ void k(unsigned* x, float* y) {
-        float sum[4] = {};
-        unsigned a[4] = {x[0], x[1], x[2], x[3]};
-        mma_m16n8k16(sum, a, x[4], x[5]);
-        y[threadIdx.x] = sum[0];
-    }"""
-    )
-    assert nvrtc.compile_kernels(product, (), "sm_80")["k"].mma_instructions == 1
     with pytest.raises(nvrtc.NvrtcError, match="undefined_name"):
         nvrtc.compile_kernels('extern "C" __global__ void k(float* x) { x[0] = undefined_name; }', (), "sm_90")
     with pytest.raises(nvrtc.NvrtcError, match="never referenced"):

@@ -119,19 +119,6 @@ def test_gradients_that_meet_are_added_by_the_product(library, fake_cupy, monkey
         assert operations.count("add") == 2
 
 
-def test_without_the_library_cupy_multiplies(fake_cupy, monkeypatch) -> None:
-    monkeypatch.setattr(products, "load_cublas", lambda: None)
-    x, y, total = normal(2, 3, 4), normal(2, 4, 5), np.ones((4, 4), np.float32)
-    found = product(fake_cupy.asarray(x), fake_cupy.asarray(y))
-    np.testing.assert_allclose(found.get(), x @ y, rtol=1e-3)
-    out = fake_cupy.empty((3, 5), np.float16)
-    assert product(fake_cupy.asarray(x[0]), fake_cupy.asarray(y[0]), out) is out
-    np.testing.assert_allclose(out.get(), x[0] @ y[0], rtol=1e-3)
-    device_total = fake_cupy.asarray(total)
-    add_product(device_total, fake_cupy.asarray(x[0]).T, fake_cupy.asarray(x[0]))
-    np.testing.assert_allclose(device_total.get(), total + x[0].T @ x[0], rtol=1e-3)
-
-
 #: A library that notes what it is called with, in order and as C gets it.
 STUB = r"""
 #include <stddef.h>
