@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handloom.autograd import Function, Tensor, detect_anomaly, grad, no_grad, ops
-from handloom.autograd.function import run, unbroadcast
+from handloom.autograd import Function, Tensor, grad
+from handloom.autograd.function import unbroadcast
 from tests.support.derivatives import leaf
 
 
@@ -70,13 +70,6 @@ def test_an_object_is_one_call() -> None:
         call(leaf([2.0]), leaf([2.0]))
 
 
-def test_mixed_outputs_and_inputs_without_a_gradient() -> None:
-    values, places = ops.topk(leaf([3.0, 1.0, 2.0]), 2)
-    assert values.requires_grad
-    assert not places.requires_grad
-    np.testing.assert_array_equal(places.data, [0, 2])
-
-
 # -- un-broadcasting --------------------------------------------------------------------------------------------------
 
 
@@ -104,18 +97,3 @@ def test_unbroadcast_refuses_what_was_never_broadcast(wide, narrow) -> None:
 
 
 # -- the machinery that ops use ---------------------------------------------------------------------------------------
-
-
-def test_run_records_only_tensors() -> None:
-    assert isinstance(run(ops.elementwise.Add(), np.ones(2), np.ones(2)), np.ndarray)
-    assert isinstance(run(ops.elementwise.Add(), Tensor(np.ones(2)), np.ones(2)), Tensor)
-
-
-def test_no_call_is_kept_under_no_grad() -> None:
-    call = Rule(lambda g: (g, g))
-    with no_grad():
-        y = call(leaf([1.0]), leaf([1.0]))
-    assert call.number == -1
-    assert y.is_leaf
-    with detect_anomaly():
-        assert call(Tensor([1.0]), Tensor([1.0])).is_leaf

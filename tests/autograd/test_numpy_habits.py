@@ -36,12 +36,6 @@ def test_booleans_combine_as_in_numpy(function, other) -> None:
     np.testing.assert_array_equal((~left).data, ~right)
 
 
-def test_integers_combine_bit_by_bit() -> None:
-    x = Tensor([5, 6])
-    for made, expected in ((x & 3, [1, 2]), (3 | x, [7, 7]), (x ^ x, [0, 0]), (~x, [-6, -7])):
-        np.testing.assert_array_equal(made.data, expected)
-
-
 @pytest.mark.parametrize("call", [lambda x: x & True, lambda x: 1 | x, lambda x: (x > 0) ^ 0.5, lambda x: ~x])
 def test_bits_of_floating_numbers_are_refused(call) -> None:
     with pytest.raises(TypeError, match=r"needs booleans or integers, not float64: compare first, as in \(x > 0\) &"):
@@ -59,17 +53,6 @@ def test_any_and_all() -> None:
     assert Parameter(VALUES).any()
     assert 1.5 in leaf()
     assert 7 not in leaf()
-
-
-def test_whole_numbers_count() -> None:
-    x = Tensor([1, 2])
-    assert [10, 20, 30][x[1]] == 30
-    assert list(range(x[0])) == [0]
-    assert leaf().reshape(x[1], 3).shape == (2, 3)
-    assert np.arange(5)[x].tolist() == [1, 2]
-    for other in (x, leaf()[0, 0], (x > 1)[0]):
-        with pytest.raises(TypeError, match="only a 0-d integer Tensor can be used as an index"):
-            operator.index(other)
 
 
 # -- quotients and rounding ------------------------------------------------------------------------------------------
@@ -92,18 +75,6 @@ def test_quotients_and_remainders() -> None:
     np.testing.assert_array_equal(x.grad, np.ones((2, 3)))
     assert (Tensor([7, -7]) // 2).data.tolist() == [3, -4]
     assert (Tensor(np.ones(2, np.float32)) // np.float64(2)).dtype == np.float32
-
-
-def test_rounding() -> None:
-    x = leaf(VALUES / 7)
-    for made, expected in (
-        (round(x), np.round(VALUES / 7)),
-        (round(x, 2), np.round(VALUES / 7, 2)),
-        (x.round(1), np.round(VALUES / 7, 1)),
-    ):
-        np.testing.assert_array_equal(made.data, expected)
-    x.round(1).sum().backward()
-    assert not x.grad.any()
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -206,16 +177,6 @@ def test_clip_takes_numpys_older_names() -> None:
     for kwargs in ({"min": 1, "a_min": 1}, {"max": 1, "a_max": 1}):
         with pytest.raises(ValueError, match="a_min is another name of min"):
             ops.clip(x, **kwargs)
-
-
-def test_more_methods() -> None:
-    x = leaf()
-    assert x.tolist() == VALUES.tolist()
-    assert x.ravel().shape == (6,)
-    y = x.copy()
-    assert not np.shares_memory(y.data, x.data)
-    y.sum().backward()
-    np.testing.assert_array_equal(x.grad, np.ones((2, 3)))
 
 
 @pytest.mark.parametrize(

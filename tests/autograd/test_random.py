@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Generator, Tensor, default_generator, manual_seed, ops
-from handloom.autograd.random import Draws
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
@@ -56,36 +55,6 @@ def test_numpys_methods_draw_from_the_same_stream() -> None:
         assert a.integers(10, dtype=np.uint32) == b.integers(10, dtype=np.uint32)
 
 
-def test_draws_are_repeated_and_noted_again() -> None:
-    """What repeats may itself be noted, and what is repeated inside of it is not."""
-    generator, outer, inner = Generator(1), Draws(), Draws()
-
-    def draw() -> list[float]:
-        seed, call = generator.next_call(np.zeros(1))
-        return [*generator.keep_mask((3,), 0.5)[0].tolist(), generator.numpy.random(), seed.item(), call]
-
-    def compute() -> list[float]:
-        numbers = draw()
-        with inner.noted():
-            numbers += draw()
-        with inner.repeated():
-            assert draw() == numbers[-6:]
-        inner.states.clear()
-        return numbers + draw()
-
-    with outer.noted():
-        first = compute()
-    assert len(outer.states) == 9
-    for _ in range(2):
-        with outer.repeated():
-            assert compute() == first
-    with pytest.raises(RuntimeError, match=r"as often as before \(9 times\), but does not"), outer.repeated():
-        draw()
-    with pytest.raises(ZeroDivisionError), outer.repeated():
-        1 / 0  # noqa: B018
-    assert draw() != first[:6]
-
-
 @pytest.mark.parametrize("state", [{}, {"bit_generator": "PCG64"}, {"bit_generator": "SFC64", "state": [1, 2]}])
 def test_a_foreign_state_is_refused(state) -> None:
     with pytest.raises(ValueError, match="not the state of an SFC64 generator"):
@@ -110,11 +79,6 @@ def test_masks_have_the_right_rate_and_keep_expectations(drop) -> None:
     kept = 1 - round(drop * 65536) / 65536
     assert mask.mean() == pytest.approx(kept, abs=5 * np.sqrt(kept * (1 - kept) / mask.size) + 1e-12)
     assert scale * kept == (1.0 if kept else 0.0)
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (3,), (5, 0, 2), (3, 7)])
-def test_masks_of_any_shape(shape) -> None:
-    assert Generator(0).keep_mask(shape, 0.5)[0].shape == shape
 
 
 def test_neighbouring_elements_are_independent() -> None:

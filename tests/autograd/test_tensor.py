@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Parameter, Tensor, grad, no_grad, ops
-from handloom.autograd.backend import DeviceError, array_module
+from handloom.autograd.backend import DeviceError
 
 FLOAT32 = Tensor(np.ones((2, 3), np.float32), requires_grad=True)
 FLOAT64 = Tensor(np.ones((2, 3)), requires_grad=True)
@@ -185,11 +185,6 @@ def test_arrays_on_the_left() -> None:
         assert isinstance(result, Tensor)
         assert result.requires_grad
         np.testing.assert_array_equal(result.data, expected)
-
-
-def test_functions_of_arrays_or_of_tensors() -> None:
-    assert array_module(FLOAT32.data) is np
-    assert array_module(FLOAT32.data, FLOAT32) is ops
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------

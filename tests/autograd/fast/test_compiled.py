@@ -132,32 +132,6 @@ def test_nan_and_infinity_stay_visible(for_small_arrays_too: None) -> None:
     assert np.isnan(ops.linear_activation(x, weight, None).data[1]).all()
 
 
-@needs_numba
-def test_where_no_cache_can_be_written_loops_are_compiled_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    loops = compiled.loops()
-
-    def njit(**options: Any) -> Any:
-        if options.pop("cache", False):
-            raise RuntimeError("cannot cache function: no locator available for the file")
-        return lambda function: function
-
-    monkeypatch.setattr(loops, "njit", njit)
-    assert loops._compiled()(len) is len
-
-
-def test_explain_says_why_a_loop_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, w = np.ones((200, 100), np.float32), np.ones(100, np.float32)
-    monkeypatch.setattr(compiled, "missing", lambda: "Numba is not installed: pip install numba")
-    assert explain("layer_norm", x, w, w).splitlines()[1:3] == [
-        "  compiled  no: Numba is not installed: pip install numba",
-        "  cpu       selected",
-    ]
-    monkeypatch.setattr(compiled, "missing", lambda: None)
-    assert explain("layer_norm", x, w, w).splitlines()[1] == "  compiled  selected"
-    assert "float32" in explain("layer_norm", x.astype(float), w, w).splitlines()[1]
-    assert "no array has 16,384 numbers" in explain("layer_norm", x[:3], w, w).splitlines()[1]
-
-
 def test_the_environment_can_leave_loops_out() -> None:
     code = "from handloom.autograd.fast import compiled; print(compiled.missing())"
     environment = {**os.environ, "HANDLOOM_COMPILED": "0"}

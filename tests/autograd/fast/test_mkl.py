@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from handloom.autograd import Tensor
 from handloom.autograd.backend import Blas
-from handloom.autograd.fast import mkl, parallel
+from handloom.autograd.fast import mkl
 from handloom.autograd.gradcheck import assert_gradients
 from handloom.autograd.ops import linear, linear_cross_entropy
 
@@ -245,19 +245,3 @@ def test_the_bits_do_not_depend_on_how_a_product_is_divided(sizes, turned, cut, 
             if len(whole[0, columns]) > 1:
                 mkl.multiply(a, b[:, columns], parts[:, columns])
                 np.testing.assert_array_equal(parts[:, columns], whole[:, columns])
-
-
-@pytest.mark.skipif(mkl.missing() is not None, reason=f"products by MKL: {mkl.missing()}")
-def test_threads_do_not_change_a_layer(restored_threads: None) -> None:
-    generator = np.random.default_rng(0)
-    arrays = [generator.standard_normal(shape, dtype=np.float32) for shape in ((600, 256), (300, 256), (300,))]
-    found = []
-    for threads in (1, 2, 3):
-        parallel.set_num_threads(threads)
-        inputs = [Tensor(array, requires_grad=True) for array in arrays]
-        y = linear(*inputs)
-        y.backward(np.ones(y.shape, np.float32))
-        found.append([y.data, *(x.grad for x in inputs)])
-    for arrays in found[1:]:
-        for one, other in zip(found[0], arrays, strict=True):
-            np.testing.assert_array_equal(one, other)

@@ -45,20 +45,6 @@ def test_every_item_once(count: int) -> None:
     assert (seen == 1).all()
 
 
-def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_one_thread() -> None:
-    threads = set()
-    barrier = threading.Barrier(3, timeout=300)  # breaks unless all three run at once
-
-    def body(start: int, stop: int) -> None:
-        barrier.wait()
-        threads.add((threading.get_ident(), parallel._get_blas_threads()))
-
-    parallel.parallel_for(np, 3, body, COSTLY)
-    assert len(threads) == 3
-    assert {count for _, count in threads} == {1}
-    assert parallel._get_blas_threads() == 1
-
-
 @pytest.mark.parametrize("guilty", [0, 2])
 def test_an_error_in_a_part_is_raised_and_the_next_call_works(guilty: int) -> None:
     def body(start: int, stop: int) -> None:
@@ -79,31 +65,6 @@ def test_errstate_reaches_the_parts() -> None:
     with np.errstate(divide="ignore"):
         parallel.parallel_for(np, 3, body, COSTLY)
     assert np.isinf(out).all()
-
-
-def test_an_op_computes_the_same_parts_whoever_else_computes() -> None:
-    inner: list[tuple[int, int]] = []
-    beside: list[tuple[int, int]] = []
-    begun, alone = threading.Event(), threading.Event()
-
-    def other(start: int, stop: int) -> None:
-        begun.set()
-        alone.wait(300)
-        beside.append((start, stop))
-
-    thread = threading.Thread(target=lambda: parallel.parallel_for(np, 3, other, COSTLY))
-
-    def body(start: int, stop: int) -> None:
-        if start == 0:
-            parallel.parallel_for(np, 9, lambda a, b: inner.append((a, b)), COSTLY)
-            thread.start()
-            begun.wait(300)
-
-    parallel.parallel_for(np, 3, body, COSTLY)
-    alone.set()
-    thread.join()
-    assert sorted(inner) == [(0, 3), (3, 6), (6, 9)]
-    assert sorted(beside) == [(0, 1), (1, 2), (2, 3)]
 
 
 class Signal(int):
@@ -216,14 +177,6 @@ def test_a_divided_product(
     expected = np.einsum(equation, x, y) if equation else x @ y
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-
-
-def test_a_large_product_is_divided_by_its_longer_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts, matmul = [], np.matmul
-    monkeypatch.setattr(np, "matmul", lambda x, y, out: (parts.append(out.shape), matmul(x, y, out=out)))
-    for rows, columns in [(900, 300), (300, 900)]:
-        ops.matmul(np.ones((rows, 400), np.float32), np.ones((400, columns), np.float32))
-    assert parts == 6 * [(300, 300)]
 
 
 BESIDE_OTHERS = """

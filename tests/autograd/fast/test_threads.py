@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Function, Tensor, detect_anomaly, grad, is_grad_enabled, no_grad, ops, tensor
+from handloom.autograd import Function, Tensor, grad, is_grad_enabled, no_grad, ops, tensor
 from handloom.autograd.origin import Leaf
 from tests.support.work import in_threads
 
@@ -107,23 +107,6 @@ def test_two_passes_through_one_call(recorded, other_recorded) -> None:
             np.testing.assert_array_equal(grad(gradient.sum(), x).data, [2.0, 2.0])
 
 
-def test_another_pass_frees_what_this_one_needs() -> None:
-    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
-    y = Interrupted()(x)
-    Interrupted.other = lambda: y.backward(np.ones(2))
-    with pytest.raises(RuntimeError, match="freed by an earlier backward pass"):
-        y.backward(np.ones(2))
-    np.testing.assert_array_equal(x.grad, [2.0, 4.0])
-
-
-def test_the_mode_belongs_to_the_thread() -> None:
-    seen: list[bool] = []
-    with no_grad():
-        in_threads(lambda: seen.append(is_grad_enabled()))
-        assert not is_grad_enabled()
-    assert seen == [True]
-
-
 def test_a_decorated_function_in_many_threads() -> None:
     @no_grad()
     def inside(_: int) -> bool:
@@ -132,13 +115,3 @@ def test_a_decorated_function_in_many_threads() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert not any(pool.map(inside, range(200)))
         assert all(pool.map(lambda _: is_grad_enabled(), range(8)))
-
-
-def test_anomaly_detection_spans_threads() -> None:
-    def work(_: int) -> float:
-        x = Tensor(np.ones(3), requires_grad=True)
-        (x * x).sum().backward()
-        return float(x.grad[0])
-
-    with detect_anomaly(), ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(work, range(50))) == {2.0}

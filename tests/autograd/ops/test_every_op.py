@@ -65,10 +65,3 @@ def test_every_branch_of_a_specification_is_drawn(name: str) -> None:
             seen[label][1].update(chosen)
     missed = {label: options - len(chosen) for label, (options, chosen) in seen.items() if len(chosen) < options}
     assert missed == {}, f"{name}: options never drawn"
-
-
-def test_a_seed_gives_the_same_samples() -> None:
-    first, again = (list(CATALOGUE["attention"].samples(np.random.default_rng(3), count=5)) for _ in range(2))
-    for a, b in zip(first, again, strict=True):
-        for x, y in zip(a.args, b.args, strict=True):
-            np.testing.assert_array_equal(x, y)
