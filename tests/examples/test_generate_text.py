@@ -11,8 +11,6 @@ from ..support.examples import Example
 
 pytestmark = pytest.mark.slow
 
-RATES = ("0.1", "0.01", "0.001", "0.0001")
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Example:
@@ -77,24 +75,3 @@ def test_subwords_and_own_text(trained: Example) -> None:
     assert {path.name for path in (trained.folder / "bpe").glob("*.png")} == {
         "loss.png", "comparison.png", "accuracy.png",
     }  # fmt: skip
-
-
-def test_another_table_of_a_finished_run(trained: Example) -> None:
-    """Only its own cells are made and shown; the model itself is not trained again."""
-    (trained.folder / "small.txt").write_text("The dog ran to the old house by the river.\n" * 200, encoding="utf-8")
-    options = ["--data", "small.txt", "--preset", "smoke", "--steps", 4, "--length", 20, "--table", "heads"]
-    trained.succeeds(*options, "--out", "small")
-    before = (trained.folder / "small/model.safetensors").read_bytes()
-    out = trained.succeeds("--resume", "small", "--table", "baselines")
-    names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
-    assert names[2:] == ["Random", "Bigram", "6-gram", "RNN", "LSTM", "GRU", "Transformer"]
-    assert (trained.folder / "small/model.safetensors").read_bytes() == before
-    out = trained.succeeds("--resume", "small", "--table", "learning-rate")
-    names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
-    assert names[2:] == [f"rate {rate}, batch {size}" for rate in RATES for size in (2, 8, 16, 64)] + ["Transformer"]
-    out = trained.succeeds("--resume", "small")
-    assert out.count("made before") == 12, "the cells of the first table are still there"
-    names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
-    assert names[2:] == [f"{n} head{'s' * (n > 1)} of {size}" for size in (4, 8, 16) for n in (1, 4, 8, 16)] + [
-        "Transformer"
-    ]

@@ -184,10 +184,3 @@ def _has_avx512() -> bool:
     from numpy._core._multiarray_umath import __cpu_features__
 
     return bool(__cpu_features__.get("AVX512_SKX"))
-
-
-def test_help_of_the_measurement_measures_nothing(monkeypatch, capsys) -> None:
-    monkeypatch.setattr("sys.argv", ["outside", "--help"])
-    with pytest.raises(SystemExit):
-        outside.main()
-    assert "reported as outside" not in capsys.readouterr().out

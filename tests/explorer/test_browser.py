@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
 
-from handloom.autograd import record
 from handloom.errors import InputError
 from handloom.explorer.merges import first_merges
 from handloom.explorer.serving import serving
@@ -129,34 +128,6 @@ def test_the_leaves_drawn_are_what_beam_search_returns(page: Page, run_folder: P
     np.testing.assert_array_equal(page.values("td.score"), [hypothesis.score for hypothesis in found])
 
 
-def test_the_graph_counts_its_calls_and_shows_the_gradients_of_backward(page: Page, run_folder: Path) -> None:
-    page.type("Er.")
-    page.open("graph")
-    page.page.wait_for_selector('#view-graph[data-ready^="Er./"]')
-    translator = Translator.load(run_folder)
-    target = translator.hypotheses(["Er."], strategy=Strategy())[0][0].ids
-    ids = np.array([[translator.tokenizer.bos_id, *target, translator.tokenizer.eos_id]])
-    loss = translator.model.train().loss(np.array(translator.source_ids(["Er."])), ids[:, :-1], ids[:, 1:])
-    with record() as recording:
-        loss.backward()
-    assert page.values("#graph-loss") == loss.item()
-    count = int(page.values("#graph-count")[0])
-    assert count == sum(int(rows) for rows in page.page.eval_on_selector_all(
-        ".calls li:not([data-kind=open])", "all => all.map(one => one.dataset.calls)"
-    ))  # fmt: skip
-    assert recording.calls == []  # all calls were made before
-    page.page.click("#view-graph details.numbers > summary >> nth=-1")
-    norms = {name: np.linalg.norm(parameter.grad) for name, parameter in translator.model.named_parameters()}
-    page.page.wait_for_selector("td.gradient")
-    read = "all => all.map(one => [one.dataset.name, one.dataset.value])"
-    shown = page.page.eval_on_selector_all("td.gradient", read)
-    assert {name: pytest.approx(float(value), rel=1e-6) for name, value in shown} == norms
-    page.page.click("#graph-back")
-    page.page.click("#graph-back")
-    page.page.wait_for_selector(f'#view-graph[data-done="2"][data-call="{count - 2}"]')
-    assert page.page.locator(".calls .here").count() == 1
-
-
 def test_a_mistake_planted_in_the_page_is_found(page: Page) -> None:
     page.type("Er.")
     page.open("check")
@@ -184,47 +155,6 @@ def test_the_tokens_at_slider_n_are_the_tokenizers(page: Page, run_folder: Path)
         expected = first_merges(tokenizer, n).encode(SENTENCE)
         np.testing.assert_array_equal(page.values("#bpe-tokens .token"), expected)
         assert page.values("#bpe-count") == len(expected)
-
-
-def test_an_answer_that_comes_late_leaves_the_slider_where_it_was_moved_to(page: Page) -> None:
-    page.open("bpe")
-    page.page.wait_for_selector("#bpe-merges:enabled")
-    page.page.evaluate(
-        """() => {
-            const real = window.fetch;
-            window.fetch = async (...what) => {
-                if (!what[0].endsWith("bpe")) return real(...what);
-                window.fetch = real;
-                const answer = await real(...what);
-                window.held = true;
-                await new Promise((resolve) => { window.release = resolve; });
-                return answer;
-            };
-        }"""
-    )
-    page.page.fill("#text", "Er singt.")
-    page.page.wait_for_function("() => window.held")
-    page.page.evaluate(
-        """() => {
-            const slider = document.querySelector("#bpe-merges");
-            slider.value = 0;
-            slider.dispatchEvent(new Event("input"));
-            window.release();
-        }"""
-    )
-    page.page.wait_for_selector('[data-ready="0/"]')
-    assert page.page.locator("#bpe-merges").input_value() == "0"
-
-
-def test_blocks_end_where_the_standard_method_does(page: Page, run_folder: Path) -> None:
-    page.type(SENTENCE)
-    page.page.click('.thumb[data-layer="encoder.layers.0.self_attn"][data-head="0"]')
-    page.open("tiles")
-    page.page.wait_for_selector('#view-tiles[data-ready^="encoder.layers.0.self_attn/0"]')
-    rows = page.page.locator("#view-tiles tbody tr:has(.strip)").count()
-    strips = page.values("#view-tiles td .strip rect").reshape(rows, -1)
-    np.testing.assert_allclose(strips[-3], strips[-2], atol=1e-6)  # o / l, and the standard method
-    np.testing.assert_allclose(strips[-1], strips[-2], atol=1e-6)
 
 
 def test_the_points_drawn_are_those_of_the_log_and_follow_it(browser: Any, run_folder: Path, tmp_path: Path) -> None:
@@ -281,30 +211,6 @@ def test_the_address_keeps_the_state_and_back_undoes_it(page: Page) -> None:
     page.page.wait_for_selector('#view-tiles[data-ready^="decoder.layers.1.multihead_attn/0/"]')
 
 
-def test_the_sentences_that_say_what_a_view_shows_are_in_sight(page: Page) -> None:
-    for width, height in ((1280, 800), (1440, 900)):
-        page.page.set_viewport_size({"width": width, "height": height})
-        for view in VIEWS:
-            page.open(view)
-            box = page.page.locator(f"#view-{view} .lead").bounding_box()
-            assert box["y"] + box["height"] < height / 2, view
-    page.page.set_viewport_size({"width": 1280, "height": 900})
-
-
-def test_overview_and_detail_are_in_sight_together(page: Page) -> None:
-    page.type(SENTENCE)
-    for width, height in ((1280, 800), (1440, 900)):
-        page.page.set_viewport_size({"width": width, "height": height})
-        for selector in ("#maps", "#large svg", "#large .readout"):
-            box = page.page.locator(selector).bounding_box()
-            assert 0 <= box["y"] < box["y"] + box["height"] <= height, selector
-            assert box["x"] + box["width"] <= width
-    page.page.set_viewport_size({"width": 390, "height": 800})
-    page.page.locator(".thumb >> nth=-1").scroll_into_view_if_needed()
-    assert 0 <= page.page.locator("#large svg").bounding_box()["y"] < 400  # the map stays
-    page.page.set_viewport_size({"width": 1280, "height": 900})
-
-
 def test_a_head_switched_off_and_a_map_kept_beside(page: Page, run_folder: Path) -> None:
     page.type(SENTENCE)
     page.page.click("#pin")
@@ -318,20 +224,6 @@ def test_a_head_switched_off_and_a_map_kept_beside(page: Page, run_folder: Path)
     assert page.page.inner_text("#answer") == translator.translate([SENTENCE])[0]
     page.page.click("#off button")
     page.page.wait_for_selector('html[data-off=""]')
-
-
-def test_a_cut_label_shows_the_whole_text(page: Page) -> None:
-    page.type(" ".join([SENTENCE] * 3))
-    shown = page.open("model")
-    label = shown.locator("#view-model text[data-whole]").first
-    cut = label.text_content()
-    assert cut.endswith("…")
-    label.hover(force=True)
-    assert shown.inner_text("#whole").startswith(cut[:-1])
-    assert shown.inner_text("#whole").endswith("<eos>")
-    shown.hover("h1")
-    assert not shown.is_visible("#whole")
-    page.type(SENTENCE)
 
 
 def test_the_tour_visits_the_views(page: Page) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import shutil
-import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.explorer import training, training_process
+from handloom.explorer import training
 from handloom.explorer.asking import Ask
 from handloom.explorer.session import Session
 from handloom.explorer.subject import load_subject
-from handloom.explorer.training import Log, Training
+from handloom.explorer.training import Training
 from handloom.train.runs.folder import RunFolder, read_metrics
 from tests.support.explorer_run import SENTENCE
 from tests.support.small_run import small_run
@@ -48,28 +44,6 @@ def test_the_log_is_sent_as_it_grows(run_folder: Path, tmp_path: Path) -> None:
         session.answer("train", {"order": "pause"})
     with pytest.raises(InputError, match="order must be one of"):
         session.answer("train", {"order": "rm"})
-
-
-def test_a_run_without_a_log_has_none(tmp_path: Path) -> None:
-    assert Log().read(tmp_path)[1] == []
-
-
-def test_commands_take_effect_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("pause\nstep\nstep\ngo\n"))
-    signals: list[Any] = []
-    monkeypatch.setattr(training_process.signal, "raise_signal", signals.append)
-    orders = training_process.Orders()
-    while orders.waiting.qsize() < 5:  # all four, and the end
-        time.sleep(0.001)
-    trainer: Any = SimpleNamespace()
-    orders(trainer)  # waits, makes a step
-    assert orders.paused
-    orders(trainer)  # and another
-    assert orders.paused
-    assert not signals
-    orders(trainer)  # goes on, and the explorer has ended
-    assert not orders.paused
-    assert signals == [training_process.signal.SIGTERM]
 
 
 def test_a_training_can_be_started_paused_and_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,12 +77,6 @@ def test_attention_over_the_saves_ends_with_the_weights_of_the_last(run_folder: 
     assert shown["saves"][0]["weights"] != shown["saves"][1]["weights"]
     with pytest.raises(InputError, match="another model"):
         subject.with_weights({}, subject.watched(SENTENCE), name)
-
-
-def test_many_saves_are_spread() -> None:
-    steps = training._spread(list(range(0, 1000, 10)), 24)
-    assert (len(steps), steps[0], steps[-1]) == (24, 0, 990)
-    assert training._spread([3, 6], 24) == [3, 6]
 
 
 def test_the_trainer_logs_gradient_norms_by_layer_and_is_observed(tmp_path: Path) -> None:

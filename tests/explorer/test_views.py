@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, default_generator
 from handloom.errors import InputError
 from handloom.explorer import attention, beam, check, graph, merges, tiles
 from handloom.explorer.asking import Ask
 from handloom.explorer.mutants import MUTANTS
-from handloom.explorer.step import recorded_step
 from handloom.explorer.subject import load_subject
 from handloom.models import beam_search, length_penalty
-from handloom.nn import Dropout, Linear, Sequential
 from tests.support.explorer_run import SENTENCE
 from tests.support.mutant_list import MUTANTS as KNOWN
 from tests.support.mutant_list import OF_FORMS
@@ -94,14 +91,6 @@ def test_the_leaves_of_the_tree_are_what_beam_search_returns(subject: Any, width
         assert leaf["score"] == pytest.approx(leaf["log_probability"] / length_penalty(leaf["length"], alpha))
     assert {node["kind"] for node in nodes} <= {"root", "open", "finished", "pruned"}
     assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)  # none hides another
-
-
-def test_the_tree_knows_which_keys_and_values_the_cache_still_needs(subject: Any) -> None:
-    shown = beam.beam(subject, Ask({"text": SENTENCE, "width": 3}))
-    for step, held in enumerate(shown["held"], 1):
-        fed = [node for node in shown["nodes"] if node["kind"] in ("root", "open") and node["step"] < step]
-        assert sum(node["cached"] >= step for node in fed) == held["living"] <= held["nodes"]
-        assert held["nodes"] <= held["copies"]
 
 
 def test_the_tree_of_a_word_is_how_the_encoder_merges_it(subject: Any) -> None:
@@ -189,21 +178,6 @@ def test_the_graph_is_the_trace_and_its_gradients_are_those_of_backward(
         assert shown[name] == pytest.approx(np.linalg.norm(gradient))
 
 
-def test_folding_keeps_every_call_and_every_arc_runs_downwards(subject: Any, whole_graph: dict[str, Any]) -> None:
-    folded = graph.graph(subject, Ask({"text": "Er singt."}))
-    for shown in (folded, whole_graph):
-        calls = [number for row in shown["rows"] if row["kind"] != "open" for number in row["calls"]]
-        assert calls == list(range(shown["count"]))
-        assert all(arc["from"] < arc["to"] for arc in shown["arcs"])
-        assert all(shown["rows"][end]["kind"] != "open" for arc in shown["arcs"] for end in (arc["from"], arc["to"]))
-        for arc in shown["arcs"]:  # no two arcs in a lane pass the same row
-            for other in shown["arcs"]:
-                if other is not arc and other["lane"] == arc["lane"]:
-                    assert other["to"] <= arc["from"] or arc["to"] <= other["from"]
-    modules = {row["name"] for row in whole_graph["rows"] if row["kind"] == "open"}
-    assert {"encoder", "layers.0", "self_attn", "multihead_attn"} <= modules
-
-
 def test_a_fused_call_has_the_gradients_of_its_composed_form(subject: Any, whole_graph: dict[str, Any]) -> None:
     fused = {row["name"]: row["calls"][0] for row in whole_graph["rows"] if row.get("form") == "fused"}
     assert {"ResidualLayerNorm", "StandardAttention", "LinearCrossEntropy"} <= set(fused)
@@ -256,13 +230,3 @@ def test_the_mutants_are_among_those_of_the_engines_tests() -> None:
     known = {(mutant.where, mutant.old, mutant.new) for mutant in (*KNOWN, *OF_FORMS)}
     for mutant in MUTANTS:
         assert mutant[2:] in known, mutant
-
-
-def test_dropout_is_drawn_again_for_each_evaluation() -> None:
-    model = Sequential(Linear(6, 5), Dropout(0.5), Linear(5, 1))
-    x = Tensor(np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32))
-    state = default_generator.get_state()
-    step = recorded_step(model, lambda: (model(x) * 1.0).mean())
-    assert default_generator.get_state() == state
-    dropped = next(call for call in step.calls if "Dropout" in call.name)
-    assert check.checked(dropped).ok

@@ -11,16 +11,10 @@ import pytest
 from handloom.autograd import manual_seed, ops
 from handloom.autograd.backend import to_device
 from handloom.models import (
-    ClassifierConfig,
     Hypothesis,
-    LanguageModel,
-    LanguageModelConfig,
-    RecurrentConfig,
-    RecurrentLanguageModel,
     Rules,
     Seq2SeqConfig,
     Seq2SeqTransformer,
-    TransformerClassifier,
     beam_search,
     greedy_search,
 )
@@ -38,17 +32,6 @@ VARIANTS = [
     {"positions": "alibi"},
     {"copy": True, "share_embeddings": True},
 ]
-
-
-SIZES = {"d_model": 16, "nhead": 2, "layers": 2, "dim_feedforward": 24, "dropout": 0.1, "max_length": 20}
-OTHERS = {
-    "language model": lambda: LanguageModel(LanguageModelConfig(40, **SIZES)),
-    "language model, tied": lambda: LanguageModel(
-        LanguageModelConfig(40, **{**SIZES, "positions": "alibi", "tie_output": True, "norm_first": False})
-    ),
-    "recurrent language model": lambda: RecurrentLanguageModel(RecurrentConfig(40, "lstm", 16, 1)),
-    "classifier": lambda: TransformerClassifier(ClassifierConfig(40, 5, **SIZES)),
-}
 
 
 def train(device: str, steps: int, optimizer: type = SGD, **options) -> tuple[list[float], list[np.ndarray]]:
@@ -103,19 +86,6 @@ def test_searches_find_the_same_on_the_device(positions, cuda) -> None:
             sample(model.start(source), rules, seed=3, temperature=1.5, top_k=5),
             *beam_search(model.start(source), rules, width=3, n_best=2),
         ]
-        found.append([one for hypotheses in results for one in hypotheses])
-    same_hypotheses(*found)
-
-
-@pytest.mark.parametrize("name", [name for name in OTHERS if name != "classifier"])
-def test_language_models_write_the_same_on_the_device(name, cuda) -> None:
-    manual_seed(4)
-    model = OTHERS[name]().astype(np.float64).eval()
-    rules = Rules(bos_id=2, eos_id=3, max_length=9, prefix=[[5, 7]])
-    found = []
-    for device in ("cpu", "cuda"):
-        model.to(device)
-        results = [greedy_search(model.start(1), rules), sample(model.start(1), rules, seed=1, top_p=0.8)]
         found.append([one for hypotheses in results for one in hypotheses])
     same_hypotheses(*found)
 

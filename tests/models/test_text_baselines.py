@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from handloom.models.text_baselines import NaiveBayes, TfIdfRegression, Vocabulary, WordForWord, nearest, words
 
@@ -71,11 +70,3 @@ def test_word_for_word() -> None:
     model = WordForWord(pairs)
     assert model.translate("Ein Haus, das Buch!") == "a house, the book!"
     assert model.translate("Fremd") == "Fremd"
-
-
-@pytest.mark.parametrize("chosen", [[0], [2, 0], []])
-def test_rows_of_bags(chosen: list[int]) -> None:
-    vocabulary = Vocabulary(TEXTS)
-    part, alone = vocabulary.counts(TEXTS).rows(np.array(chosen, int)), vocabulary.counts([TEXTS[i] for i in chosen])
-    for one, other in zip(part, alone, strict=True):
-        np.testing.assert_array_equal(one, other)

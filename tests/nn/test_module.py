@@ -75,12 +75,6 @@ def test_a_deleted_model_frees_its_arrays_at_once() -> None:
         gc.enable()
 
 
-def test_repr_shows_the_tree() -> None:
-    text = repr(nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.1)))
-    assert "(0): Linear(2, 3, bias=True)" in text
-    assert "(1): Dropout(p=0.1)" in text
-
-
 def test_xavier_has_the_variance_of_its_formula() -> None:
     variance = 2 / (300 + 200)
     weight = Parameter(np.empty((200, 300), np.float32))

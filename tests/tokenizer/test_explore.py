@@ -9,13 +9,8 @@ import pytest
 from handloom.tokenizer import BPETokenizer
 from handloom.tokenizer.explore import (
     MergeTree,
-    bars,
-    coloured,
     compression,
-    forest_lines,
     merge_trees,
-    token_lengths,
-    tree_lines,
     usual_sizes,
     with_fewer_tokens,
 )
@@ -48,12 +43,6 @@ def test_compression_is_that_of_the_encoded_text(tokenizer: BPETokenizer) -> Non
     assert compression(tokenizer, TEXTS, [260])[0].bytes_per_token == 1
 
 
-def test_token_lengths_count_the_vocabulary(tokenizer: BPETokenizer) -> None:
-    lengths = token_lengths(tokenizer)
-    assert sum(lengths.values()) == 290 - 4
-    assert lengths[1] == 256
-
-
 def test_trees_are_the_merges(tokenizer: BPETokenizer) -> None:
     trees = merge_trees(tokenizer, 12)
     ranks = []
@@ -69,24 +58,6 @@ def test_trees_are_the_merges(tokenizer: BPETokenizer) -> None:
         visit(tree)
     assert set(ranks) == set(range(12))
     assert merge_trees(tokenizer, 0) == []
-
-
-def test_trees_tokens_and_bars_as_lines(tokenizer: BPETokenizer) -> None:
-    inner = MergeTree("he", 0, (MergeTree("h"), MergeTree("e")))
-    tree = MergeTree("the", 4, (MergeTree("t"), inner))
-    assert tree_lines(tree) == ["the   (merge 5)", "├─ t", "└─ he   (merge 1)", "   ├─ h", "   └─ e"]
-    assert forest_lines([tree, inner])[0] == "two bytes: he"
-    assert forest_lines([]) == []
-    assert coloured(tokenizer, "the cat\n", colours=False) == "|".join(tokenizer.tokens("the cat\n"))
-    assert coloured(tokenizer, "the cat").count("\x1b[0m") == len(tokenizer.encode("the cat"))
-    assert bars({"a": 4.0, "bb": 1.5}, width=4) == [" a  ████ 4", "bb  ██ 1.50"]
-    assert bars({}) == []
-
-
-def test_long_tokens_have_no_tree() -> None:
-    """A text that repeats itself has tokens of hundreds of bytes."""
-    trees = merge_trees(BPETokenizer.train(["x" * 500, "y " * 300], 300), 30)
-    assert max(len(tree.token) for tree in trees) == 64
 
 
 def test_the_example_takes_a_file_or_its_own_text_and_names_what_is_wrong(tmp_path: Path) -> None:

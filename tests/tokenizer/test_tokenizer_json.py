@@ -38,12 +38,9 @@ def file(trained: BPETokenizer, tmp_path: Path) -> Path:
 
 
 def changed(file: Path, change: dict[str, Any], inside: str | None = None) -> Path:
-    """The file with some entries changed; a value of `...` removes the entry."""
+    """The file with some entries changed."""
     data = json.loads(file.read_text())
-    target = data[inside] if inside else data
-    target.update(change)
-    for name in [name for name, value in change.items() if value is ...]:
-        del target[name]
+    (data[inside] if inside else data).update(change)
     file.write_text(json.dumps(data))
     return file
 
@@ -175,17 +172,10 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         ("model", {"type": "Unigram"}, "contains a Unigram model"),
         ("model", {"continuing_subword_prefix": "##"}, "sets continuing_subword_prefix"),
         ("model", {"byte_fallback": True}, "sets byte_fallback"),
-        ("model", {"vocab": ...}, "KeyError: 'vocab'"),
-        ("model", {"vocab": {"a": "0"}}, "an id must be an integer"),
         ("model", {"vocab": {"a": 4}}, "lacks 255 of the 256 bytes"),
-        ("model", {"vocab": {"a": 9}}, "have a gap or a duplicate"),
         ("model", {"merges": [["a", "zz"]]}, "A merge needs the token 'zz'"),
         ("model", {"merges": [["a", "\033" * 100_000]]}, r"A merge needs the token '\x1b"),
-        ("model", {"merges": ["abc"]}, "not enough values"),
-        ("model", {"merges": [["a", 3]]}, "a merge must consist of two strings"),
-        ("model", {"dropout": "x"}, "dropout must be a number"),
         ("model", {"dropout": 2}, "is not a probability"),
-        ("model", {"ignore_merges": "no"}, "ignore_merges must be true or false"),
         (None, {"normalizer": {"type": "NFC"}}, "normalises text (NFC)"),
         (None, {"pre_tokenizer": None}, "has no pre_tokenizer"),
         (None, {"pre_tokenizer": {"type": "Metaspace"}}, "splits text by Metaspace"),
@@ -199,13 +189,9 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
             {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [DROPPING, PLAIN]}},
             "Split (Removed)",
         ),
-        (None, {"added_tokens": [{"id": 0}]}, "KeyError: 'content'"),
         (None, {"added_tokens": [{"id": 0, "content": "<pad>", "lstrip": True}]}, "an added token with lstrip"),
         (None, {"added_tokens": [{"id": 0, "content": "<pad>"}, {"id": 0, "content": "<pad>"}]}, "occurs twice"),
         (None, {"added_tokens": [{"id": 4, "content": "<pad>"}]}, "'<pad>' has the id of another token"),
-        (None, {"added_tokens": [{"id": 1, "content": "<pad>"}]}, "'<pad>' has the id of another token"),
-        (None, {"added_tokens": [{"id": True, "content": "<pad>"}]}, "id of an added token can't be 'True'"),
-        (None, {"added_tokens": [{"id": 0, "content": ""}]}, "content of an added token can't be ''"),
     ],
 )
 def test_files_of_other_tokenizers_are_refused(
@@ -272,12 +258,6 @@ def test_one_wrong_value_anywhere_is_refused_or_does_no_harm(kind: str, tmp_path
             refused.append(str(error))
     assert len(refused) > 50
     assert not [message for message in refused if "\n" in message]
-
-
-def test_a_file_that_cannot_be_written_is_named(trained: BPETokenizer, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="could not be written"):
-        trained.save(tmp_path / "no folder" / "tokenizer.json")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_load_tokenizer_picks_the_class_from_the_file(trained: BPETokenizer, tmp_path: Path) -> None:

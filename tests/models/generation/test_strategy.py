@@ -67,8 +67,3 @@ def test_scores_can_be_left_out() -> None:
     with_scores, without = (greedy_search(model.start(source), rules, scores=scores) for scores in (True, False))
     assert [h.ids for h in with_scores] == [h.ids for h in without]
     assert np.isnan([h.score for h in without]).all()
-
-
-def test_names_for_tables() -> None:
-    made = Strategy(), Strategy(beam=1), Strategy(sampling=True)
-    assert [strategy.name for strategy in made] == ["beam 5", "greedy", "sampling"]

@@ -219,20 +219,6 @@ def test_other_dtypes_and_widths_are_numpys(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @needs_numba
-def test_fewer_threads_are_fewer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team, "_PATIENCE", 10**9)  # helpers would never sleep
-    layer = Layer(4, 64, 2000)
-    parallel.set_num_threads(3)
-    layer.check()
-    made = team._team
-    assert made is not None
-    assert len(made.helpers) >= 2
-    parallel.set_num_threads(1)
-    while made.board[team._AWAKE]:  # ends: the next products send them to sleep
-        layer.check()
-
-
-@needs_numba
 def test_without_more_threads_the_caller_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

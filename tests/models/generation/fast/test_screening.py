@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +13,6 @@ from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_sea
 from handloom.models.generation.fast import affine, screening
 from handloom.models.generation.fast.screening import MIN_TOKENS_PER_CANDIDATE, OFFSET, Screen, logit_bounds, quantise
 from tests.support.decoding import needs_numba
-from tests.support.work import in_threads
 
 
 def weights(vocabulary: int, features: int, seed: int, outliers: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -158,32 +154,6 @@ def test_x_in_any_order() -> None:
     for other in (np.asfortranarray(x), x[::-1], x[:, ::-1], np.repeat(x, 2, axis=1)[:, ::2], x[:0]):
         check(screen, other)
     assert not screen(x[:, :32], np.empty((5, 4096), np.float32), ())
-
-
-@needs_numba
-def test_a_screen_that_nobody_holds_is_gone() -> None:
-    """At once, without a cycle: it has a quarter of the output layer's memory."""
-    screen = weakref.ref(Screen(*weights(64, 8, 0)))
-    assert screen() is None
-
-
-@needs_numba
-@pytest.mark.usefixtures("bytes_by_numba")
-def test_threads_with_other_rules_share_a_screen() -> None:
-    weight, bias = weights(4096, 32, 0)
-    screen, x = Screen(weight, bias), weights(2, 32, 1)[0]
-    best = np.argsort(x @ weight.T + bias, axis=1)
-    wrong: list[BaseException] = []
-
-    def use(may_ban: tuple[int, ...]) -> None:
-        try:
-            for _ in range(100):
-                check(screen, x, may_ban)
-        except BaseException as error:
-            wrong.append(error)
-
-    in_threads(*(partial(use, tuple(best[0, -number:])) for number in range(1, 7)))
-    assert not wrong
 
 
 @pytest.mark.skipif(not mkl.multiplies_bytes(), reason=mkl.missing() or "this MKL adds products of bytes in 16 bits")
