@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -114,16 +112,6 @@ class TestNoRegularFile:
     def test_a_pipe_is_not_read(self, pipe, read) -> None:
         with pytest.raises(InputError, match="is a device or a pipe, which may never end"):
             read(pipe)
-
-    @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout here")
-    def test_standard_output_in_its_order(self, tmp_path) -> None:
-        code = "print('before'); write_text('/dev/stdout', 'text\\n'); print('after')"
-        command = [sys.executable, "-c", f"from handloom.files import write_text; {code}"]
-        done = subprocess.run(command, capture_output=True, cwd=ROOT, check=True)
-        assert done.stdout == b"before\ntext\nafter\n"
-        with open(tmp_path / "out", "wb") as out:
-            subprocess.run(command, stdout=out, cwd=ROOT, check=True)
-        assert (tmp_path / "out").read_bytes() == b"before\ntext\nafter\n"
 
 
 class TestReading:
