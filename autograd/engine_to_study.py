@@ -3,7 +3,7 @@
 A Value stores its inputs, which are Values, and the rule that computes their gradients from its gradient. `backward`
 goes through the values from the newest to the oldest, so that each gradient is complete before its rule is called.
 `tensor.py`, `function.py` and `engine.py` do the same, and add dtypes, devices, memory that is freed early, checks,
-in-place changes and second derivatives. Tests compare both on random graphs and a Transformer layer.
+in-place changes and second derivatives. Tests compare both for each operation and a Transformer layer.
 
     x, w = Value([[1.0, 2.0]]), Value([[3.0], [4.0]])
     ((x @ w) * 2).sum().backward()

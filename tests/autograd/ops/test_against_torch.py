@@ -1,4 +1,4 @@
-"""PyTorch as an oracle: its function for each op, on the catalogue's samples; values, shapes, dtypes and gradients."""
+"""PyTorch as an oracle for the ops of networks, on the catalogue's samples: values, shapes, dtypes and gradients."""
 
 from __future__ import annotations
 
@@ -15,33 +15,6 @@ from tests.support.op_checks import tensors_of
 pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: no ops to compare with")
 F = torch.nn.functional
-
-
-def flat(x: Any, axis: Any) -> tuple[Any, int]:
-    """What NumPy's axis None means: one axis."""
-    return (x.reshape(-1), 0) if axis is None else (x, axis)
-
-
-def indexed(function: Any) -> Any:
-    """PyTorch's slices have no negative steps."""
-
-    def call(x: Any, index: Any, *value: Any) -> Any:
-        parts = index if isinstance(index, tuple) else (index,)
-        backwards = any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts)
-        return None if backwards else function(x, index, *value)
-
-    return call
-
-
-def take(x: Any, indices: Any, axis: int | None) -> Any:
-    x, axis = flat(x, axis)
-    return x[(slice(None),) * (axis % x.ndim) + (torch.as_tensor(indices, dtype=torch.int64),)]
-
-
-def with_elements(x: Any, index: Any, value: Any) -> Any:
-    x = x.clone()
-    x[index] = value
-    return x
 
 
 def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
@@ -65,13 +38,8 @@ def attention(query: Any, key: Any, value: Any, bias: Any = None, **options: Any
     return F.scaled_dot_product_attention(query, key, value, scores, scale=options.get("scale"))
 
 
-# PyTorch takes NumPy's `axis` and `keepdims` too.
-SAME = (
-    "negative reciprocal square abs sign floor ceil trunc exp exp2 expm1 log log2 log10 log1p sqrt rsqrt erf sin "
-    "cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh relu sigmoid selu add subtract multiply "
-    "divide logaddexp arctan2 hypot remainder maximum minimum where masked_fill matmul inner ravel swapaxes "
-    "moveaxis broadcast_to einsum sum mean argmax argmin squeeze"
-)
+# NumPy's functions are those of the catalogue's references; here are the ops that only PyTorch has, too.
+SAME = "rsqrt erf relu sigmoid selu masked_fill"  # PyTorch takes the same arguments
 OF_LAYERS = (
     "softplus silu mish softsign leaky_relu elu gelu linear mse_loss l1_loss binary_cross_entropy "
     "binary_cross_entropy_with_logits"
@@ -79,49 +47,17 @@ OF_LAYERS = (
 TORCH: dict[str, Any] = {
     **{name: getattr(torch, name) for name in SAME.split()},
     **{name: getattr(F, name) for name in OF_LAYERS.split()},
-    "rint": torch.round,
-    "round": lambda x, decimals: torch.round(x, decimals=decimals),
-    "power": torch.pow,
-    "clip": torch.clamp,
     "log_sigmoid": F.logsigmoid,
     "glu": lambda x, axis=-1: F.glu(x, axis),
     "softmax": lambda x, axis=-1: torch.softmax(x, axis),
     "log_softmax": lambda x, axis=-1: torch.log_softmax(x, axis),
-    "getitem": indexed(lambda x, index: x[index]),
-    "setitem": indexed(with_elements),
-    "take": take,
-    "take_along_axis": torch.take_along_dim,
+    "logsumexp": lambda x, axis, **kw: torch.logsumexp(x, tuple(range(x.ndim)) if axis is None else axis, **kw),
+    "topk": lambda x, k, axis, largest: tuple(torch.topk(x, k, axis, largest)),
     "embedding": lambda ids, table, scale: F.embedding(ids, table) * scale,
     "layer_norm": lambda x, weight, bias, eps=1e-5: F.layer_norm(x, weight.shape, weight, bias, eps),
     "rms_norm": lambda x, weight=None, eps=1e-5: F.rms_norm(x, x.shape[-1:], weight, eps),
     "cross_entropy": cross_entropy,
     "attention": attention,
-    "outer": lambda x, y: torch.outer(x.ravel(), y.ravel()),
-    "logsumexp": lambda x, axis, **kw: torch.logsumexp(x, tuple(range(x.ndim)) if axis is None else axis, **kw),
-    "var": lambda x, axis, keepdims, ddof=0: torch.var(x, axis, correction=ddof, keepdim=keepdims),
-    "std": lambda x, axis, keepdims, ddof=0: torch.std(x, axis, correction=ddof, keepdim=keepdims),
-    "norm": lambda x, axis=None, keepdims=False, **kw: torch.linalg.vector_norm(
-        x, 2 if kw.get("ord") in (None, "fro") else kw["ord"], axis, keepdims
-    ),
-    "cumsum": lambda x, axis: torch.cumsum(*flat(x, axis)),
-    "sort": lambda x, axis: torch.sort(*flat(x, axis))[0],
-    "argsort": lambda x, axis: torch.argsort(*flat(x, axis)),
-    "topk": lambda x, k, axis, largest: tuple(torch.topk(x, k, axis, largest)),
-    "reshape": lambda x, shape: x.reshape(shape),
-    "transpose": lambda x, axes=None: x.permute(axes or tuple(range(x.ndim))[::-1]),
-    "expand_dims": lambda x, axis: x[None, ..., None] if isinstance(axis, tuple) else x.unsqueeze(axis),
-    "flip": lambda x, axis: x.flip(tuple(range(x.ndim)) if axis is None else axis),
-    "concatenate": lambda *xs, axis: torch.cat(xs, axis),
-    "stack": lambda *xs, axis: torch.stack(xs, axis),
-    "split": torch.tensor_split,
-    "tile": lambda x, reps: x.tile(reps),
-    "repeat": lambda x, counts, axis: x.repeat_interleave(torch.as_tensor(counts), axis),
-    "roll": lambda x, shift, axis: x.roll(shift, axis),
-    "tensordot": lambda x, y, axes: torch.tensordot(x, y, axes),
-    "diagonal": lambda x, offset=0, axis1=0, axis2=1: torch.diagonal(x, offset, axis1, axis2),
-    "trace": lambda x, offset=0, axis1=0, axis2=1: torch.diagonal(x, offset, axis1, axis2).sum(-1),
-    "tril": lambda x, k=0: torch.tril(x, k),
-    "triu": lambda x, k=0: torch.triu(x, k),
 }
 
 
