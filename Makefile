@@ -32,7 +32,7 @@ mutants: $(STAMPS)/test
 
 # The same for the CUDA kernels, on the emulator.
 kernel-mutants: $(STAMPS)/test
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.kernel_mutants
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants kernels
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .

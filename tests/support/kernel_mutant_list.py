@@ -1,4 +1,4 @@
-"""Typical bugs for all kernels except attention's, and MUTANTS, the table of all planted bugs."""
+"""Typical bugs for all kernels except attention's, and KERNEL_MUTANTS, the table of all planted bugs."""
 
 # ruff: noqa: E501  (one bug a line: its kind, what becomes what)
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.support.attention_mutants import ATTENTION_MUTANTS
 from tests.support.host_mutants import HOST_MUTANTS
-from tests.support.kernel_mutants import KernelMutant, each, tests_of
+from tests.support.mutants import each, kernel_mutant, tests_of
 
 _fused, _update, _far = (tests_of(f"kernels/test_{name}") for name in ("fused", "update", "far_blocks"))
 HALF, SINGLE = np.float16, np.float32
@@ -245,5 +245,5 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
 ]
 # fmt: on
 
-MUTANTS = [KernelMutant(kind, file, old, new, check) for file, check, bugs in _BUGS for kind, old, new in bugs]
-MUTANTS += ATTENTION_MUTANTS + HOST_MUTANTS
+KERNEL_MUTANTS = [kernel_mutant(kind, file, old, new, check) for file, check, bugs in _BUGS for kind, old, new in bugs]
+KERNEL_MUTANTS += ATTENTION_MUTANTS + HOST_MUTANTS

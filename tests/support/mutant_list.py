@@ -228,7 +228,7 @@ OF_FORMS = (
     *(
         M("quick", partial(examine_implementations, m.where.partition(":")[0].rpartition(".")[2]), m.where, m.old, m.new)
         for m in MUTANTS
-        if m.where.startswith(("fast.", "ops.attention_blocked")) and not (m.family == "precision" and callable(m.check))
+        if m.where.startswith(("fast.", "ops.attention_blocked")) and not (m.kind == "precision" and callable(m.check))
     ),
 )
 

@@ -1,98 +1,187 @@
-"""Tests the tests of the engine: wrong rules are planted one by one, and each must be caught.
+"""Tests the tests of the engine and of the kernels: bugs are planted one by one, and each must be caught.
 
-    python -m tests.support.mutants
+    python -m tests.support.mutants [part of a place or of a kind ...]          # wrong rules of the engine
+    python -m tests.support.mutants kernels [part of a place or of a kind ...]  # bugs in CUDA C++ and at launches
 
-A mutant replaces a piece of one function's source, in memory. It is caught if the checks that the test suite runs on
-every op (`op_checks.check_all`) or a named test fail. Controls are rewrites that change nothing: they must pass for
-many seeds. Prints a table, `caught N of N`, and exits with 1 if a mutant escaped or a control raised an alarm.
+A mutant replaces a piece of one function's source, in memory, or a piece of a kernel's text. It is caught if the checks
+that the test suite runs on every op (`op_checks.check_all`) or a named test fail; those of kernels run on the emulator,
+in two orders of threads and in checked mode. Controls are rewrites that change nothing: they must pass for many seeds.
+Prints a table, `caught N of N`, and exits with 1 if a mutant escaped or a control raised an alarm.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import inspect
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
 
 import numpy as np
-from tqdm import tqdm
+import pytest
 
 from handloom.autograd.catalogue import CATALOGUE, Draw
 from handloom.autograd.gradcheck import planting
+from handloom.autograd.kernels import loading
+from tests.support.cuda_emulator import compiler_missing
+from tests.support.fake_cupy import forget_kernels, installed, kernels
 from tests.support.op_checks import LAYOUTS, check_all
 
 SEEDS = 50  # as many as the test suite draws evenly
 CONTROL_SEEDS = 40
 DTYPES = (np.float64, np.float64, np.float32, np.float16)
+MODES = ((0, False), (1, False), (2, True))  # of the emulator: seed, checked
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` becomes `new` in the source of `where` ("module:function" or "module:Class.method" of the engine).
+    """`old` becomes `new` in the source of `where`: "module:function" or "module:Class.method" of the package, or a
+    file of CUDA C++.
 
     `check` is the op whose specification is drawn, or a test function without arguments.
     """
 
-    family: str
+    kind: str
     check: str | Callable[[], None]
     where: str
     old: str
     new: str
 
     def __str__(self) -> str:
-        return f"{self.family:13} {self.where:45} {self.old.strip()!r} -> {self.new.strip()!r}"
+        old, new = (" ".join(text.split())[:60] for text in (self.old, self.new))
+        return f"{self.kind:22} {self.where:45} {old!r} -> {new!r}"
+
+
+def kernel_mutant(kind: str, where: str, old: str, new: str, check: Callable[[Any], None]) -> Mutant:
+    """A bug on a device: `check`, a test that takes the device's namespace, must notice it in one of the modes."""
+    return Mutant(kind, in_every_mode(check), where, old, new)
+
+
+@functools.cache
+def in_every_mode(check: Callable[[Any], None]) -> Callable[[], None]:
+    def examined() -> None:
+        try:
+            for kernels.seed, kernels.checked in MODES:
+                with installed() as cupy, warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # NaN is what many bugs end in
+                    check(cupy)
+        finally:
+            kernels.seed, kernels.checked = 0, False
+
+    return examined
+
+
+@functools.cache
+def tests_of(name: str) -> ModuleType:
+    """A test module of tests/autograd, which is no package."""
+    path = Path(__file__).parents[1] / "autograd" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"mutants_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def each(test: Any, *cases: tuple[Any, ...]) -> Any:
+    """The test for several cases, its first arguments, as one check: the fixtures follow by their names."""
+    names = list(inspect.signature(test).parameters)
+
+    def check(device: Any) -> None:
+        for case in cases or [()]:
+            with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
+                fixtures = dict.fromkeys(("device", "cuda", "fake_cupy"), device)
+                fixtures |= {"monkeypatch": monkeypatch, "tmp_path": Path(folder)}
+                test(*case, *(fixtures[name] for name in names[len(case) :]))
+
+    return functools.wraps(test)(check)
+
+
+def source(where: str) -> str:
+    """The text in which a mutant replaces a piece."""
+    return planting.source_of(planting.function_at(where)) if ":" in where else loading.read_source(where)
 
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
-    """Within the `with` block the function runs the changed source."""
-    with planting.planted(mutant.where, mutant.old, mutant.new):
-        yield
+    """Within the block the changed source is run, or loaded. ValueError unless `old` occurs once."""
+    forget_kernels()
+    try:
+        if ":" in mutant.where:
+            with planting.planted(mutant.where, mutant.old, mutant.new):
+                yield
+            return
+        read, text = loading.read_source, source(mutant.where)
+        if text.count(mutant.old) != 1:
+            raise ValueError(f"{mutant}: the text to replace occurs {text.count(mutant.old)} times")
+        changed = text.replace(mutant.old, mutant.new)
+        with mock.patch.object(loading, "read_source", lambda file: changed if file == mutant.where else read(file)):
+            yield
+    finally:
+        forget_kernels()
 
 
-def examine(check: str | Callable[[], None], seeds: int) -> None:
-    """Run a check for `seeds` seeds. Raises whatever it raises; warnings are errors."""
+def examine(check: str | Callable[[], None], seeds: int = SEEDS) -> None:
+    """Run a check, that of an op for `seeds` seeds. Raises whatever it raises; warnings are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         if callable(check):
             check()
             return
         for seed in range(seeds):
-            source = Draw.seeded(np.random.default_rng(seed), DTYPES[seed % len(DTYPES)])
-            check_all(CATALOGUE[check], source, LAYOUTS[seed % len(LAYOUTS)])
+            draw = Draw.seeded(np.random.default_rng(seed), DTYPES[seed % len(DTYPES)])
+            check_all(CATALOGUE[check], draw, LAYOUTS[seed % len(LAYOUTS)])
 
 
-def failure(mutant: Mutant, seeds: int) -> Exception | None:
-    """The error by which the checks notice a planted mutant; None if they don't."""
+def failure(mutant: Mutant, seeds: int = SEEDS) -> BaseException | None:
+    """The error by which the checks or the emulator notice a planted mutant; None if they don't."""
     with planted(mutant):
         try:
             examine(mutant.check, seeds)
-        except Exception as error:  # whatever it is, the mutant has been noticed
+        except (Exception, pytest.fail.Exception) as error:  # whatever it is, the mutant has been noticed
             return error
     return None
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     import tests.conftest  # noqa: F401  (hypothesis as in the tests: no deadline, the same examples each time)
+    from tests.support.kernel_mutant_list import KERNEL_MUTANTS
     from tests.support.mutant_list import CONTROLS, MUTANTS, OF_FORMS
 
-    mutants = (*MUTANTS, *OF_FORMS)
-    for check in {str(m.check): m.check for m in (*mutants, *CONTROLS)}.values():
-        examine(check, SEEDS)  # unplanted, everything passes
+    of_kernels = words[:1] == ["kernels"]
+    if of_kernels and (reason := compiler_missing()):
+        raise SystemExit(reason)
+    parts = words[of_kernels:]
+    mutants = [
+        m
+        for m in (KERNEL_MUTANTS if of_kernels else (*MUTANTS, *OF_FORMS))
+        if not parts or any(part in f"{m.where} {m.kind}" for part in parts)
+    ]
+    controls = () if of_kernels or parts else CONTROLS
+    for check in {str(m.check): m.check for m in (*mutants, *controls)}.values():
+        examine(check)  # unplanted, everything passes
     caught = 0
-    for mutant in tqdm(mutants, desc="mutants", disable=None):
-        noticed = failure(mutant, SEEDS)
+    for mutant in mutants:
+        noticed = failure(mutant)
         caught += noticed is not None
-        said = "ESCAPED" if noticed is None else f"caught by {type(noticed).__name__}"
-        tqdm.write(f"{said:25} {mutant}", file=sys.stdout)
-    alarms = [(control, error) for control in CONTROLS if (error := failure(control, CONTROL_SEEDS)) is not None]
+        said = "ESCAPED" if noticed is None else f"caught by {getattr(noticed, 'kind', type(noticed).__name__)}"
+        print(f"{said:28} {mutant}", flush=True)
+    alarms = [(control, error) for control in controls if (error := failure(control, CONTROL_SEEDS)) is not None]
     for control, error in alarms:
         print(f"FALSE ALARM {control}: {error}")
     print(f"caught {caught} of {len(mutants)}")
-    print(f"{len(alarms)} false alarms from {len(CONTROLS)} controls in {CONTROL_SEEDS} seeds each")
+    if controls:
+        print(f"{len(alarms)} false alarms from {len(controls)} controls in {CONTROL_SEEDS} seeds each")
     return int(caught < len(mutants) or bool(alarms))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))
