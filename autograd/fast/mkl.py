@@ -5,8 +5,8 @@ OpenBLAS on an Intel Sapphire Rapids (docs/log.md). MKL runs on one thread per c
 themselves. In MKL's mode "strict conditional numerical reproducibility", the bits of a result depend neither on the
 alignment of the operands nor on the division of rows or columns among calls. NumPy still computes small products,
 products with a single row or column, the many small products of attention, and products of other dtypes than float32
-and float64. Generation calls MKL from compiled code (`models/generation/fast/few_rows.py`), also for products of 8-bit
-integers (`screening.py`).
+and float64. Generation calls MKL from compiled code for products of 8-bit integers
+(`models/generation/fast/screening.py`).
 
 HANDLOOM_MKL=0 disables MKL.
 """

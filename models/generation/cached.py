@@ -5,6 +5,7 @@ Tests compare the results with those of the layers in `nn`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from ...autograd import Tensor, no_grad
 from ...nn.positional import PositionScores
 from ..copying import copy_logits
 from .cache import TreeCache, keep_rows
-from .raw_layers import RawAttention, RawDecoder, attend, attend_few
+from .raw_layers import RawAttention, RawDecoder, attend, attend_few, layers_at_once
 
 
 class CachedState:
@@ -81,6 +82,24 @@ class CachedState:
         x = decoder.embed(ids, self.length).reshape(self.rows * new, -1)
         cache.extend(self.length, new)
         bias = cache.bias(x.dtype) if new == 1 else self._causal(new)
+        if new == 1 and not self.keep_attention and self._source is None and (layers := self._layers) is not None:
+            cross = list(zip(self._cross_keys, self._cross_values, strict=True))
+            x = layers(x, cache, cross, bias, self._cross_bias)
+        else:
+            x = self._layer_by_layer(x, bias)
+        self.length += new
+        if new > 1:
+            x = x.reshape(self.rows, new, -1)[:, -1]
+        x = x if decoder.norm is None else decoder.norm(x)
+        return self._project(x, may_ban) if self._source is None else self._mixture(x)
+
+    @functools.cached_property
+    def _layers(self) -> Any:
+        return layers_at_once(self.decoder)
+
+    def _layer_by_layer(self, x: Any, bias: Any) -> Any:
+        """Compute the layers for x (rows * new, d_model), and keep attention weights if they are wanted."""
+        cache, decoder = self._cache, self.decoder
         self.self_attention, self.cross_attentions = [], []
         for number, layer in enumerate(decoder.layers):
 
@@ -95,11 +114,7 @@ class CachedState:
                 return self._attend(q, keys, values, self._cross_bias, self.cross_attentions, keep)
 
             x = layer(x, cache.sentences, attend_self, attend_memory)
-        self.length += new
-        if new > 1:
-            x = x.reshape(self.rows, new, -1)[:, -1]
-        x = x if decoder.norm is None else decoder.norm(x)
-        return self._project(x, may_ban) if self._source is None else self._mixture(x)
+        return x
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         sentences = self._cache.select(rows, width)

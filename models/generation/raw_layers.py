@@ -56,6 +56,12 @@ def attend_few(output: Affine, q: Any, keys: Any, values: Any, bias: Any) -> Any
 
 
 @replaceable
+def layers_at_once(decoder: RawDecoder) -> Any:
+    """Return an object that computes all layers of a step in one call, or None to compute layer by layer."""
+    return None
+
+
+@replaceable
 def screen_of(output: Affine) -> Any:
     """Return a `Screen`, which computes only the largest logits, or None to compute all logits."""
     return None

@@ -22,6 +22,15 @@ def attend_few(output: PackedAffine, q: Any, keys: Any, values: Any, bias: Any) 
     return few_queries.attend(q, keys, values, bias)
 
 
+@replaces(raw_layers.layers_at_once)
+def layers_at_once(decoder: Any) -> Any:
+    if not decoder.output.compiled:
+        return None
+    from . import layers
+
+    return layers.Layers(decoder) if layers.supported(decoder) else None
+
+
 @replaces(raw_layers.screen_of)
 def screen_of(output: PackedAffine) -> Any:
     if not output.compiled:

@@ -3,8 +3,8 @@
 Before a BLAS multiplies large matrices, it copies both matrices into the order in which its kernel reads them. With the
 1 to 200 rows of a decoding step, this copy takes as long as the arithmetic. OpenBLAS's kernels for AVX-512 compute
 products of up to 10^6 multiplications without the copy. So `pack` cuts W^T into contiguous blocks of columns. NumPy
-multiplies x with each block in a separate call, and the blocks are divided among threads. If Numba and MKL are
-installed, `few_rows` computes the products instead, with wider blocks.
+multiplies x with each block in a separate call, and the blocks are divided among threads. If Numba is installed,
+`few_rows` computes the products instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....autograd.backend import array_module, blas_of_numpy
-from ....autograd.fast import compiled, mkl
+from ....autograd.fast import compiled
 from ....autograd.quick import parallel_for, replaces
 from .. import affine as plain
 from ..affine import Affine, finish
@@ -61,12 +61,7 @@ class PackedAffine(Affine):
         if packed is None:
             return super().__call__(x, buffer, relu)
         y = self.buffer(rows) if buffer is None else buffer
-        if (
-            self.compiled
-            and rows <= _few_rows().MAX_BLOCK_ROWS
-            and x.dtype == self.dtype
-            and x.shape[1] == self.in_features
-        ):
+        if self.compiled and x.dtype == self.dtype and x.shape[1] == self.in_features:
             y = y[:rows, : self.out_features]
             _few_rows().multiply(np.ascontiguousarray(x), packed, bias, y, relu)
             return y
@@ -152,7 +147,6 @@ def in_loops(layers: list[PackedAffine]) -> bool:
         array_module(*arrays) is np
         and all(array.dtype == np.float32 for array in arrays)
         and sum(array.size for array in arrays) >= MIN_WEIGHTS
-        and all(layer.in_features % 8 == 0 for layer in layers)
-        and not (compiled.missing() or mkl.missing())
+        and not compiled.missing()
         and _few_rows().usable()
     )

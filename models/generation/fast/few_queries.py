@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....autograd.fast.loops import exponential, inlined
-from .team import INTEGER, PARTS, floats, integers, job, run
+from .team import FLOAT, INTEGER, PARTS, floats, integers, job, run
 
 MAX_QUERIES = 8  # queries of a sentence; more are multiplied faster by a BLAS
 
@@ -58,22 +58,29 @@ def attend_one(q, keys, values, bias, seen, weights, out):
 
 
 @job
-def _attend(arguments, part):
-    """Compute part `part` of an attention call, which contains some sentences and heads."""
-    sentences, heads, queries, length, head_dim, group = integers(arguments, 6)
-    q_at, keys_at, values_at, bias_at, out_at = integers(arguments + 6 * INTEGER, 5)
-    key_steps, value_steps = integers(arguments + 11 * INTEGER, 2), integers(arguments + 13 * INTEGER, 2)
-    bias_steps = integers(arguments + 15 * INTEGER, 3)
-    shape = (sentences, queries, heads, head_dim)
-    q, out = floats(q_at, shape), floats(out_at, shape)
+def attention(arguments, part):
+    """Compute part `part` of an attention call, which contains some sentences and heads.
+
+    The arguments are sizes, the bytes from one row of q to the next, whether q is still to be scaled by head_dim^-0.5,
+    addresses, and the bytes from one sentence, head or query to the next in keys, values and bias.
+    """
+    sentences, heads, queries, length, head_dim, group, q_step, scaled = integers(arguments, 8)
+    q_at, keys_at, values_at, bias_at, out_at = integers(arguments + 8 * INTEGER, 5)
+    key_steps, value_steps = integers(arguments + 13 * INTEGER, 2), integers(arguments + 15 * INTEGER, 2)
+    bias_steps = integers(arguments + 17 * INTEGER, 3)
+    out = floats(out_at, (sentences, queries, heads, head_dim))
+    q, scale = np.empty(head_dim, np.float32), np.float32(head_dim**-0.5 if scaled else 1.0)
     seen, weights = np.empty(length + 4, np.int64), np.empty(length + 4, np.float32)
     for number in range(sentences * heads * part // PARTS, sentences * heads * (part + 1) // PARTS):
         sentence, head = number // heads, number % heads
         keys = floats(keys_at + sentence * key_steps[0] + head // group * key_steps[1], (length, head_dim))
         values = floats(values_at + sentence * value_steps[0] + head // group * value_steps[1], (length, head_dim))
         for i in range(queries):
+            given = floats(q_at + (sentence * queries + i) * q_step + head * head_dim * FLOAT, head_dim)
+            for k in range(head_dim):
+                q[k] = given[k] * scale
             at = bias_at + sentence * bias_steps[0] + head * bias_steps[1] + i * bias_steps[2]
-            attend_one(q[sentence, i, head], keys, values, floats(at, length), seen, weights, out[sentence, i, head])
+            attend_one(q, keys, values, floats(at, length), seen, weights, out[sentence, i, head])
 
 
 def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
@@ -84,15 +91,25 @@ def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray
     cache's.
     """
     (sentences, heads, queries, head_dim), (_, kv_heads, length, _) = q.shape, keys.shape
-    rows = (4 * head_dim, 4)
+    rows = (FLOAT * head_dim, FLOAT)
     if queries > MAX_QUERIES or any(a.dtype != np.float32 for a in (q, keys, values)):
         return None
     if keys.strides[2:] != rows or values.strides[2:] != rows:
         return None
     q = np.ascontiguousarray(q.swapaxes(1, 2))  # as it lies in memory
-    bias = np.zeros((1, 1, 1, length), np.float32) if bias is None else np.ascontiguousarray(bias, np.float32)
-    bias, out = np.broadcast_to(bias, (sentences, heads, queries, length)), np.empty_like(q)
-    sizes = sentences, heads, queries, length, head_dim, heads // kv_heads
-    places = (array.ctypes.data for array in (q, keys, values, bias, out))
-    run(_attend, *sizes, *places, *keys.strides[:2], *values.strides[:2], *bias.strides[:3])
+    out, bias_at, bias_steps, _kept = np.empty_like(q), *bias_in_memory(bias, sentences, heads, queries, length)
+    sizes = sentences, heads, queries, length, head_dim, heads // kv_heads, heads * head_dim * FLOAT, False
+    places = q.ctypes.data, keys.ctypes.data, values.ctypes.data, bias_at, out.ctypes.data
+    run(attention, *sizes, *places, *keys.strides[:2], *values.strides[:2], *bias_steps)
     return out
+
+
+def bias_in_memory(
+    bias: np.ndarray | None, sentences: int, heads: int, queries: int, length: int
+) -> tuple[int, tuple[int, ...], np.ndarray]:
+    """Return the address of the bias of `attend`, the bytes from one sentence, head and query to the next, and the
+    array, which the caller must keep.
+    """
+    bias = np.zeros((1, 1, 1, length), np.float32) if bias is None else np.ascontiguousarray(bias, np.float32)
+    steps = np.broadcast_to(bias, (sentences, heads, queries, length)).strides[:3]
+    return bias.ctypes.data, steps, bias

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....autograd.backend import array_module
 from ....autograd.fast import compiled
-from ....autograd.quick import parallel_for, replaces
+from ....autograd.quick import replaces
 from .. import raw_layers, top
 from ..top import refuse_nan, shifted
 
@@ -23,23 +23,22 @@ def for_loops(logits: Any) -> bool:
     """Return whether compiled loops are available for these rows."""
     if compiled.unsupported_reason([logits], {}) is not None:
         return False
-    return logits.strides[0] >= 0 and logits.strides[1] == logits.itemsize
+    return logits.size > 0 and logits.strides[0] >= 0 and logits.strides[1] == logits.itemsize
 
 
-def memory(logits: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """Return the rows as a flat array, the distance between the beginnings of rows, and the length of a row."""
-    (rows, vocabulary), step = logits.shape, logits.strides[0] // logits.itemsize
-    flat = np.lib.stride_tricks.as_strided(logits, ((rows - 1) * step + vocabulary,), (logits.itemsize,))
-    return flat, step, vocabulary
+def memory(logits: np.ndarray) -> tuple[int, int, int, int]:
+    """Return the number of rows, their length, the numbers from one row to the next, and the address."""
+    return *logits.shape, logits.strides[0] // logits.itemsize, logits.ctypes.data
 
 
 @replaces(top.log_sum_exp)
 def log_sum_exp(logits: Any) -> Any:
     if not for_loops(logits):
         return top.log_sum_exp.__wrapped__(logits)  # type: ignore[attr-defined]
-    loop, where, (rows, vocabulary) = compiled.loops().log_sum_exp, memory(logits), logits.shape
-    out = np.empty(rows, logits.dtype)
-    parallel_for(np, rows, lambda first, last: loop(*where, out, first, last), cost=0.5 * vocabulary)
+    from .vocabulary import run, sums
+
+    out = np.empty(len(logits), logits.dtype)
+    run(sums, *memory(logits), out.ctypes.data)
     if not np.isfinite(out).all():  # infinite logits and NaN
         odd = ~np.isfinite(out)
         out[odd] = shifted(logits[odd], logits.dtype, np)
@@ -51,9 +50,10 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     rows, vocabulary = logits.shape
     if not 0 < k <= min(MAX_BY_LOOP, vocabulary // 4) or not for_loops(logits):
         return top.top_k.__wrapped__(logits, k)  # type: ignore[attr-defined]
-    loop, where = compiled.loops().largest_numbers, memory(logits)
+    from .vocabulary import run, tops
+
     values, ids = np.empty((rows, k), logits.dtype), np.empty((rows, k), np.int64)
-    parallel_for(np, rows, lambda first, last: loop(*where, values, ids, first, last), cost=0.1 * vocabulary)
+    run(tops, *memory(logits), values.ctypes.data, ids.ctypes.data, k)
     refuse_nan(values)
     return values, ids
 

@@ -12,7 +12,8 @@ upper bound is below the largest lower bound can't have the largest logit. The l
 than one in a thousand, are computed in float32. The bounds include the rounding errors of float32, so the result is the
 token with the largest float32 logit, except when two logits differ only by rounding errors.
 
-This module needs Numba (the extra `fast`), and MKL (`mkl`) for its products of 8-bit integers.
+This module needs Numba (the extra `fast`). With MKL (`mkl`), its products of 8-bit integers are fast for any number of
+rows; without MKL, a compiled loop computes them for few rows.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from ....autograd.backend import array_module
 from ....autograd.fast import compiled, mkl
 from ....autograd.fast.loops import LANES, fused, largest
 from ....autograd.fast.parallel import parallel_for, pieces
-from .team import INTEGER, PARTS, call_address, floats, integers, intrinsic, ir, job, run, types
+from .team import INTEGER, PARTS, bytes_at, call_address, floats, integers, intrinsic, ir, job, run, types
 
 LEVELS = 127  # the largest integer
 OFFSET = 128  # added to those of x, as MKL wants one side without a sign
 PIECE = 1 << 16  # products that are computed at a time, and still in the processor's cache for the next pass
 MIN_WEIGHTS = 1 << 22  # weights of an output layer; smaller ones cost little
 MAX_FEATURES = 1 << 16  # of which the sum of products of 8 bits fits into 32
+MAX_ROWS = 2  # without MKL; more rows cost more in the loop than reading float32 weights
 MIN_TOKENS_PER_CANDIDATE = 64  # if more than one token in so many can be the largest, the whole product is faster
 _ROUNDING = 2.0**-24  # relative error of one operation in float32
 _SOME_ROUNDINGS = np.float32(16 * _ROUNDING)
@@ -70,14 +72,15 @@ class Screen:
         #: |x| from which float32 may overflow; 0 or NaN if the weights or the bias are not finite.
         self.too_long = (_LARGEST - float(np.abs(bias).max())) / max(float(lengths.max()), 1.0)
         self._counts = functools.lru_cache(maxsize=4)(functools.partial(_counts, vocabulary))
+        self._gemm = mkl.address("cblas_gemm_s8u8s32") if mkl.multiplies_bytes() else 0
 
     def __call__(self, x: np.ndarray, logits: np.ndarray, may_ban: Sequence[int]) -> bool:
         """Write the logits of x (rows, features) into `logits` (rows, vocabulary), or -inf for a token that can't be
         the largest, even if all tokens `may_ban` are banned. Returns False, and leaves `logits` undefined, if x is not
-        float32 or has another number of features, if a number is not finite or is near the limit of float32, or if too
-        many logits are close to the largest.
+        float32 or has another number of features, if a number is not finite or is near the limit of float32, if too
+        many logits are close to the largest, or if computing all logits is faster for this number of rows.
         """
-        if x.dtype != np.float32 or x.shape[1] != self.weight.shape[1]:
+        if x.dtype != np.float32 or x.shape[1] != self.weight.shape[1] or not (self._gemm or len(x) <= MAX_ROWS):
             return False
         x = np.ascontiguousarray(x)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -92,7 +95,7 @@ class Screen:
         layer = self.integers, self.added, self.layer, self._counts(tuple(may_ban))
         numbers = rows, x.shape[1], vocabulary, gap
         for stage, number, arrays in (
-            (_bound, mkl.address("cblas_gemm_s8u8s32"), (*layer, p, sizes, logits, lower)),
+            (_bound, self._gemm, (*layer, p, sizes, logits, lower)),
             (_compute, vocabulary // MIN_TOKENS_PER_CANDIDATE, (self.weight, self.bias, x, logits, lower, enough)),
         ):
             run(stage, *numbers, number, *(array.ctypes.data for array in arrays))
@@ -111,7 +114,7 @@ def screen(weight: Any, bias: Any) -> Screen | None:
     arrays = weight, bias
     if array_module(*arrays) is not np or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
         return None
-    if weight.size < MIN_WEIGHTS or weight.shape[1] > MAX_FEATURES or compiled.missing() or not mkl.multiplies_bytes():
+    if weight.size < MIN_WEIGHTS or weight.shape[1] > MAX_FEATURES or compiled.missing():
         return None
     return Screen(weight, bias)
 
@@ -177,6 +180,18 @@ def largest_logits(logits, least, weight, bias, x, most):
     return True
 
 
+@fused
+def _multiply_bytes(p, weights, products):
+    """Compute products (rows, tokens) int32 = p @ weights^T, for p (rows, features) uint8 and weights (tokens,
+    features) int8."""
+    for j in range(products.shape[1]):
+        for i in range(products.shape[0]):
+            total = np.int32(0)
+            for k in range(p.shape[1]):
+                total += np.int32(p[i, k]) * np.int32(weights[j, k])
+            products[i, j] = total
+
+
 @intrinsic
 def _gemm(context, function, m, n, k, a, b, c, nothing):
     """Compute c = a @ b^T by cblas_gemm_s8u8s32, for contiguous matrices; `nothing` is the address of a zero."""
@@ -211,7 +226,11 @@ def _bound(arguments, part):
     for start in range(vocabulary * part // PARTS, last, step):
         end = min(start + step, last)
         products, some = np.empty((rows, end - start), np.int32), weights + start * features
-        _gemm(gemm, rows, end - start, features, p, some, products.ctypes.data, nothing.ctypes.data)
+        if gemm:
+            _gemm(gemm, rows, end - start, features, p, some, products.ctypes.data, nothing.ctypes.data)
+        else:
+            weights_here = bytes_at(some, (end - start, features), np.int8)
+            _multiply_bytes(bytes_at(p, (rows, features), np.uint8), weights_here, products)
         here = added[start:end], layer[:, start:end], counts[start:end]
         logit_bounds(products, *here, sizes, logits[:, start:end], lower[part])
 

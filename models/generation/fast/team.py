@@ -49,13 +49,16 @@ except ModuleNotFoundError:  # this module can be imported and read; nothing cal
 #: Parts of a job: several per thread, so that threads that begin at different times end together. Compiled jobs contain
 #: this number, and Numba does not notice a change: see docs/autograd_reference.md.
 PARTS = 8
-_PATIENCE = 10_000  # times that a helper looks for work and lets others run before it sleeps: some 10 ms
+_SPIN = 1000  # times that a thread looks for work or waits before it lets others run: some 50 microseconds
+_PATIENCE = 10_000  # times that a helper looks for work before it sleeps: some 10 ms
 
 # The board's indices. Numbers that several threads write are in separate cache lines (8 numbers).
 _NEXT, _FINISHED, _AWAKE, _WANTED, _USERS, _FUNCTION, _ARGUMENTS = 0, 8, 16, 24, 32, 40, 41
 _BOARD = 48  # numbers
 #: Bytes of a number on the board, or among the arguments of a job.
 INTEGER = 8
+#: Bytes of a float32.
+FLOAT = 4
 
 
 # -- what Numba lacks --------------------------------------------------------------------------------------------------
@@ -134,6 +137,12 @@ def floats(address, shape):
     return carray(_place(address), shape, np.float32)
 
 
+@exact
+def bytes_at(address, shape, dtype):
+    """Return the array of 8-bit integers at an address."""
+    return carray(_place(address), shape, dtype)
+
+
 @intrinsic
 def _call(context, function, arguments, part):
     """Call a `job` at an address."""
@@ -176,21 +185,28 @@ def _work(board, at):
 
 
 @exact
-def _lead(board, at, function, arguments):
-    """Write a job on the board and compute it with the helpers that are awake; alone if the board is in use.
+def _lead(board, at, functions, arguments):
+    """Compute jobs one after the other, each with the helpers that are awake; alone if the board is in use.
 
-    This is one piece of compiled code, which Ctrl-C can't interrupt.
+    `functions` and the rows of `arguments` are the jobs. This is one piece of compiled code, which Ctrl-C can't
+    interrupt.
     """
-    if _add(at + _USERS * INTEGER, 1):  # another thread of the program was first
-        for part in range(PARTS):
-            _call(function, arguments, part)
-    else:
-        board[_FUNCTION], board[_ARGUMENTS] = function, arguments
-        _store(at + _FINISHED * INTEGER, 0)
-        _store(at + _NEXT * INTEGER, 0)
-        _work(board, at)
-        while _load(at + _FINISHED * INTEGER) < PARTS:
-            _let_others_run()
+    alone = _add(at + _USERS * INTEGER, 1) > 0  # another thread of the program was first
+    for number in range(functions.size):
+        function, given = functions[number], arguments[number].ctypes.data
+        if alone:
+            for part in range(PARTS):
+                _call(function, given, part)
+        else:
+            board[_FUNCTION], board[_ARGUMENTS] = function, given
+            _store(at + _FINISHED * INTEGER, 0)
+            _store(at + _NEXT * INTEGER, 0)
+            _work(board, at)
+            waited = 0
+            while _load(at + _FINISHED * INTEGER) < PARTS:
+                waited += 1
+                if waited > _SPIN:
+                    _let_others_run()
     _add(at + _USERS * INTEGER, -1)
 
 
@@ -201,7 +217,8 @@ def _help(board, at, number, patience):
     idle = 0
     while idle < patience and number < _load(at + _WANTED * INTEGER):
         idle = 0 if _work(board, at) else idle + 1
-        _let_others_run()
+        if idle > _SPIN:
+            _let_others_run()
     _add(at + _AWAKE * INTEGER, -1)
 
 
@@ -237,7 +254,7 @@ class _Team:
         self.closed = False
         _help(self.board, self.at, 0, 0)  # compiled before a helper needs it
 
-    def run(self, function: int, arguments: int, helpers: int) -> None:
+    def run(self, functions: np.ndarray, arguments: np.ndarray, helpers: int) -> None:
         wanted = 0 if self.closed else helpers
         self.board[_WANTED] = wanted
         if self.board[_AWAKE] < wanted:
@@ -246,7 +263,7 @@ class _Team:
                     self.helpers.append(_Helper(self, len(self.helpers)))
             for helper in self.helpers[:wanted]:
                 helper.wake()
-        _lead(self.board, self.at, function, arguments)
+        _lead(self.board, self.at, functions, arguments)
 
     def close(self) -> None:
         """End the helpers before their code is freed."""
@@ -263,8 +280,17 @@ _founding = threading.Lock()
 
 def run(function: Callable[[], Any], *arguments: int) -> None:
     """Compute all parts of a `job` with these integers and addresses as arguments, on as many threads as ops use."""
-    numbers = np.array(arguments, np.int64)
-    _found().run(function().address, numbers.ctypes.data, get_num_threads() - 1)
+    run_all(np.array([function().address]), np.array([arguments], np.int64))
+
+
+def run_all(functions: np.ndarray, arguments: np.ndarray) -> None:
+    """Compute jobs one after the other, without returning to Python between them.
+
+    Args:
+        functions: int64 (number,), the address of each compiled `job`.
+        arguments: int64 (number, width), a row of integers and addresses for each job, padded.
+    """
+    _found().run(functions, arguments, get_num_threads() - 1)
 
 
 def usable() -> bool:

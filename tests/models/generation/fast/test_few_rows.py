@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -13,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd.fast import compiled, mkl, parallel
+from handloom.autograd.fast import compiled, parallel
 from handloom.models.generation.fast import affine, few_rows, team
 from handloom.models.generation.fast.affine import PackedAffine, pack
-from handloom.models.generation.fast.few_rows import MAX_ROWS, WIDTH, multiply
+from handloom.models.generation.fast.few_rows import ROWS, WIDTH, multiply
 from tests.support.decoding import needs_numba
 from tests.support.work import in_threads
 
@@ -51,8 +52,8 @@ class Layer:
 
 @needs_numba
 @given(
-    rows=st.integers(1, MAX_ROWS + 2),
-    inner=st.sampled_from([8, 24, 64]),
+    rows=st.integers(1, 2 * ROWS + 1),
+    inner=st.sampled_from([1, 7, 64]),
     columns=st.sampled_from([1, WIDTH - 1, WIDTH, WIDTH + 1, 1500]),
     relu=st.booleans(),
     gap=st.sampled_from([0, 3]),
@@ -65,38 +66,13 @@ def test_products_are_right(rows, inner, columns, relu, gap, threads, seed) -> N
 
 
 @needs_numba
-def test_larger_products_are_left_to_mkls_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function with MKL's arguments stands for it, so that this is tested without MKL."""
-    from numba import carray, cfunc, types
-
-    whole, real, pointer = types.int32, types.float32, types.CPointer(types.float32)
-    kinds = [*[whole] * 6, real, pointer, whole, pointer, whole, real, pointer, whole]
-
-    @cfunc(types.void(*kinds))
-    def gemm(layout, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-        by_rows, no_trans = 101, 111
-        right = layout == by_rows and trans_a == no_trans and trans_b == no_trans and alpha == 1 and beta == 0
-        x, y, z = carray(a, m * lda), carray(b, k * ldb), carray(c, m * ldc)
-        for i in range(m):
-            for j in range(n):
-                total = np.float32(0)
-                for t in range(k):
-                    total += x[i * lda + t] * y[t * ldb + j]
-                z[i * ldc + j] = total if right else np.nan
-
-    served = []
-    monkeypatch.setattr(mkl, "address", lambda name: served.append(name) or gemm.address)
-    for rows in (MAX_ROWS, MAX_ROWS + 1, 40):
-        Layer(rows, 16, 300).check(relu=rows == 40)
-    assert served == ["cblas_sgemm"] * 2  # MAX_ROWS rows are the loop's
-
-
-@needs_numba
-@pytest.mark.skipif(mkl.missing() is not None, reason=f"{mkl.missing()}")
-def test_mkl_multiplies_more_rows() -> None:
-    assert mkl.address("cblas_sgemm")
-    for rows in (MAX_ROWS + 1, 100, few_rows.MAX_BLOCK_ROWS):
-        Layer(rows, 64, 300).check()
+def test_the_bits_of_a_row_do_not_depend_on_other_rows() -> None:
+    layer = Layer(2 * ROWS + 1, 24, 3 * WIDTH + 5)
+    together = layer.product()
+    for first in range(0, len(layer.x), 3):
+        alone = copy.copy(layer)
+        alone.x = layer.x[first : first + 3]
+        np.testing.assert_array_equal(alone.product(), together[first : first + 3])
 
 
 @needs_numba
@@ -172,7 +148,6 @@ def test_forked_children_multiply_and_programs_end() -> None:
 @pytest.mark.parametrize("bias", [False, True])
 def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
-    monkeypatch.setattr(mkl, "missing", lambda: None)
     plain = Layer(5, 64, 300)
     layer = PackedAffine(plain.weight.T, plain.bias if bias else None)
     before = layer(plain.x, relu=relu)
@@ -183,24 +158,17 @@ def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) 
         found = layer(plain.x[:rows], buffer, relu=relu)
         assert np.shares_memory(found, buffer)
         np.testing.assert_allclose(found, before[:rows], rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr(few_rows, "MAX_BLOCK_ROWS", 4)
-    np.testing.assert_allclose(layer(plain.x, relu=relu), before, rtol=1e-4, atol=1e-4)
 
 
 def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
-    monkeypatch.setattr(mkl, "missing", lambda: None)
     fits = PackedAffine(np.ones((8, 8), np.float32), None)
-    for layers in (
-        [fits, PackedAffine(np.ones((8, 12), np.float32), None)],  # not in eights
-        [PackedAffine(np.ones((8, 8)), None)],  # float64
-    ):
-        assert not affine.in_loops(layers)
+    assert not affine.in_loops([fits, PackedAffine(np.ones((8, 8)), None)])  # float64
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 65)
     assert not affine.in_loops([fits])
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 64)
     assert affine.in_loops([fits]) == (compiled.missing() is None and few_rows.usable())
-    monkeypatch.setattr(mkl, "missing", lambda: "not installed")
+    monkeypatch.setattr(compiled, "missing", lambda: "not installed")
     assert not affine.in_loops([fits])
 
 
@@ -208,7 +176,6 @@ def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_dtypes_and_widths_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     """`multiply` gets addresses: what doesn't fit must not come there."""
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
-    monkeypatch.setattr(mkl, "missing", lambda: None)
     plain = Layer(5, 64, 300)
     layer = PackedAffine(plain.weight.T, plain.bias)
     pack([layer])

@@ -11,7 +11,14 @@ from handloom.autograd import manual_seed
 from handloom.autograd.fast import mkl
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_search
 from handloom.models.generation.fast import affine, screening
-from handloom.models.generation.fast.screening import MIN_TOKENS_PER_CANDIDATE, OFFSET, Screen, logit_bounds, quantise
+from handloom.models.generation.fast.screening import (
+    MAX_ROWS,
+    MIN_TOKENS_PER_CANDIDATE,
+    OFFSET,
+    Screen,
+    logit_bounds,
+    quantise,
+)
 from tests.support.decoding import needs_numba
 
 
@@ -53,11 +60,15 @@ def test_the_bounds_hold(features, scale, outliers, seed) -> None:
         assert (one <= x @ weight[token] + bias[token]).all()
 
 
-@pytest.fixture
-def bytes_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function with the arguments of MKL's stands for it where there is none, so that the rest is tested."""
+@pytest.fixture(params=["loop", "MKL"])
+def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which code multiplies the integers. Without MKL, a function with its arguments replaces it."""
+    if request.param == "loop":
+        monkeypatch.setattr(mkl, "multiplies_bytes", lambda: False)
+        monkeypatch.setattr(screening, "MAX_ROWS", 40)
+        return request.param
     if mkl.multiplies_bytes():
-        return
+        return request.param
     from numba import carray, cfunc, types
 
     whole, byte, real = types.int32, types.int8, types.float32
@@ -76,9 +87,9 @@ def bytes_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
                     total += types.int32(x[i, t]) * types.int32(w[j, t])
                 y[i, j] = total if right else 0
 
-    monkeypatch.setattr(mkl, "missing", lambda: None)
     monkeypatch.setattr(mkl, "multiplies_bytes", lambda: True)
     monkeypatch.setattr(mkl, "address", lambda name: gemm.address)
+    return request.param
 
 
 def check(screen: Screen, x: np.ndarray, may_ban: tuple[int, ...] = ()) -> np.ndarray:
@@ -99,7 +110,7 @@ def check(screen: Screen, x: np.ndarray, may_ban: tuple[int, ...] = ()) -> np.nd
 
 
 @needs_numba
-@pytest.mark.usefixtures("bytes_by_numba")
+@pytest.mark.usefixtures("products")
 @given(rows=st.sampled_from([1, 2, 9, 40]), vocabulary=st.sampled_from([2048, 9001]), seed=st.integers(0, 30))
 def test_the_largest_is_among_few(rows, vocabulary, seed) -> None:
     weight, bias = weights(vocabulary, 64, seed)
@@ -111,7 +122,7 @@ def test_the_largest_is_among_few(rows, vocabulary, seed) -> None:
 
 
 @needs_numba
-@pytest.mark.usefixtures("bytes_by_numba")
+@pytest.mark.usefixtures("products")
 def test_too_many_candidates_and_odd_numbers_are_refused() -> None:
     weight, bias = weights(2048, 64, 0)
     x, logits = weights(2, 64, 1)[0], np.empty((2, 2048), np.float32)
@@ -132,7 +143,7 @@ def test_too_many_candidates_and_odd_numbers_are_refused() -> None:
 
 
 @needs_numba
-@pytest.mark.usefixtures("bytes_by_numba")
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize(("of_weights", "of_x"), [(1e-42, 1e20), (1e-38, 1e-3), (1e-10, 1e-30), (1e35, 1e-38)])
 @pytest.mark.parametrize("features", [1, 3, 64])
 def test_numbers_at_the_ends_of_float32(features, of_weights, of_x) -> None:
@@ -147,13 +158,23 @@ def test_numbers_at_the_ends_of_float32(features, of_weights, of_x) -> None:
 
 
 @needs_numba
-@pytest.mark.usefixtures("bytes_by_numba")
+@pytest.mark.usefixtures("products")
 def test_x_in_any_order() -> None:
     weight, bias = weights(4096, 64, 0)
     x, screen = weights(5, 64, 1)[0], Screen(weight, bias)
     for other in (np.asfortranarray(x), x[::-1], x[:, ::-1], np.repeat(x, 2, axis=1)[:, ::2], x[:0]):
         check(screen, other)
     assert not screen(x[:, :32], np.empty((5, 4096), np.float32), ())
+
+
+@needs_numba
+def test_without_mkl_only_few_rows_are_screened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mkl, "multiplies_bytes", lambda: False)
+    weight, bias = weights(4096, 64, 0)
+    x, screen = weights(MAX_ROWS + 1, 64, 1)[0], Screen(weight, bias)
+    logits = np.empty((MAX_ROWS + 1, 4096), np.float32)
+    assert screen(x[:-1], logits[:-1], ())
+    assert not screen(x, logits, ())
 
 
 @pytest.mark.skipif(not mkl.multiplies_bytes(), reason=mkl.missing() or "this MKL adds products of bytes in 16 bits")
@@ -165,7 +186,7 @@ def test_mkl_multiplies_bytes() -> None:
 
 
 @needs_numba
-@pytest.mark.usefixtures("bytes_by_numba")
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize(
     "rules",
     [

@@ -1,0 +1,100 @@
+"""All layers of a step as one sequence of compiled jobs: what the layers give one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import manual_seed
+from handloom.autograd.fast import parallel
+from handloom.models import LanguageModel, LanguageModelConfig
+from handloom.models.generation import cache
+from handloom.models.generation.fast import affine, layers
+from tests.support.decoding import build, needs_numba, random_source
+
+pytestmark = [needs_numba, pytest.mark.usefixtures("restored_threads")]
+
+
+@pytest.fixture(autouse=True)
+def small_models_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
+    monkeypatch.setattr(cache, "INITIAL_CAPACITY", 3)
+
+
+def language_model(**options) -> LanguageModel:
+    manual_seed(0)
+    sizes = {"d_model": 8, "nhead": 4, "layers": 2, "dim_feedforward": 12, "dropout": 0.0, "max_length": 40}
+    model = LanguageModel(LanguageModelConfig(9, **{**sizes, "activation": "relu", **options})).eval()
+    for parameter in model.parameters():  # initial weights are small, initial biases 0
+        parameter.data[...] += np.random.default_rng(parameter.size).normal(scale=0.3, size=parameter.shape)
+    return model
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "language model", "grouped heads", "no bias"])
+def test_a_beam_whose_width_changes(kind: str, norm_first: bool, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after the cache is swept, for sources of different lengths, and for sentences that are left out."""
+    parallel.set_num_threads(threads)
+    rng = np.random.default_rng(0)
+    if kind in ("encoder-decoder", "no bias"):
+        options = {"bias": "none"} if kind == "no bias" else {}
+        model = build(0, layers=2, norm_first=norm_first, **options).astype(np.float32)
+        source = random_source(rng, [3, 5])
+        one_by_one, at_once = (model.start(source, decoder=model.raw_decoder()) for _ in range(2))
+    else:
+        lm = language_model(norm_first=norm_first, **({"kv_heads": 2} if kind == "grouped heads" else {}))
+        one_by_one, at_once = (lm.start(2, decoder=lm.raw_decoder()) for _ in range(2))
+    one_by_one._layers = None
+    sentences, width, new = 2, 1, 4  # a prefix first
+    for new_width in (3, 3, 3, 2, 2, 1, 3, 3, 3, 9, 1, 1):
+        ids = rng.integers(4, 9, (sentences * width, new))
+        np.testing.assert_allclose(at_once.step(ids), one_by_one.step(ids), rtol=1e-4, atol=1e-5)
+        if new_width == 1:
+            sentences = 1
+        rows = (np.arange(sentences)[:, None] * width + rng.integers(0, width, (sentences, new_width))).reshape(-1)
+        for state in (at_once, one_by_one):
+            state.select(rows, new_width)
+        width, new = new_width, 1
+    assert isinstance(at_once._layers, layers.Layers)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation": "gelu"},
+        {"positions": "rotary"},
+        {"positions": "alibi"},
+        {"pattern": "local:2"},
+        {"norm": "rms"},
+        {"norm": "layer_std"},
+    ],
+)
+def test_other_layers_are_computed_one_by_one(options) -> None:
+    assert layers.supported(language_model().raw_decoder())
+    assert not layers.supported(language_model(**options).raw_decoder())
+
+
+def test_states_of_one_decoder_have_memory_of_their_own() -> None:
+    model = language_model()
+    decoder, ids = model.raw_decoder(), np.array([[4], [5]])
+    states = [model.start(2, decoder=decoder) for _ in range(2)]
+    first = [state.step(ids) for state in states]
+    np.testing.assert_array_equal(*first)
+    second = states[0].step(ids[::-1]).copy()
+    states[1].step(ids)
+    np.testing.assert_array_equal(states[0].step(ids).shape, second.shape)
+    again = model.start(2, decoder=decoder)
+    again.step(ids)
+    np.testing.assert_array_equal(again.step(ids[::-1]), second)
+
+
+def test_the_rows_of_a_batch_have_the_bits_of_each_row_alone() -> None:
+    model, ids = language_model(), np.array([[4], [5], [6], [7], [8], [4], [6]])
+    decoder = model.raw_decoder()
+    together = model.start(len(ids), decoder=decoder)
+    alone = [model.start(1, decoder=decoder) for _ in ids]
+    for _ in range(3):
+        logits = together.step(ids)
+        for row, state in enumerate(alone):
+            np.testing.assert_array_equal(state.step(ids[row : row + 1])[0], logits[row])
