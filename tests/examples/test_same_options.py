@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import runpy
 from typing import Any
 
 import pytest
@@ -11,13 +12,16 @@ import pytest
 from handloom.arguments import OptionError, Whole, path
 from handloom.models.fields import plain_kind
 from handloom.train.cli.command_line import parse_training_arguments
-from handloom.train.cli.options import OfKind
+from handloom.train.cli.options import OfKind, OptionParser
 
-from ..command_sweep import EXAMPLES, parser_of
+from ..support.examples import EXAMPLES as FOLDER
 from ..support.examples import Example, small_data
 
 pytestmark = pytest.mark.slow
 
+EXAMPLES = (
+    "translate_de_en", "translate_en_fr", "summarize_news", "paraphrase_coco", "classify_news", "generate_text",
+)  # fmt: skip
 COMMON = """
 --data --preset --out --overwrite --seed --steps --device --resume --stop-at --set --optimizer --schedule --lr
 --weight-decay --accumulate --precision --graphs --pad-to --checkpoint-activations --ema --patience --monitor
@@ -30,6 +34,20 @@ EVERYTHING = """
 --set weight_decay=0.01 --optimizer adamw --schedule cosine --lr 1e-3 --accumulate 2 --checkpoint-activations
 --curriculum 1 --prefetch 2 --ema 0.9 --patience 3
 """
+
+
+def parser_of(program: str) -> OptionParser:
+    """The parser of an example, caught where the example parses."""
+
+    def capture(parser: OptionParser) -> None:
+        raise LookupError(parser)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handloom.train.cli.examples.parse_example", capture)
+        parse = runpy.run_path(str(FOLDER / f"{program}.py"))["parse_arguments"]
+    with pytest.raises(LookupError) as found:
+        parse()
+    return found.value.args[0]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -78,21 +96,3 @@ def test_everything_at_once(name: str, tmp_path) -> None:
     told = example.fails(*options, *(part for one in odd for part in ("--set", one)), "--out", "wrong")
     assert "This model can't be built: " in told
     assert not (tmp_path / "wrong").exists()
-
-
-def test_augmentation_by_way_of_french(tmp_path) -> None:
-    names = ("translate_en_fr", "generate_text")
-    translate, write = (Example(f"{name}.py", tmp_path, pictures=False) for name in names)
-    pairs, text = (small_data(name, tmp_path) for name in names)
-    smoke = ["--data", pairs, "--preset", "smoke", "--beam", 1, "--steps", 150, "--set", "test_size=5"]
-    translate.succeeds(*smoke, "--table", "none", "--out", "forth")
-    translate.succeeds(*smoke, "--table", "none", "--reverse", "--out", "back")
-    out = translate.succeeds("--checkpoint", "back", "--beam", 1, "Le chien dort.")
-    assert len(out.splitlines()) == 1
-    options = ["--data", text, "--preset", "smoke", "--steps", 5, "--length", 20, "--augment", "forth", "back"]
-    out = write.succeeds(*options, "--augment-share", 0.5, "--table", "none", "--out", "run")
-    assert "sentences are new after two translations" in out
-    table = (tmp_path / "run/table.md").read_text(encoding="utf-8")
-    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == [
-        "Transformer, without augmentation", "Transformer, with augmentation",
-    ]  # fmt: skip
