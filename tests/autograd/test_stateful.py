@@ -1,7 +1,9 @@
-"""Random programs on handloom's engine and on a naive one, side by side."""
+"""Random programs on handloom's engine and on the engine to study, side by side."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,47 +13,54 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from handloom.autograd import Tensor, grad, no_grad, ops
-from tests.support import naive_engine as naive
-from tests.support.naive_engine import Naive
+from handloom.autograd.engine_to_study import Value, relu
 
 SHAPES = [(), (1,), (3,), (2, 3), (3, 1), (1, 2, 3), (3, 2)]
 SEEDS = st.integers(0, 2**32 - 1)
-INDICES = [
-    0,
-    -1,
-    slice(None, None, -1),
-    slice(1, None),
-    Ellipsis,
-    None,
-    np.array([0, 0, 1]),
-    (Ellipsis, np.array([0, -1])),
-]
-UNARY = {
-    "square": (lambda x: x * x, np.square, lambda x: 2 * x),
-    "tanh": (ops.tanh, np.tanh, lambda x: 1 - np.tanh(x) ** 2),
-    "sin": (ops.sin, np.sin, np.cos),
-    "negative": (lambda x: -x, np.negative, lambda x: -np.ones_like(x)),
-    "scaled": (lambda x: 0.5 * x + 1, lambda x: 0.5 * x + 1, lambda x: np.full_like(x, 0.5)),
+INDICES = [0, -1, slice(None, None, -1), slice(1, None), Ellipsis, np.array([0, 0, 1]), (Ellipsis, np.array([0, -1]))]
+# What both engines compute, written once.
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "square": lambda x: x * x,
+    "cube": lambda x: x**3,
+    "relu": lambda x: relu(x) if isinstance(x, Value) else ops.relu(x),
+    "scaled": lambda x: x * 0.5 - 1.0,
 }
-BINARY = {
-    "add": (np.add, [lambda x, y: np.ones_like(x), lambda x, y: np.ones_like(x)]),
-    "subtract": (np.subtract, [lambda x, y: np.ones_like(x), lambda x, y: -np.ones_like(x)]),
-    "multiply": (np.multiply, [lambda x, y: y, lambda x, y: x]),
-}
-MOVES = {
+BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+MOVES: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: x.sum(),
     "first sums": lambda x: x.sum(axis=0, keepdims=True),
     "mean": lambda x: x.mean(axis=-1),
     "flat": lambda x: x.reshape(-1),
-    "transposed": lambda x: x.transpose(),
+    "transposed": lambda x: x.transpose(*reversed(range(x.data.ndim))),
 }
+
+
+def history(value: Value) -> dict[int, Value]:
+    """A value and all on which it depends, by their numbers."""
+    found: dict[int, Value] = {}
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if one.number not in found:
+            found[one.number] = one
+            waiting += one.inputs
+    return found
+
+
+def gradients(value: Value, v: np.ndarray) -> dict[int, np.ndarray]:
+    """v contracted with the derivative of a value by each on which it depends."""
+    seen = history(value)
+    for one in seen.values():
+        one.grad = None
+    value.backward(v)
+    return {number: one.grad for number, one in seen.items()}
 
 
 class Pair(NamedTuple):
     """The same value in both engines."""
 
     tensor: Tensor
-    truth: Naive
+    truth: Value
     viewed: frozenset[int] = frozenset()  # the leaves whose memory the tensor may share
 
 
@@ -65,6 +74,7 @@ class Programs(RuleBasedStateMachine):
         self.freed: set[int] = set()  # results whose calls a backward pass has freed
         self.stale: set[int] = set()  # leaves that were changed in place, by the numbers they had before
         self.results: dict[int, Pair] = {}
+        self.names: dict[int, set[int]] = {}  # by the number of a leaf: those before it was changed, and this one
 
     @initialize(target=values, seed=SEEDS)
     def two_leaves(self, seed: int) -> Any:
@@ -72,18 +82,18 @@ class Programs(RuleBasedStateMachine):
 
     def new_leaf(self, shape: tuple[int, ...], seed: int) -> Pair:
         array = np.random.default_rng(seed).normal(size=shape)
-        truth = Naive(array, {})
+        truth = Value(array)
         pair = Pair(Tensor(array.copy(), requires_grad=True), truth, frozenset([truth.number]))
         self.leaves.append(pair)
-        self.expected[pair.truth.number] = None
+        self.expected[truth.number], self.names[truth.number] = None, {truth.number}
         return pair
 
-    def made(self, tensor: Tensor, truth: Naive, *parts: Pair, view: bool = False) -> Any:
+    def made(self, tensor: Tensor, truth: Value, *parts: Pair, view: bool = False) -> Any:
         viewed = frozenset().union(*(part.viewed for part in parts))
         if viewed & self.stale:
             return multiple()  # views of a changed leaf show its new values
-        np.testing.assert_allclose(tensor.data, truth.array, rtol=1e-9, atol=1e-12)
-        if np.abs(truth.array).max(initial=0) > 100 or truth.array.size == 0:
+        np.testing.assert_allclose(tensor.data, truth.data, rtol=1e-9, atol=1e-12)
+        if np.abs(truth.data).max(initial=0) > 100 or truth.data.size == 0:
             return multiple()  # don't let products of products grow
         pair = Pair(tensor, truth, viewed if view else frozenset())
         if tensor.requires_grad:
@@ -98,86 +108,71 @@ class Programs(RuleBasedStateMachine):
         if constant:
             return self.new_leaf(shape, seed)
         array = np.random.default_rng(seed).normal(size=shape)
-        return Pair(Tensor(array), Naive(array, {}))
+        return Pair(Tensor(array), Value(array))
 
     @rule(target=values, x=values, name=st.sampled_from(sorted(UNARY)))
     def unary(self, x: Pair, name: str) -> Any:
-        ours, function, slope = UNARY[name]
-        return self.made(ours(x.tensor), naive.elementwise(function, [slope], x.truth), x)
+        return self.made(UNARY[name](x.tensor), UNARY[name](x.truth), x)
 
     @rule(target=values, x=values, y=values, name=st.sampled_from(sorted(BINARY)))
     def binary(self, x: Pair, y: Pair, name: str) -> Any:
-        function, slopes = BINARY[name]
+        function = BINARY[name]
         try:
-            np.broadcast_shapes(x.truth.shape, y.truth.shape)
+            np.broadcast_shapes(x.truth.data.shape, y.truth.data.shape)
         except ValueError:
             with pytest.raises(ValueError, match="broadcast"):
-                getattr(ops, name)(x.tensor, y.tensor)
+                function(x.tensor, y.tensor)
             return multiple()
-        truth = naive.elementwise(function, slopes, x.truth, y.truth)
-        return self.made(getattr(ops, name)(x.tensor, y.tensor), truth, x, y)
+        return self.made(function(x.tensor, y.tensor), function(x.truth, y.truth), x, y)
 
     @rule(target=values, x=values, y=values)
     def matmul(self, x: Pair, y: Pair) -> Any:
-        try:
-            np.matmul(x.truth.array, y.truth.array)
-        except ValueError:
+        if min(x.truth.data.ndim, y.truth.data.ndim) < 2 or x.truth.data.shape[-1] != y.truth.data.shape[-2]:
             return multiple()
-        return self.made(x.tensor @ y.tensor, naive.bilinear(np.matmul, x.truth, y.truth), x, y)
+        return self.made(x.tensor @ y.tensor, x.truth @ y.truth, x, y)
 
     @rule(target=values, x=values, name=st.sampled_from(sorted(MOVES)))
     def move(self, x: Pair, name: str) -> Any:
-        if name in ("first sums", "mean") and not x.truth.shape:
+        if name in ("first sums", "mean") and not x.truth.data.shape:
             return multiple()
-        return self.made(MOVES[name](x.tensor), naive.linear(MOVES[name], x.truth), x, view=True)
+        return self.made(MOVES[name](x.tensor), MOVES[name](x.truth), x, view=True)
 
     @rule(target=values, x=values, index=st.sampled_from(INDICES))
     def read(self, x: Pair, index: Any) -> Any:
         try:
-            x.truth.array[index]
+            x.truth.data[index]
         except IndexError:
             with pytest.raises(IndexError, match="GetItem"):
                 x.tensor[index]
             return multiple()
-        return self.made(x.tensor[index], naive.linear(lambda a: a[index], x.truth), x, view=True)
+        return self.made(x.tensor[index], x.truth[index], x, view=True)
 
     @rule(target=values, x=values, y=values, place=st.integers(0, 2))
     def set_elements(self, x: Pair, y: Pair, place: int) -> Any:
-        if not x.truth.shape or place >= x.truth.shape[0]:
+        if not x.truth.data.shape or place >= x.truth.data.shape[0]:
             return multiple()
-        target = x.tensor * 1.0
-        hole = np.ones(x.truth.shape)
-        hole[place] = 0
         try:
-            np.broadcast_to(y.truth.array, x.truth.shape[1:])
+            np.broadcast_to(y.truth.data, x.truth.data.shape[1:])
         except ValueError:
             return multiple()
-        target[place] = y.tensor
-
-        def placed(values: np.ndarray) -> np.ndarray:
-            out = np.zeros(x.truth.shape)
-            out[place] = values
-            return out
-
-        kept, new = naive.linear(lambda a: a * hole, x.truth), naive.linear(placed, y.truth)
-        ones = [lambda a, b: np.ones_like(a)] * 2
-        return self.made(target, naive.elementwise(np.add, ones, kept, new), x, y)
+        target, mark = x.tensor * 1.0, np.zeros(x.truth.data.shape)
+        target[place], mark[place] = y.tensor, 1
+        return self.made(target, x.truth * (1 - mark) + y.truth * mark, x, y)
 
     @rule(target=values, x=values, detached=st.booleans())
     def cut(self, x: Pair, detached: bool) -> Any:
         """The same values without their history."""
         with no_grad():
-            y = x.tensor.detach() if detached else x.tensor.reshape(x.truth.shape)
-        return self.made(y, Naive(x.truth.array, {}), x, view=True)
+            y = x.tensor.detach() if detached else x.tensor.reshape(x.truth.data.shape)
+        return self.made(y, Value(x.truth.data), x, view=True)
 
     # -- differentiating -------------------------------------------------------------------------------------------
 
     def backward_by_every_value(self, pair: Pair) -> None:
         """grad() by everything that a new result was made from, leaves and results; a sample of it recorded."""
-        v = np.random.default_rng(pair.truth.number).normal(size=pair.truth.shape)
-        made_from = [
-            other for other in (*self.leaves, *self.results.values()) if other.truth.number in pair.truth.jacobians
-        ]
+        v = np.random.default_rng(pair.truth.number).normal(size=pair.truth.data.shape)
+        truths = gradients(pair.truth, v)
+        made_from = [other for other in (*self.leaves, *self.results.values()) if self.named(other) & truths.keys()]
         if not pair.tensor.requires_grad:
             assert not made_from
             return
@@ -189,11 +184,16 @@ class Programs(RuleBasedStateMachine):
             self.check_refusal(pair, error)
             return
         for other, gradient in zip(made_from, found, strict=True):
-            np.testing.assert_allclose(gradient.data, pair.truth.gradient(other.truth, v), rtol=1e-7, atol=1e-9)
+            expected = sum(truths[number] for number in self.named(other) & truths.keys())
+            np.testing.assert_allclose(gradient.data, expected, rtol=1e-7, atol=1e-9)
+
+    def named(self, pair: Pair) -> set[int]:
+        """The numbers by which a leaf or a result goes in the engine to study."""
+        return self.names.get(pair.truth.number, {pair.truth.number})
 
     def check_refusal(self, pair: Pair, error: RuntimeError) -> None:
         """Only a graph that was freed, or a saved leaf that was changed, is a reason to refuse."""
-        freed = "freed by an earlier backward pass" in str(error) and self.freed & set(pair.truth.jacobians)
+        freed = "freed by an earlier backward pass" in str(error) and self.freed & history(pair.truth).keys()
         changed = "was changed in place" in str(error) and self.stale
         if not freed and not changed:
             raise error
@@ -202,11 +202,11 @@ class Programs(RuleBasedStateMachine):
     def backward(self, x: Pair, seed: int, retain: bool) -> None:
         if not x.tensor.requires_grad:
             with pytest.raises(RuntimeError, match="does not depend on any tensor"):
-                x.tensor.backward(np.ones(x.truth.shape))
+                x.tensor.backward(np.ones(x.truth.data.shape))
             return
         if x.tensor.is_leaf and x.viewed & self.stale:
             return  # it goes by another name now
-        v = np.random.default_rng(seed).normal(size=x.truth.shape)
+        v = np.random.default_rng(seed).normal(size=x.truth.data.shape)
         try:
             x.tensor.backward(v, retain_graph=True)
         except RuntimeError as error:
@@ -216,17 +216,17 @@ class Programs(RuleBasedStateMachine):
         if not retain:
             x.tensor.backward(v)
             self.expect(x, v)
-            self.freed |= set(x.truth.jacobians) & set(self.results)
+            self.freed |= history(x.truth).keys() & self.results.keys()
             if not x.tensor.is_leaf:
                 with pytest.raises(RuntimeError, match="freed by an earlier backward pass"):
                     x.tensor.backward(v)
 
     def expect(self, x: Pair, v: np.ndarray) -> None:
+        truths = gradients(x.truth, v)
         for leaf in self.leaves:
-            if leaf.truth.number in x.truth.jacobians:
+            for number in self.named(leaf) & truths.keys():
                 so_far = self.expected[leaf.truth.number]
-                gradient = x.truth.gradient(leaf.truth, v)
-                self.expected[leaf.truth.number] = gradient if so_far is None else so_far + gradient
+                self.expected[leaf.truth.number] = truths[number] if so_far is None else so_far + truths[number]
 
     @rule(which=st.integers(0, 100), forget=st.booleans())
     def use_gradient(self, which: int, forget: bool) -> None:
@@ -237,28 +237,28 @@ class Programs(RuleBasedStateMachine):
             self.expected[leaf.truth.number] = None
         elif leaf.tensor.grad is not None:
             leaf.tensor.grad[...] = 3.0
-            self.expected[leaf.truth.number] = np.full(leaf.truth.shape, 3.0)
+            self.expected[leaf.truth.number] = np.full(leaf.truth.data.shape, 3.0)
 
     @rule(which=st.integers(0, 100), seed=SEEDS)
     def change_leaf(self, which: int, seed: int) -> None:
         """Change a leaf in place. What was computed from it before may be differentiated rightly, or refused."""
         place = which % len(self.leaves)
         old = self.leaves[place]
-        array = np.random.default_rng(seed).normal(size=old.truth.shape)
+        array = np.random.default_rng(seed).normal(size=old.truth.data.shape)
         with no_grad():
             old.tensor[...] = array
         self.stale.add(old.truth.number)
-        truth = Naive(array, {})
+        truth = Value(array)
         self.leaves[place] = Pair(old.tensor, truth, frozenset([truth.number]))
         self.expected[truth.number] = self.expected[old.truth.number]
-        for pair in self.results.values():  # their gradients flow to the same leaf
-            if old.truth.number in pair.truth.jacobians:
-                pair.truth.jacobians[truth.number] = pair.truth.jacobians[old.truth.number]
+        self.names[truth.number] = {*self.named(old), truth.number}  # gradients of older results flow to the same leaf
+        for pair in self.results.values():
+            if self.named(old) & history(pair.truth).keys():
                 self.backward_by_every_value(pair)
 
     @rule(target=values, which=st.integers(0, 100))
     def leaf_again(self, which: int) -> Pair:
-        """A leaf as it is now: one that was changed goes by another name in the naive engine."""
+        """A leaf as it is now: one that was changed goes by another number in the engine to study."""
         return self.leaves[which % len(self.leaves)]
 
     @invariant()
