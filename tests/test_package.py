@@ -32,14 +32,6 @@ def test_all_versions_agree() -> None:
     assert re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == version
 
 
-def test_no_text_has_pip_look_for_handloom_on_an_index() -> None:
-    """There it is not, or is something else: in a clone the name is '.', and messages name the packages."""
-    texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    folders = {name.split(".")[1] for name in PACKAGES[1:]}
-    texts += [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    assert not [str(path) for path in texts if re.search(r"handloom\[\w", path.read_text(encoding="utf-8"))]
-
-
 def test_every_dependency_has_one_lower_bound() -> None:
     """With these versions .ci/run tests."""
     bounds: dict[str, set[str]] = {}

@@ -70,11 +70,3 @@ def test_each_results_file_is_shown() -> None:
     assert text.count("<!-- results:") == len(TABLE.findall(text))
     named = {name for files, _, _ in TABLE.findall(text) for name in files.split()}
     assert named == {path.name for path in RESULTS.glob("*.json")}
-
-
-def test_another_figure_is_found() -> None:
-    found = [{"a": 0.1234, "b": 5000}, {"a": 0.5, "b": None}]
-    formats = "| | {a:.1%} | {b:,} |"
-    assert unbacked(formats, ["| x | **12.3%** | 5,000 |", "| y | 50.0% | |"], found) == []
-    wrong = ["| x | 12.4% | 5,000 |", "| x | 12.3% | |", "| x | 50.0% | 5,000 |"]
-    assert unbacked(formats, wrong, found) == wrong

@@ -232,14 +232,6 @@ def test_a_held_leaf_with_another_array_is_refused() -> None:
             y.sum().backward()
 
 
-def test_one_tensor_given_twice() -> None:
-    x = Tensor(np.array([3.0]), requires_grad=True)
-    same: list[bool] = []
-    checkpoint(lambda a, b, *, c: same.append(a is b is c) or a * b * c, x, x, c=x).backward()
-    assert same == [True, True]
-    assert x.grad == 27
-
-
 OTHER = "checkpoint: the second call of the function, in the backward pass, computes something else"
 
 
@@ -288,10 +280,4 @@ def test_other_outputs_or_a_result_from_outside_the_second_time() -> None:
         with pytest.raises(RuntimeError, match=OTHER):
             y.sum().backward()
     (outside * 2).sum().backward()  # its graph was not touched
-    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
-
-
-def test_a_leaf_that_the_function_makes_anew_is_no_other_leaf() -> None:
-    x = Tensor(np.ones(3), requires_grad=True)
-    checkpoint(lambda t: t * Tensor(np.full(3, 2.0), requires_grad=True), x).sum().backward()
     np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])

@@ -35,14 +35,6 @@ def test_backward_on_a_gradient_penalty() -> None:
     np.testing.assert_allclose(x.grad, 8 * w.data**2 * x.data)
 
 
-def test_the_output_gradient_may_be_differentiated() -> None:
-    """The double backward trick: the gradient is linear in v, and its derivative by v is forward mode."""
-    x, v = leaf([0.2, 0.5]), leaf([1.0, 1.0])
-    y = ops.exp(x)
-    (gx,) = grad(y, [x], v, create_graph=True)
-    np.testing.assert_allclose(grad(gx, v, np.array([3.0, 4.0])).data, y.data * [3.0, 4.0])
-
-
 def test_fused_attention_whose_inputs_depend_on_each_other() -> None:
     rng = np.random.default_rng(0)
     x, w = leaf(rng.normal(size=(1, 2, 3, 2))), rng.normal(size=(1, 2, 3, 2))

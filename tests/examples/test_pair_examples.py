@@ -61,17 +61,6 @@ def test_headlines_in_words(tmp_path) -> None:
     assert "needs subwords" in example.fails(*options, "--table", "attention")
 
 
-def test_ablations_of_the_headline_writer(tmp_path) -> None:
-    example = Example("summarize_news.py", tmp_path, pictures=False)
-    options = ["--preset", "smoke", "--steps", 4, "--beam", 1, "--set", "test_size=5"]
-    out = example.succeeds(*options, "--table", "layers", "--out", "run")
-    assert "6 layers" in out
-    assert "| the report " in out
-    assert "tech giants boost ai investment" in out
-    out = example.succeeds("--resume", "run", "--table", "attention")
-    assert "| layer 1, mean of its heads |" in out
-
-
 def test_memory_with_and_without_mixed_precision(tmp_path) -> None:
     example = Example("paraphrase_coco.py", tmp_path, pictures=False)
     options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "tokens_per_batch=120", "--set", "test_size=5"]

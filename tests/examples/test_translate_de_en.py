@@ -99,14 +99,6 @@ def test_asking_in_the_terminal(trained: Path) -> None:
     assert drawn == again
 
 
-def test_replacing_a_run(trained: Path) -> None:
-    shutil.copytree(trained / "run", trained / "replaced")
-    options = ("--data", "data.tsv", "--preset", "smoke", "--steps", 5, "--out", "replaced", "--overwrite")
-    assert "the old run is now replaced.old-1" in run(*options, folder=trained)
-    assert len(files_of(trained / "replaced")) == 16
-    assert json.loads((trained / "replaced/config.json").read_text())["options"]["steps"] == 5
-
-
 def test_too_long_test_sentences_do_not_end_a_trained_run(trained: Path) -> None:
     for part, repeat in [("valid", 1), ("test", 100)]:
         lines = [f"{'Der rote Hund ' * repeat}{i}.\t{'The red dog ' * repeat}{i}." for i in range(4)]

@@ -47,12 +47,6 @@ def test_a_pattern_combines_with_a_mask() -> None:
     assert (weights.data[..., 6, 0] > 0).all()
 
 
-def test_a_window_over_everything_is_full_attention() -> None:
-    x = Tensor(RNG.normal(size=(1, 6, 8)))
-    for pattern in ("local:5", "strided:1"):
-        np.testing.assert_allclose(layer(pattern)(x).data, layer("full")(x).data, rtol=1e-12)
-
-
 def test_cross_attention_sees_everything() -> None:
     x, memory = (Tensor(RNG.normal(size=(1, length, 8))) for length in (4, 9))
     _, weights = layer("local:1")(x, memory, return_weights=True)

@@ -61,21 +61,6 @@ def test_threads_that_meet_a_leaf_for_the_first_time_agree_on_it(monkeypatch) ->
         assert all(origin is x.origin for origin in list(pool.map(meet, range(4))))
 
 
-def test_looking_at_a_gradient_writes_nothing() -> None:
-    """Another thread's pass may have put one there in the meantime, and it would be lost."""
-
-    class Watched(Tensor):
-        __slots__ = ("watched",)
-
-        def __setattr__(self, name: str, value: object) -> None:
-            assert not (name == "grad_or_rows" and hasattr(self, "watched"))
-            super().__setattr__(name, value)
-
-    x = Watched(np.ones(2), requires_grad=True)
-    x.watched = True
-    assert x.grad is None
-
-
 class Interrupted(Function):
     """x squared; another pass goes through the same call while this one's rule runs."""
 

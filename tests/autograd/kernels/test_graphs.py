@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, Tensor, ops
 from handloom.autograd.backend import GraphError, constant
 from handloom.autograd.kernels.graphs import Graphs
 from handloom.autograd.kernels.products import product
@@ -102,27 +100,6 @@ def test_a_constant_is_kept(cuda) -> None:
     for seed in range(3):
         found = graphs("constant", function, np.full(3, seed, np.float32))
         np.testing.assert_array_equal(found["y"].get(), seed + np.arange(3))
-
-
-def test_dropout_draws_anew_in_every_launch_as_without_graphs(cuda) -> None:
-    graphs, generator, x = Graphs(), Generator(), np.ones((40, 10), np.float32)
-
-    def function(given: Any) -> dict[str, Any]:
-        seed, data = given
-        if seed is not None:
-            generator.keep_seed_in(seed)
-        once = ops.dropout(Tensor(data), 0.5, generator=generator)
-        return {"y": ops.dropout(once, 0.5, generator=generator).data}
-
-    found = []
-    for number in range(4):
-        generator.set_state(Generator(number).get_state())
-        plain = function((None, cuda.asarray(x)))["y"].get()
-        generator.set_state(Generator(number).get_state())
-        seed = np.array([generator.begin_calls()], np.uint64)
-        np.testing.assert_array_equal(graphs("dropout", function, (seed, x))["y"].get(), plain)
-        found.append(plain)
-    assert all((a != b).any() for a, b in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -116,15 +113,6 @@ def test_plain_is_a_matter_of_the_thread_and_ends_with_its_block() -> None:
     assert not is_plain()
     assert seen == [False]
     assert plain()(is_plain)()
-
-
-def test_the_environment_asks_for_plain_implementations() -> None:
-    code = "from handloom.autograd import is_plain; print(is_plain())"
-    for value, expected in (("1", "True"), ("0", "False")):
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "HANDLOOM_PLAIN": value}, capture_output=True, text=True
-        )
-        assert done.stdout.strip() == expected, done.stderr
 
 
 def test_an_environment_variable_is_1_or_0(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,17 +52,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "MarianConfig", "MarianMTModel", {**MARIAN, "tie_word_embeddings": False, "activation_function": "relu"}
     ),
     "pegasus": ("PegasusConfig", "PegasusForConditionalGeneration", MARIAN),
-    "pegasus, an output of its own": (
-        "PegasusConfig", "PegasusForConditionalGeneration",
-        {**MARIAN, "tie_word_embeddings": False, "scale_embedding": False, "activation_function": "relu"},
-    ),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", GPT2),
     "gpt2, relu and an output of its own": (
         "GPT2Config", "GPT2LMHeadModel",
         {**GPT2, "activation_function": "relu", "n_inner": 20, "tie_word_embeddings": False,
          "layer_norm_epsilon": 1e-3},
     ),
-    "gpt2, exact gelu": ("GPT2Config", "GPT2LMHeadModel", {**GPT2, "activation_function": "gelu", "n_head": 1}),
     "llama": ("LlamaConfig", "LlamaForCausalLM", LLAMA),
     "llama, stretched, with biases": (
         "LlamaConfig", "LlamaForCausalLM",
@@ -83,10 +78,6 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {**BERT, "hidden_act": "relu", "type_vocab_size": 1, "layer_norm_eps": 1e-3, "num_labels": 5},
     ),
     "distilbert": ("DistilBertConfig", "DistilBertForSequenceClassification", DISTIL),
-    "distilbert, one layer": (
-        "DistilBertConfig", "DistilBertForSequenceClassification",
-        {**DISTIL, "n_layers": 1, "activation": "relu", "num_labels": 2},
-    ),
 }  # fmt: skip
 
 

@@ -27,12 +27,3 @@ core's own rounding, or speed.
 """
 
 from .module import EmulatedKernel, EmulatedModule, KernelError, bank_conflicts, compiler_missing, shared_memory_turns
-
-__all__ = [
-    "EmulatedKernel",
-    "EmulatedModule",
-    "KernelError",
-    "bank_conflicts",
-    "compiler_missing",
-    "shared_memory_turns",
-]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .build import CompileError, build_kernels, compiler, runtime
+from .build import build_kernels, compiler, runtime
 
 _MAX_SHARED = 232448  # bytes that one block can have on sm_90
 _ALIGNMENT = 256  # of memory that CuPy allocates is 512; what a kernel may count on for an array is 256
@@ -289,14 +289,3 @@ class _Memory:
     def __exit__(self, *_: object) -> None:
         for region in (self.shared, *self.regions):
             runtime().emulator_unmap(ctypes.byref(region))
-
-
-__all__ = [
-    "CompileError",
-    "EmulatedKernel",
-    "EmulatedModule",
-    "KernelError",
-    "bank_conflicts",
-    "compiler_missing",
-    "shared_memory_turns",
-]

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd.fast import parallel
 from handloom.models.generation.fast import affine
 from handloom.models.generation.fast.affine import PackedAffine, pack
 
@@ -43,23 +42,3 @@ def test_packed_products_are_the_products(rows, sizes, bias, relu, in_place, sma
                 found = layer(x[:fewer], buffer, relu=relu)
                 assert np.shares_memory(found, buffer)
                 np.testing.assert_allclose(found, expected[:fewer], rtol=1e-10, atol=1e-12)
-
-
-def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affine, "reads_in_place", lambda: True)
-    rng = np.random.default_rng(0)
-    layer = PackedAffine(rng.normal(size=(5000, 64)).astype(np.float32), rng.normal(size=5000).astype(np.float32))
-    pack([layer])
-    x = rng.normal(size=(70, 64)).astype(np.float32)
-    results = []
-    for threads in (1, 2, 3):
-        parallel.set_num_threads(threads)
-        results.append(layer(x))
-    for result in results[1:]:
-        np.testing.assert_array_equal(result, results[0])
-    np.testing.assert_allclose(results[0], layer.bias + x @ _whole(layer), rtol=1e-4, atol=1e-4)
-
-
-def _whole(layer: PackedAffine) -> np.ndarray:
-    assert layer.blocks is not None
-    return np.concatenate(list(layer.blocks), axis=1)[:, : layer.out_features]
