@@ -54,24 +54,6 @@ def test_a_wrong_rule_is_found_and_the_mistake_named(hint) -> None:
         assert_gradients(lambda x, y: Product(WRONG[hint])(x, y), [X, Y])
 
 
-def test_the_report_shows_the_worst_entry() -> None:
-    def rule(g, x, y):
-        wrong = np.zeros_like(g)
-        wrong[1, 2] = 0.5
-        return g * y, g * x + wrong
-
-    report = gradcheck(lambda x, y: Product(rule)(x, y), [X, Y])
-    first, second = report.checks
-    assert first.ok
-    assert not second.ok
-    assert second.worst_index == (1, 2)
-    assert second.analytic[6] - second.numeric[6] == pytest.approx(0.5)
-    text = str(report)
-    assert "ok   input 0 (3, 4): 12 of 12 entries" in text
-    assert "FAIL input 1 (3, 4)" in text
-    assert f"worst at (1, 2): analytic {second.analytic[6]:.12g}" in text
-
-
 def test_a_mistake_that_a_sum_would_hide() -> None:
     """Softmax without its correction: the gradient of the sum of a softmax is zero either way round."""
 

@@ -211,21 +211,6 @@ def test_the_address_keeps_the_state_and_back_undoes_it(page: Page) -> None:
     page.page.wait_for_selector('#view-tiles[data-ready^="decoder.layers.1.multihead_attn/0/"]')
 
 
-def test_a_head_switched_off_and_a_map_kept_beside(page: Page, run_folder: Path) -> None:
-    page.type(SENTENCE)
-    page.page.click("#pin")
-    page.page.click('.thumb[data-layer="encoder.layers.0.self_attn"][data-head="1"]')
-    page.page.wait_for_selector("#beside .big")
-    page.page.click("#switch")
-    page.page.wait_for_selector('html[data-off="encoder.layers.0.self_attn/1"]')
-    translator = Translator.load(run_folder)
-    weight = dict(translator.model.named_parameters())["encoder.layers.0.self_attn.out_proj.weight"].data
-    weight[:, weight.shape[1] // 2 :] = 0
-    assert page.page.inner_text("#answer") == translator.translate([SENTENCE])[0]
-    page.page.click("#off button")
-    page.page.wait_for_selector('html[data-off=""]')
-
-
 def test_the_tour_visits_the_views(page: Page) -> None:
     page.type(SENTENCE)
     page.page.click("#tour")

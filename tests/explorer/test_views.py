@@ -216,16 +216,6 @@ def test_a_call_of_each_kind_can_be_checked(subject: Any, whole_graph: dict[str,
         assert not [one["name"] for one in found["inputs"] if "operand" in one["name"]]
 
 
-def test_the_entries_that_are_compared_contain_the_largest_and_those_of_the_targets() -> None:
-    gradient = np.full((4000, 256), 1e-9)
-    gradient[7, 3], gradient[[11, 500, 3999]] = 5.0, np.linspace(1e-7, 2e-7, 256)
-    chosen = check.some_entries(gradient, np.array([11, 500, 3999, 9999]))
-    assert len(set(chosen)) == len(chosen) == check.ENTRIES
-    assert {7 * 256 + 3, *(row * 256 + 255 for row in (11, 500, 3999))} <= set(chosen)
-    for small in (np.ones(3), np.zeros((2, 2)), np.array(2.0)):
-        assert list(check.some_entries(small, np.array([1, 5]))) == list(range(small.size))
-
-
 def test_the_mutants_are_among_those_of_the_engines_tests() -> None:
     known = {(mutant.where, mutant.old, mutant.new) for mutant in (*KNOWN, *OF_FORMS)}
     for mutant in MUTANTS:
