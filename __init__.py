@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .autograd import Parameter, Tensor, enable_grad, grad, manual_seed, no_grad
     from .errors import InputError
-    from .train.tasks.by_name import load
+    from .train.tasks.loading import load
 
 __version__ = "0.2.0"
 
 __all__ = ["InputError", "Parameter", "Tensor", "enable_grad", "grad", "load", "manual_seed", "no_grad"]
 
-_MODULES = {"InputError": ".errors", "load": ".train.tasks.by_name"}
+_MODULES = {"InputError": ".errors", "load": ".train.tasks.loading"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from benchmarks.side_by_side import command, program, write_results
 from handloom.train.data.news import load_news
 from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.classification import figures
+from handloom.train.tables.news import figures
 from handloom.train.tasks.classification import Classifier, MeanClassifier
 
 COLUMNS = {"cell": "model", "valid_accuracy": "validation:.1%", "accuracy": "test:.1%", "macro_f1": "macro F1:.3f"}

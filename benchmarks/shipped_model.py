@@ -107,7 +107,7 @@ def translator_scores(translator: Any, options: dict[str, Any]) -> dict[str, flo
 def classifier_scores(classifier: Any, options: dict[str, Any]) -> dict[str, float]:
     """Return the accuracy and the macro F1 in percent: all test articles, those with a description, and by headline."""
     from handloom.train.data.news import load_news
-    from handloom.train.tables.classification import figures
+    from handloom.train.tables.news import figures
 
     articles = load_news(options["data"], descriptions=True, categories=True).test
     parts = {"all": articles, "with a description": [article for article in articles if article.description]}

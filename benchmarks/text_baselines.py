@@ -19,7 +19,7 @@ from handloom.train.data.captions import caption_pairs, load_captions
 from handloom.train.data.news import load_news
 from handloom.train.data.translation import load_translation_data
 from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.classification import baselines
+from handloom.train.tables.news import baselines
 from handloom.train.tasks.metrics import bleu, bleu_of_several, rouge
 
 Row = dict[str, Any]

@@ -169,8 +169,8 @@ class Handloom(Subject):
 
     def __init__(self, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP):
         import handloom
-        from handloom.train.allocator import keep_freed_memory
         from handloom.train.optim.optimizers import Adam
+        from handloom.train.updates import keep_freed_memory
 
         super().__init__(size, batches)
         keep_freed_memory()

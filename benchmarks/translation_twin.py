@@ -34,7 +34,7 @@ def train(subject: Any, steps: int, side: str) -> float:
 
 def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> dict[str, float]:
     """Return the loss on the validation pairs, in nats per token, and BLEU on the first test pairs."""
-    from handloom.train.tables.long_sentences import mean_loss
+    from handloom.train.tables.pairs import mean_loss
     from handloom.train.tasks.metrics import bleu
     from handloom.train.tasks.translation import Translator
 

@@ -21,19 +21,22 @@ from handloom.models.presets import classifier_preset
 from handloom.models.shipped import model_path
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
-from handloom.train.cli.training import preset_of
+from handloom.train.cli.options import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion
-from handloom.train.tables.attention_findings import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows, names_in
+from handloom.train.tables.attention import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows, names_in
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
-from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
 from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, EXPONENT_COLUMNS, cost_rows, cross_cost
 from handloom.train.tables.news import (
+    CLASSIFIER_COLUMNS,
     EPOCH_COLUMNS,
     SAMPLE_COLUMNS,
+    baselines,
     epoch_rows,
+    figures,
+    sample_errors,
     sample_predictions,
     with_report_figures,
 )

@@ -27,8 +27,7 @@ from handloom.tokenizer.character import without_special
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.generation import show_continuations, strategy_of
-from handloom.train.cli.options import share
-from handloom.train.cli.training import changed, preset_of
+from handloom.train.cli.options import changed, preset_of, share
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder
@@ -42,10 +41,9 @@ from handloom.train.tables.language_models import (
     with_budgets,
     with_report_figures,
 )
-from handloom.train.tasks.back_translation import round_trips
 from handloom.train.tasks.language_modelling import TOKENIZERS, LanguageModelling, Writer, learn_tokens, tokenize
 from handloom.train.tasks.task import choose_tokenizer
-from handloom.train.tasks.translation import Translator
+from handloom.train.tasks.translation import Translator, round_trips
 
 PROMPT = "This is a"
 TASK = "text"

@@ -17,16 +17,15 @@ from handloom.models.presets import paraphrase_preset
 from handloom.nn import checkpoint_activations
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import draw_attention, use_checkpoint
-from handloom.train.cli.training import preset_of
+from handloom.train.cli.generation import strategy_of, use_checkpoint
+from handloom.train.cli.options import preset_of
 from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.data.files import Pair
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.attention import draw_last_layers
 from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.pairs import MEMORY_COLUMNS, PARAPHRASES, memory_rows
-from handloom.train.tables.step_memory import step_memory
+from handloom.train.tables.pairs import MEMORY_COLUMNS, PARAPHRASES, memory_rows, step_memory
 from handloom.train.tasks.metrics import bleu, bleu_of_several, wrapped_table
 from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
 
@@ -126,7 +125,7 @@ def compare(
     probes = [{**dict(zip(columns, texts, strict=True)), "the report": PARAPHRASES.get(texts[0])} for texts in answers]
     samples = [dict(zip(columns, texts, strict=True)) for texts in zip(*outputs.values(), strict=True)]
     run.write_samples(markdown_table(samples[:20], columns))
-    draw_attention(translator, PROBES[1], run)
+    draw_last_layers(translator, PROBES[1], run)
     signature = bleu_of_several(inputs, others).signature
     return f"{markdown_table(rows, COLUMNS)}\n\n{signature}", rows, probes
 

@@ -18,13 +18,12 @@ from handloom.models.text_baselines import nearest
 from handloom.tokenizer.word import preprocess
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import draw_attention, use_checkpoint
-from handloom.train.cli.training import preset_of
+from handloom.train.cli.generation import strategy_of, use_checkpoint
+from handloom.train.cli.options import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.attention_findings import ALIGNMENT_COLUMNS, alignment_rows
+from handloom.train.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tables.news import (
     HEADLINE_WRITER,
@@ -164,7 +163,7 @@ def show(translator: Translator, headlines: list[str], tables: dict[str, Table],
         f"{title}\n\n{samples_table(some, headers=headers)}" for title, some in (("Best", best), ("Worst", worst))
     )
     run.write_samples(samples)
-    draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
+    draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
     table = write_tables(run, tables)
     return f"{samples}\n\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 

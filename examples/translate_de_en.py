@@ -19,20 +19,19 @@ from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import translation_preset
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import draw_attention, use_checkpoint
-from handloom.train.cli.training import preset_of
+from handloom.train.cli.generation import strategy_of, use_checkpoint
+from handloom.train.cli.options import preset_of
 from handloom.train.data.cleaning import clean_pairs
 from handloom.train.data.files import Pair, read_lines
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.attention import draw_last_layers
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
-from handloom.train.tasks.back_translation import back_translate
 from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_table
-from handloom.train.tasks.translation import Translation, Translator
+from handloom.train.tasks.translation import Translation, Translator, back_translate
 
 
 def parse_arguments() -> Any:
@@ -116,7 +115,7 @@ def show(
     best, worst = best_and_worst(sources, references, translations)
     samples = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
     run.write_samples(samples)
-    draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
+    draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     score, letters = bleu(translations, references), chrf(translations, references)
     batch = batch_samples(sources, references, translations, seed)
     table = batch_rows(batch)

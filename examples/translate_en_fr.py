@@ -17,17 +17,16 @@ from handloom.models.text_baselines import WordForWord
 from handloom.nn import POSITIONS
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import draw_attention, use_checkpoint
-from handloom.train.cli.training import preset_of
+from handloom.train.cli.generation import strategy_of, use_checkpoint
+from handloom.train.cli.options import preset_of
 from handloom.train.data.files import Pair
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.attention_findings import ALIGNMENT_COLUMNS, alignment_rows
+from handloom.train.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
 from handloom.train.tables.cells import Table, write_tables
-from handloom.train.tables.long_sentences import figures, set_long_apart
+from handloom.train.tables.pairs import figures, set_long_apart
 from handloom.train.tasks.metrics import best_and_worst, bleu, samples_table
 from handloom.train.tasks.translation import Translation, Translator
 
@@ -129,7 +128,7 @@ def show(translator: Translator, data: TranslationData, translations: list[str],
     best, worst = best_and_worst(sources, references, translations)
     samples = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
     run.write_samples(samples)
-    draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
+    draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     return samples
 
 

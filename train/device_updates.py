@@ -16,9 +16,8 @@ from ..autograd.quick import PLAIN
 from ..errors import InputError
 from ..nn import Module, MultiHeadAttention
 from .distributed import ProcessGroup
-from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import LossScaler, float_constants
-from .optim.optimizers import Optimizer, flat_form
+from .optim.optimizers import ExponentialAverage, Optimizer, flat_form
 from .runs.progress import add_means, means_of
 from .updates import TOKEN_UNIT, Compute, MicroBatch, Prepare, Reading, UpdateOptions, Updates, check_counted
 

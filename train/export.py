@@ -9,7 +9,7 @@ from ..models import Strategy, pretrained
 from ..models.pretrained.files import read_object
 from ..tokenizer import CharacterTokenizer, WordTokenizer
 from .cli.options import OptionParser
-from .tasks.by_name import load
+from .tasks.loading import load
 
 #: The options of the examples' beam search in `transformers`, which divides a score by length^alpha.
 SEARCH = Strategy(beam=5, alpha=1.0, length_norm="power", early_stopping=False)

@@ -15,7 +15,6 @@ from ..autograd.backend import to_device, use_device
 from ..errors import InputError
 from ..files import parse_json
 from ..nn import Module
-from .allocator import keep_freed_memory
 from .device_updates import choose_updates
 from .distributed import ProcessGroup, find_process_group
 from .optim.optimizers import Optimizer, layer_norms
@@ -23,10 +22,9 @@ from .optim.schedules import Plateau, Schedule
 from .runs.checkpoints import check_shapes, load_checkpoint, read_config, save_checkpoint
 from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
-from .runs.progress import Progress, TrainingClock
+from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
 from .runs.saves import SavedStates
-from .runs.stopping import StopSignals, TrainingStopped
-from .updates import MicroBatch, Reading, UpdateOptions
+from .updates import MicroBatch, Reading, UpdateOptions, keep_freed_memory
 from .validation import Validation
 
 

@@ -6,7 +6,9 @@ instead, which has the same methods and does not wait for the device.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -14,9 +16,8 @@ from typing import Any, Literal, NamedTuple
 from ..errors import InputError
 from ..nn import Module
 from .distributed import GradientSum, ProcessGroup
-from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import FullPrecision, HalfPrecision, first_overflow
-from .optim.optimizers import Optimizer, clip_grad_norm
+from .optim.optimizers import ExponentialAverage, Optimizer, clip_grad_norm
 from .runs.progress import add_means
 
 #: If an update uses several batches, the gradients of their summed losses, divided by this number, are added up. A
@@ -167,3 +168,23 @@ class Updates:
 
     def write(self) -> None:
         """Do nothing. It is called after a save was loaded into weights, `optimizer` and `scaler`."""
+
+
+# From glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+
+
+def keep_freed_memory() -> bool:
+    """Tell the C library to keep freed memory in this process instead of returning it to the system.
+
+    By default, glibc maps new pages for every large array, and the kernel fills them with zeros. A training step
+    allocates and frees many large arrays, and can spend a quarter of its time on these pages. After this call, the
+    process keeps its peak memory. Returns True if malloc was changed, which requires glibc on Linux.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except AttributeError:  # another C library
+        return False
+    return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from handloom.train.data.grammar.french import french_pairs
-from handloom.train.data.grammar.headlines import articles
+from handloom.train.data.news import articles
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: Modules that examples import, at the start or later.

@@ -17,8 +17,7 @@ import pytest
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.train.cli.command_line import run_main
-from handloom.train.data.batches import TokenBatches
-from handloom.train.data.prefetch import PrefetchedBatches
+from handloom.train.data.batches import PrefetchedBatches, TokenBatches
 from handloom.train.distributed import find_process_group
 from handloom.train.optim.optimizers import Adam
 from handloom.train.optim.schedules import noam

@@ -17,8 +17,8 @@ from handloom import files
 from handloom.errors import InputError
 from handloom.train.runs.checkpoints import digest
 from handloom.train.runs.folder import RunFolder, read_metrics
+from handloom.train.runs.progress import TrainingStopped
 from handloom.train.runs.saves import SavedStates
-from handloom.train.runs.stopping import TrainingStopped
 from tests.support.small_run import small_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]

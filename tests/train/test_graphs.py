@@ -16,7 +16,7 @@ from handloom.nn.transformer import checkpoint_activations
 from handloom.train.optim.optimizers import SGD
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
-from handloom.train.runs.stopping import TrainingStopped
+from handloom.train.runs.progress import TrainingStopped
 from handloom.train.trainer import Trainer
 from tests.support.fake_cupy import another_gpu, kernels, operations
 from tests.support.small_run import forbid_waiting, log, small_run, small_trainer

@@ -10,7 +10,7 @@ from handloom.train.optim.optimizers import SGD
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
-from handloom.train.runs.stopping import TrainingStopped
+from handloom.train.runs.progress import TrainingStopped
 from handloom.train.trainer import Trainer
 from tests.support.decoding import without_attention_dropout
 from tests.support.fake_cupy import array as fake_array

@@ -20,8 +20,8 @@ from handloom.train.optim.schedules import Plateau, noam
 from handloom.train.runs import display
 from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.progress import StopSignals, TrainingStopped
 from handloom.train.runs.saves import SavedStates
-from handloom.train.runs.stopping import StopSignals, TrainingStopped
 from handloom.train.trainer import Trainer
 from handloom.train.updates import MicroBatch
 from tests.support.examples import Example

@@ -27,8 +27,8 @@ from ...models.shipped import MODELS
 from ..distributed import find_process_group
 from ..runs.checkpoints import make_folder
 from ..runs.folder import RunFolder
+from ..runs.progress import TrainingStopped
 from ..runs.results import checksum
-from ..runs.stopping import TrainingStopped
 from .options import OptionParser, Use, plain
 
 # Options that are not saved with a run, because they concern only one invocation of the program.

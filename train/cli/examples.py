@@ -19,8 +19,7 @@ from ..tasks.task import AnyTrained, Task, train_model
 from ..tasks.translation import Translation
 from .command_line import add_training_options, check_text, parse_training_arguments, start_run, watch
 from .generation import add_generation_options, check_generation_options, check_lengths, each_text, strategy_of
-from .options import OptionParser
-from .training import add_preset_options, run_options
+from .options import OptionParser, add_preset_options, run_options
 
 
 def example_parser(

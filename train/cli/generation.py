@@ -9,7 +9,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...errors import InputError, printable
 from ...models import Rules, Strategy
 from ...models.fields import Bounds, NotNegative, short
 from ...models.shipped import min_log_probability
-from ..tables.attention_pictures import alignment, draw_attention
+from ..tables.attention import alignment, draw_attention
 from ..tasks.translator import Translator
 from .command_line import check_text, sentences_from
 from .options import OfKind, OptionParser, Use, share
@@ -250,3 +250,13 @@ def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[
         shown = "".join(SHADES[shade] for shade in shades[row])
         lines.append(f"{token:>{width}} |{shown}| {source[best]} {weights[row, best]:.2f}")
     return "\n".join(lines)
+
+
+def use_checkpoint(arguments: Any, *tasks: str) -> None:
+    """Print the best output of the model of --checkpoint for each text, or several outputs with --nbest.
+
+    Raises InputError if the model was not trained for one of `tasks`.
+    """
+    translator = Translator.load(arguments.checkpoint, tasks)
+    check_lengths(strategy_of(arguments), translator.model.config.max_length)
+    show_translations(translator, arguments, arguments.texts, arguments.what)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...arguments import positive, whole
 from ...models.shipped import DEFAULTS, TRANSLATORS
-from ..tasks.by_name import Task, load
+from ..tasks.loading import TaskName, load
 from .command_line import check_text
 from .generation import (
     add_generation_options,
@@ -23,7 +23,7 @@ from .generation import (
 from .options import OptionParser
 
 #: The description of each task, and the description of its input texts.
-WORDS: dict[Task, tuple[str, str]] = {
+WORDS: dict[TaskName, tuple[str, str]] = {
     "translate": ("Translate sentences.", "sentences"),
     "generate": ("Continue texts with a language model.", "prompts to continue"),
     "classify": ("Classify texts, for example news by category.", "texts to classify"),
@@ -36,7 +36,7 @@ Without TEXT, each line of standard input is one text. Each line of a file or a 
 """
 
 
-def main(task: Task) -> None:
+def main(task: TaskName) -> None:
     parser, arguments = parse(task)
     texts, what = arguments.texts, WORDS[task][1]
     for number, text in enumerate(texts, 1):
@@ -54,7 +54,7 @@ def main(task: Task) -> None:
         show_translations(model, arguments, texts, what)
 
 
-def parse(task: Task) -> tuple[OptionParser, argparse.Namespace]:
+def parse(task: TaskName) -> tuple[OptionParser, argparse.Namespace]:
     """Return the command's parser and the parsed options. The attribute `checkpoint` contains the value of --model."""
     does, what = WORDS[task]
     own = DEFAULTS.get(task)

@@ -7,16 +7,22 @@ moves them to its device.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import hashlib
 import itertools
-import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from random import Random
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...errors import InputError
+from ...tokenizer import BPETokenizer
+from .files import Pair
 
 
 @dataclass(frozen=True)
@@ -296,46 +302,6 @@ def join_neighbours(
     return documents
 
 
-def fit_lengths(
-    source_ids: Sequence[Sequence[int]],
-    max_length: int,
-    *,
-    too_long: Literal["error", "truncate"] = "error",
-    eos_id: int | None = None,
-    texts: Sequence[str] | None = None,
-) -> list[list[int]]:
-    """Return the token ids with sentences that exceed `max_length` truncated, or raise InputError for them.
-
-    Args:
-        source_ids: token ids of the sentences, special tokens included.
-        max_length: maximum number of tokens that the model supports.
-        too_long: "error" to raise InputError for a longer sentence, "truncate" to truncate the sentence with a warning.
-        eos_id: last token of a truncated sentence; None for no such token.
-        texts: the sentences, which the message quotes; if None, the message contains the number of the sentence.
-
-    Raises:
-        InputError: a sentence is too long and `too_long="error"`.
-    """
-    long = [i for i, ids in enumerate(source_ids) if len(ids) > max_length]
-    if not long:
-        return [list(ids) for ids in source_ids]
-    which = f"Sentence {long[0] + 1}" if texts is None else f"The sentence {shorten(texts[long[0]], 40)!r}"
-    where = f"{which} has {len(source_ids[long[0]]):,} tokens; the model takes at most {max_length:,}."
-    if too_long == "error":
-        raise InputError(
-            f"{where} Split it into shorter sentences, or translate with a model trained with a longer limit."
-        )
-    others = f" {len(long) - 1:,} more were truncated too." if len(long) > 1 else ""
-    warnings.warn(f"{where} It was truncated, and its end is not translated.{others}", stacklevel=2)
-    end = [] if eos_id is None else [eos_id]
-    return [list(ids) if len(ids) <= max_length else [*ids[: max_length - len(end)], *end] for ids in source_ids]
-
-
-def shorten(text: str, most: int) -> str:
-    """Return the text, shortened to its first `most` characters and an ellipsis if it is longer."""
-    return text if len(text) <= most else f"{text[:most].rstrip()}\N{HORIZONTAL ELLIPSIS}"
-
-
 def _as_sequences(sequences: Sequence[Sequence[int]] | TokenSequences) -> TokenSequences:
     return sequences if isinstance(sequences, TokenSequences) else TokenSequences.from_lists(sequences)
 
@@ -351,3 +317,79 @@ def _cut(lengths: np.ndarray, budget: int, most: int | None = None) -> list[int]
         size = int(np.searchsorted(rest * np.arange(1, len(rest) + 1), budget, side="right"))
         cuts.append(cuts[-1] + max(size, 1))
     return cuts
+
+
+class BPEDropoutBatches(TokenBatches):
+    """`TokenBatches` whose texts are encoded again in every epoch, with BPE-dropout.
+
+    Each merge is left out with probability `dropout`. Pairs are grouped into batches by their lengths without dropout,
+    so a batch can slightly exceed `tokens_per_batch`. The random choices depend only on the seed, the epoch and the
+    batch. A pair that dropout makes longer than `max_length` is encoded without dropout.
+    """
+
+    def __init__(
+        self, pairs: Sequence[Pair], tokenizer: BPETokenizer, dropout: float, *, max_length: int, **options: Any
+    ):
+        self._pairs, self._tokenizer = pairs, copy.copy(tokenizer)
+        self._most = max_length
+        sources, targets = self._encoded(pairs)
+        super().__init__(sources, targets, max_length=max_length, **options)
+        self._tokenizer.dropout = dropout
+
+    def _encoded(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]]]:
+        sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+        return self._tokenizer.encode_batch(sources, add_eos=True), self._tokenizer.encode_batch(targets)
+
+    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Batch]:
+        for indices in self.plan(epoch)[start::every]:
+            self._tokenizer.generator = Random(f"{self.seed} {epoch} {indices[0]}")
+            rows = list(zip(*self._encoded([self._pairs[i] for i in indices]), strict=True))
+            for i in [i for i, row in enumerate(rows) if max(len(row[0]), len(row[1]) + 1) > self._most]:
+                usual = super().batch(indices[i : i + 1])
+                source, target = usual.source[0, : usual.source_lengths[0]], usual.target_output[0]
+                rows[i] = source.tolist(), target[: usual.target_lengths[0] - 1].tolist()
+            again = copy.copy(self)
+            again.source, again.target = map(TokenSequences.from_lists, zip(*rows, strict=True))
+            again._longest = self._most
+            yield dataclasses.replace(TokenBatches.batch(again, np.arange(len(rows))), indices=indices)
+
+
+T = TypeVar("T")
+_END: Any = object()
+
+
+def prefetch(items: Iterator[T], depth: int) -> Iterator[T]:
+    """Yield `items` in their order, while a thread computes up to `depth` (at least 1) items ahead.
+
+    An exception in the thread is raised when the item that caused it is requested. If the generator is closed or
+    deleted early, the thread ends.
+    """
+    thread = ThreadPoolExecutor(1, "prefetch")
+    try:
+        ahead = deque(thread.submit(next, items, _END) for _ in range(depth + 1))  # one of them is being made
+        while (item := ahead.popleft().result()) is not _END:
+            ahead.append(thread.submit(next, items, _END))
+            yield item
+    finally:
+        thread.shutdown(cancel_futures=True)
+
+
+class PrefetchedBatches:
+    """Training data (`trainer.Batches`) whose batches a thread computes ahead.
+
+    Args:
+        batches: the data; all other attributes, such as `fingerprint`, are forwarded to it.
+        depth: number of batches that the thread computes ahead, at least 1.
+    """
+
+    def __init__(self, batches: Any, depth: int):
+        self.batches, self.depth = batches, depth
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.batches, name)
+
+    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]:
+        return prefetch(self.batches.epoch(epoch, start, every), self.depth)

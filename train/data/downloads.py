@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ...errors import InputError
 
@@ -93,3 +94,23 @@ def _reason(error: Exception) -> str:
         if not isinstance(inner, Exception):
             return str(error).rstrip(".")
         error = inner
+
+
+def load_hub(name: str, configuration: str) -> Any:
+    """Return a data set of the Hugging Face hub as a dictionary of its training, validation and test sets."""
+    try:
+        import datasets
+    except ImportError:
+        raise InputError(
+            f"{name} is read through the library datasets, which is not installed. Install it with "
+            f"pip install datasets. {EMBEDDED_WORKS}"
+        ) from None
+    try:
+        return datasets.load_dataset(name, configuration)
+    except Exception as error:  # the library and its HTTP client raise dozens of kinds, all meaning "can't be had"
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InputError(
+            f"{name} could not be loaded from the Hugging Face hub: {reason}. Check the network and the free space on "
+            f"the disk. Or download the training text from https://www.statmt.org/wmt17/translation-task.html, save "
+            f"it as PATH.de and PATH.en with one sentence a line, and give --data PATH. {EMBEDDED_WORKS}"
+        ) from error

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ...errors import InputError
 from ...files import parse_json
-from .downloads import find_local
+from .downloads import find_local, load_hub
 from .files import is_text, iter_lines
-from .grammar.headlines import Article, articles
-from .named import load_hub
+from .grammar.tables import read_tables, sections
 from .pairs import sentence_key, split_by_sentence
 
 NEWS_NAMES = ("embedded", "news", "news42")
@@ -151,3 +152,69 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
     if lost := sum(map(len, parts)) - sum(map(len, kept)):
         notes.append(f"{name}: left out {lost} held-out articles whose category has no other article.")
     return News(kept[0], kept[1], kept[2], name, description, tuple(notes))
+
+
+@dataclass(frozen=True)
+class Article:
+    """One piece of news."""
+
+    category: str
+    headline: str
+    description: str
+
+
+class Desk(NamedTuple):
+    """The vocabulary of a category: its share of the news, agents, (present, past) verbs, objects, follow-ups."""
+
+    share: int
+    agents: list[str]
+    verbs: list[list[str]]
+    objects: list[str]
+    details: list[str]
+
+
+def _desk(rows: list[list[str]]) -> Desk:
+    share, *lists = ("  ".join(cells).split(", ") for cells in rows)
+    agents, verbs, objects, details = lists
+    return Desk(int(share[0]), agents, [pair.split("/") for pair in verbs], objects, details)
+
+
+_TABLES = read_tables("news.txt")
+DESKS = {category: _desk(rows) for category, rows in sections(_TABLES, "desks").items()}
+#: Subjects of every category (only agent and verb show it); places, days, sources.
+COMMON, PLACES, DAYS, SOURCES = (_TABLES[name][0][0].split(", ") for name in ("common", "places", "days", "sources"))
+ENDINGS = ("", "", "", " Again", " At Last", " After Long Wait")
+TAILS = ("", "", "", " once more", " at last", " after a long wait")
+
+#: One article in this many has an agent of another category or a common object: not every headline shows its category.
+_STRAY, _COMMON = 8, 4
+
+
+def articles(seed: int = 0) -> Iterator[Article]:
+    """Yield random articles without end. The same seed gives the same articles."""
+    rng = random.Random(seed)
+    names = list(DESKS)
+    shares = [desk.share for desk in DESKS.values()]
+    while True:
+        (category,) = rng.choices(names, shares)
+        desk = DESKS[category]
+        agent = rng.choice(DESKS[rng.choice(names)].agents if rng.randrange(_STRAY) == 0 else desk.agents)
+        thing = rng.choice(COMMON if rng.randrange(_COMMON) == 0 else desk.objects)
+        (present, past), place = rng.choice(desk.verbs), rng.choice(PLACES)
+        ending = rng.randrange(len(ENDINGS))
+        where = rng.random() < 0.5
+        headline = f"{agent} {present} {thing}" + (f" in {place}" if where else "")
+        told = (
+            f"The {agent} {'in' if where else 'from'} {place} {past} the {thing}{TAILS[ending]} "
+            f"on {rng.choice(DAYS)}, {rng.choice(SOURCES)}."
+        )
+        sentences = [told, rng.choice(desk.details) + "."]
+        if rng.random() < 0.3:
+            sentences.reverse()
+        yield Article(category, _title(headline) + ENDINGS[ending], " ".join(sentences))
+
+
+def _title(text: str) -> str:
+    """Capitalise a text as in headlines."""
+    small = {"in", "of", "for", "with"}
+    return " ".join(word if word in small else word[0].upper() + word[1:] for word in text.split())

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import InputError
-from .downloads import EMBEDDED_WORKS, fetch, find_local, unverified
+from .downloads import EMBEDDED_WORKS, fetch, find_local, load_hub, unverified
 from .files import iter_lines
-from .named import load_hub
 
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/"

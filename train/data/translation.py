@@ -1,17 +1,34 @@
-"""Translation data by name or by path: the embedded grammar, Multi30k, Tatoeba, WMT17, or the user's own files."""
+"""Translation data by name or by path: the embedded grammar, Multi30k, Tatoeba, a mixture, WMT17, or your own files."""
 
 from __future__ import annotations
 
 import difflib
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ...errors import InputError
-from .files import ParallelText, find_parallel, read_jsonl, read_parallel, read_tsv
-from .named import SETS
-from .pairs import TranslationData, choose, split_by_sentence
-
-DATA_NAMES = tuple(SETS)
+from .cleaning import clean_pairs, detokenized
+from .downloads import EMBEDDED_WORKS, fetch, find_local, load_hub, unverified
+from .files import (
+    ParallelText,
+    decode_lines,
+    find_parallel,
+    parse_tsv,
+    read_jsonl,
+    read_lines,
+    read_on,
+    read_parallel,
+    read_parallel_files,
+    read_tsv,
+    with_text_on_both_sides,
+)
+from .pairs import TranslationData, choose, sentence_key, split_by_sentence
 
 _TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".jsonl.gz", ".tsv", ".txt", ".jsonl", ".gz")
 
@@ -115,3 +132,189 @@ def _not_found(path: str, source: str, target: str) -> str:
         f"{path}.{target}.{guess} Give one of these names, a tab-separated file, or the common part of the names of "
         f"two parallel files."
     )
+
+
+# --- named data sets --------------------------------------------------------------------------------------------------
+
+MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+MULTI30K_SHA256 = {
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "train.fr.gz": "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+    "val.fr.gz": "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+}
+TATOEBA_URL = "https://www.manythings.org/anki/"
+OPENNMT_URL = "https://raw.githubusercontent.com/OpenNMT/OpenNMT-py/97111d97551c24857076a4102eabdb468b35cff4/data/"
+TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
+
+
+def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
+    """Return random sentence pairs of a grammar in the package: English with German or French, in either direction."""
+    _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
+    if "fr" in (source, target):
+        return _embedded_french(source, target, seed)
+    from .grammar import build_corpus  # imported only for this set
+
+    corpus = build_corpus(seed)
+    german_first = source == "de"
+    train, valid, test = (
+        [(german, english) if german_first else (english, german) for german, english in part]
+        for part in (corpus.train, corpus.valid, corpus.test)
+    )
+    about = "Sentence pairs from handloom's bilingual grammar; nothing is downloaded. Validation and test "
+    about += "contain combinations of words that do not occur in training."
+    return TranslationData(train, valid, test, "embedded", about, "held-out combinations", source, target)
+
+
+def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
+    """Return 20,000 training pairs of the small English-French grammar, and 500 pairs each for validation and test."""
+    from .grammar.french import french_pairs
+
+    found: dict[str, str] = {}
+    for english, french in french_pairs(seed):
+        found.setdefault(english, french)
+        if len(found) == 21_000:
+            break
+    pairs = [(english, french) if source == "en" else (french, english) for english, french in found.items()]
+    about = "Sentence pairs from handloom's English-French grammar; nothing is downloaded. Validation and test "
+    about += "sentences are not in training."
+    parts = pairs[1000:], pairs[:500], pairs[500:1000]
+    return TranslationData(*parts, "embedded", about, "held-out sentences", source, target)
+
+
+def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
+    """Load Multi30k, task 1: image descriptions, with 29,000 training, 1,014 validation and 1,000 test pairs."""
+    _check_languages("multi30k", source, target, [{"de", "en"}, {"de", "fr"}, {"en", "fr"}])
+    names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
+    paths = [fetch(MULTI30K_URL, "multi30k", name, MULTI30K_SHA256[name], all_names=names) for name in names]
+    parts = [read_parallel_files(*sides) for sides in zip(paths[::2], paths[1::2], strict=True)]
+    about = "Multi30k (Elliott et al. 2016, W16-3210; French: Elliott et al. 2017, W17-4718), raw text, from "
+    about += "github.com/multi30k/dataset. The English side comes from Flickr30k, which is for research and education."
+    return _of_parts(parts, "multi30k", about, "test_2016_flickr", source, target)
+
+
+def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
+    """Load the sentence pairs of tatoeba.org that manythings.org offers, split by English sentence."""
+    _check_languages("tatoeba", source, target, [{"en", "de"}, {"en", "fr"}])
+    other = target if source == "en" else source
+    code, folder = TATOEBA_NAMES[other], f"tatoeba_en_{other}"
+    path = find_local(f"{folder}/eng-{code}.tsv.gz")
+    if path is None:
+        path = fetch(TATOEBA_URL, folder, f"{code}-eng.zip", None)
+        rows = _zip_lines(path, f"{code}.txt")
+    else:
+        rows = read_lines(path)
+    columns = ("en", other, "attribution")[: rows[0].count("\t") + 1]  # older editions don't have the third
+    text = parse_tsv(rows, str(path), source, target, columns=columns)
+    parts = split_by_sentence(text.pairs, side=0 if source == "en" else 1)
+    about = "Sentence pairs from tatoeba.org through www.manythings.org/anki, licence CC BY 2.0."
+    notes = tuple(filter(None, [text.note(), unverified("tatoeba", path.read_bytes())]))
+    name = "tatoeba, held-out English sentences"
+    return TranslationData(*parts, "tatoeba", about, name, source, target, notes)
+
+
+def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
+    """Load a mixture for everyday German and English: Tatoeba, Multi30k and a sample of WMT's text, `augmented`.
+
+    The validation sets of Tatoeba and Multi30k are joined, and the test set is Tatoeba's. A training pair is left out
+    if one of its sentences has the same letters as a validation or test sentence of Tatoeba or Multi30k.
+    """
+    from .augmentation import augmented
+
+    _check_languages("everyday", source, target, [{"de", "en"}])
+    parts = [load_tatoeba("de", "en"), load_multi30k("de", "en")]
+    sides = [
+        find_local(f"wmt_en_de_10k/train.{code}.gz") or fetch(OPENNMT_URL, "wmt_en_de_10k", name, None)
+        for code, name in (("de", "tgt-train.txt"), ("en", "src-train.txt"))
+    ]
+    news = read_parallel_files(*sides)
+    clean = clean_pairs(
+        [(detokenized(german), detokenized(english)) for german, english in news.pairs], max_words=50, max_ratio=2.0
+    )
+    held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
+    pairs = [pair for part in parts for pair in part.train] + clean.pairs
+    train = [pair for pair in augmented(pairs, seed) if held_out.isdisjoint(map(sentence_key, pair))]
+    about = f"{parts[0].description} {parts[1].description} WMT's training text, 10,000 pairs, from OpenNMT."
+    notes = (*parts[0].notes, *parts[1].notes, clean.note(), f"everyday: {len(pairs):,} pairs, augmented.")
+    valid = parts[0].valid + parts[1].valid
+    found = replace(parts[0], train=train, valid=valid, name="everyday", description=about, notes=notes)
+    return found if source == "de" else found.reversed()
+
+
+def load_wmt17(
+    source: str, target: str, *, seed: int, train_size: int | None, valid_size: int | None
+) -> TranslationData:
+    """Load the news task of WMT17, German and English, through the `datasets` library.
+
+    The training set contains `train_size` (by default 1,000,000) random pairs of the 5.9 million training pairs. The
+    validation set is newstest2016, or `valid_size` other training pairs. The test set is newstest2017.
+    """
+    _check_languages("wmt17", source, target, [{"de", "en"}])
+    hub = load_hub("wmt/wmt17", "de-en")
+    order = np.random.default_rng(seed).permutation(len(hub["train"]))
+    train_size = min(1_000_000 if train_size is None else train_size, len(order))
+    rows = {"train": hub["train"].select(np.sort(order[:train_size])), "valid": hub["validation"], "test": hub["test"]}
+    if valid_size is not None:
+        rows["valid"] = hub["train"].select(np.sort(order[train_size : train_size + valid_size]))
+    parts = [
+        with_text_on_both_sides([(row[source], row[target]) for row in _translations(part)], f"wmt17 ({name})")
+        for name, part in rows.items()
+    ]
+    about = "WMT17 news translation task (Bojar et al. 2017, W17-4717) from the Hugging Face hub, wmt/wmt17."
+    return _of_parts(parts, "wmt17", about, "newstest2017", source, target)
+
+
+def _of_parts(parts: list[ParallelText], name: str, *more: str) -> TranslationData:
+    """Return a data set of three texts, with their notes; `more` are the texts between name and notes."""
+    train, valid, test = (part.pairs for part in parts)
+    description, test_name, source, target = more
+    notes = tuple(filter(None, (part.note() for part in parts)))
+    return TranslationData(train, valid, test, name, description, test_name, source, target, notes)
+
+
+def _translations(part: Any) -> Iterator[dict[str, str]]:
+    for rows in part.iter(batch_size=10_000):  # row by row takes thirty times as long
+        yield from rows["translation"]
+
+
+def _zip_lines(path: Path, member: str) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+            try:
+                lines = list(decode_lines(stream, f"{path}/{member}"))
+            except InputError:
+                read_on(stream)  # type: ignore[arg-type]
+                raise
+            if not lines:
+                raise EOFError(f"{member} is empty")
+            return lines
+    except (zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{path} is damaged or not the expected archive, which holds {member} ({error}). Delete it to have it "
+            f"downloaded again. {EMBEDDED_WORKS}"
+        ) from None
+
+
+def _check_languages(name: str, source: str, target: str, offered: list[set[str]]) -> None:
+    if {source, target} not in offered:
+        pairs = ", ".join("-".join(sorted(pair)) for pair in offered)
+        raise InputError(
+            f"{name} has no {source}-{target} pairs; it has {pairs} (in either direction). Choose one of these, or "
+            f"give your own files with --data PATH."
+        )
+
+
+#: Loading functions by data set. Arguments: source and target language, `seed`, `train_size` and `valid_size`.
+SETS: dict[str, Callable[..., TranslationData]] = {
+    "embedded": load_embedded,
+    "multi30k": load_multi30k,
+    "tatoeba": load_tatoeba,
+    "everyday": load_everyday,
+    "wmt17": load_wmt17,
+}
+DATA_NAMES = tuple(SETS)

@@ -16,9 +16,9 @@ from ...errors import InputError, remedy
 from ...files import is_link, parse_json, read_bytes, read_json, temporary_name, write_json, write_text
 from .checkpoints import MODEL_FILE, make_folder
 from .locks import LOCK_FILE, folder_lock
+from .progress import TrainingStopped
 from .results import write_results
 from .saves import SavedStates
-from .stopping import TrainingStopped
 
 FORMAT, VERSION = "handloom-run", 1
 CONFIG, SAVES, CELLS = "config.json", "checkpoints", "cells"

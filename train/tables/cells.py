@@ -15,8 +15,8 @@ from ...models.hyperparameters import Preset
 from ..distributed import ProcessGroup, find_process_group
 from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, whole_rows
 from ..runs.locks import LOCK_FILE
+from ..runs.progress import TrainingStopped
 from ..runs.saves import SavedStates
-from ..runs.stopping import TrainingStopped
 
 Row = dict[str, Any]
 #: Rows, and the columns of `markdown_table` that show them.

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tracemalloc
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from ..tasks.metrics import ScoredTranslation, best_and_worst
+from ...models import Strategy
+from ...nn import Module
+from ..data.files import Pair
+from ..data.pairs import TranslationData
+from ..distributed import ProcessGroup
+from ..optim.loss_scaling import HalfPrecision
+from ..tasks.metrics import ScoredTranslation, best_and_worst, bleu
+from ..tasks.translation import Translator, translation_batches, translation_loss
+from ..trainer import Loss
+from ..validation import Validation
 
 #: Table 1 of the German-English report: sentence BLEU of the best and the worst translation of a random batch.
 BATCH_SIZE, BATCH_SCORES = 32, {"best": 75.98, "worst": 8.25}
@@ -65,3 +77,90 @@ def memory_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         {**row, "saved": share, "report": SAVED_MEMORY if row["precision"] == "fp16" else None}
         for row, share in zip(rows, saved, strict=True)
     ]
+
+
+LONG_SHARE, LONG_MOST = 0.05, 400
+
+
+def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
+    """Return the data without its longest sentences, and up to 400 of those sentences.
+
+    A sentence is long if its source has more words than those of 95 % of the training pairs. The list begins with
+    sentences of the test part; sentences removed from the training part follow.
+    """
+    limit = int(np.quantile([len(source.split()) for source, _ in data.train], 1 - LONG_SHARE))
+    parts: dict[str, Any] = {}
+    long: list[Pair] = []
+    for name in ("test", "train", "valid"):
+        pairs = getattr(data, name)
+        short = [pair for pair in pairs if len(pair[0].split()) <= limit]
+        parts[name] = short or pairs
+        if short and name != "valid":
+            long += [pair for pair in pairs if len(pair[0].split()) > limit]
+    return dataclasses.replace(data, **parts), long[:LONG_MOST]
+
+
+def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
+    """Compute the cross-entropy of the targets in nats per token, including <eos> and without padding."""
+    limit, loss = translator.model.config.max_length, translation_loss(0.0, translator.tokenizer.pad_id)
+    batches = translation_batches(
+        pairs, translator.tokenizer, tokens_per_batch=max(2048, limit), max_length=limit, seed=0, shuffle=False
+    )
+    return Validation(batches.epoch(0)).measure(translator.model, loss, ProcessGroup())["valid_loss"]
+
+
+def figures(
+    translator: Translator,
+    test: Sequence[Pair],
+    long: Sequence[Pair],
+    strategy: Strategy,
+    translations: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Compute BLEU and loss on the test set and on the longer sentences.
+    `translations` are the translations of the test set, if known.
+    """
+    row: dict[str, Any] = {}
+    for prefix, pairs, known in (("", test, translations), ("long_", long, None)):
+        if pairs:
+            sources, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+            texts = known or translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
+            row |= {f"{prefix}bleu": bleu(texts, references).value, f"{prefix}loss": mean_loss(translator, pairs)}
+    return row
+
+
+def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32", "fp16"]) -> dict[str, Any]:
+    """Measure the megabytes (10^6 bytes) of the arrays in one step of a model on the CPU.
+
+    Gradients and weights are unchanged.
+
+    Returns three numbers. `kept` counts weights, gradients and Adam's two moments, which are float32 in either
+    precision. `forward` counts the arrays that the forward pass keeps for the backward pass; in fp16 it includes the
+    half-precision copies of the weights. `peak` is the maximum during both passes, including gradients. tracemalloc, to
+    which NumPy reports its arrays, counts the last two. Source: Micikevicius et al. 2018, arXiv 1710.03740, 3.1.
+    """
+    before = [parameter.grad for parameter in model.parameters()]
+
+    def step() -> tuple[int, int]:
+        model.zero_grad()
+        half = HalfPrecision(model) if precision == "fp16" else None
+        if half is not None:
+            half.cast()
+        with nullcontext() if half is None else half.passes():
+            value = loss(model, batch)[0]
+            forward = tracemalloc.get_traced_memory()[0]
+            value.backward()
+        return forward, tracemalloc.get_traced_memory()[1]
+
+    model.train()
+    try:
+        step()  # things that are created once, such as compiled loops, are not part of a step
+        model.zero_grad()
+        tracemalloc.start()
+        forward, peak = step()
+    finally:
+        tracemalloc.stop()
+        model.eval()
+        for parameter, grad in zip(model.parameters(), before, strict=True):
+            parameter.grad = grad
+    kept = 4 * sum(parameter.data.nbytes for parameter in model.parameters())
+    return {"precision": precision, "kept": kept / 1e6, "forward": forward / 1e6, "peak": peak / 1e6}

@@ -21,8 +21,7 @@ from ...tokenizer import Tokenizer, WordTokenizer
 from ..data.batches import TokenSequences
 from ..trainer import Loss
 from .loading import Trained
-from .objectives import class_weights, taught
-from .task import Task, TaskBatches, TrainedModel
+from .task import Task, TaskBatches, TrainedModel, taught
 
 Labelled = tuple[str, str]  # text, label
 #: The largest weight of a class in the loss. In the News Category set (1,014 to 35,602 articles) it is 4.9.
@@ -281,3 +280,24 @@ class Classification(Task[ClassifierPreset, Classifier]):
 
     def saved(self, config: ClassifierConfig) -> dict[str, Any]:
         return {"labels": self.labels}
+
+
+def class_weights(
+    labels: Sequence[int] | np.ndarray, classes: int, power: float = 1.0, most: float = np.inf
+) -> np.ndarray:
+    """Return weights (classes,) float32 that make rare classes count as much as frequent ones.
+
+    They are the `weight` of `ops.cross_entropy`: (n / (classes n_c))^power. With power 1 every class has the same total
+    weight; with 0 all weights are one. No weight is above `most`, because otherwise a class of two texts out of tens of
+    thousands would dominate the training. A class that does not occur gets zero. Source: King and Zeng 2001 (Political
+    Analysis 9), like scikit-learn's "balanced".
+
+    Raises ValueError for labels outside 0 .. classes - 1, or without labels.
+    """
+    labels = np.asarray(labels)
+    if not labels.size or labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(f"class_weights: labels must be in 0 .. {classes - 1}, and at least one")
+    counts = np.bincount(labels, minlength=classes)
+    with np.errstate(divide="ignore"):
+        weights = np.minimum((len(labels) / (classes * counts)) ** power, most)
+    return np.where(counts, weights, 0).astype(np.float32)

@@ -37,8 +37,7 @@ from ..distributed import ProcessGroup
 from ..trainer import Loss
 from ..validation import Validation
 from .loading import Trained
-from .objectives import taught
-from .task import Task, TaskBatches, TrainedModel
+from .task import Task, TaskBatches, TrainedModel, taught
 
 TOKENIZERS = ("character", "bpe")
 MODELS: dict[str, tuple[Any, Any]] = {

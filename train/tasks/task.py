@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
+import numpy as np
+
+from ...autograd import Tensor, no_grad, ops
+from ...autograd.backend import array_module
+from ...autograd.backend import constant as device_constant
 from ...errors import InputError
 from ...models.hyperparameters import Preset
 from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ...tokenizer import Tokenizer, load_tokenizer
-from ..data.prefetch import PrefetchedBatches
+from ..data.batches import PrefetchedBatches
 from ..distributed import ProcessGroup, find_process_group, local_device
 from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
@@ -282,3 +287,42 @@ def _summary(
         f"{at_most}{steps:,} steps of {task.step_words(together)}, {steps * together / len(batches.train):.1f} epochs"
         f"{batches.words}"
     )
+
+
+def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, temperature: float = 2.0) -> Tensor:
+    """Compute T^2 KL(teacher_T || student_T), in nats per token.
+
+    It measures the distance of the student's distribution from the teacher's distribution. Both are softened by the
+    temperature T; the factor keeps the gradient's size independent of it. Source: Hinton et al. 2015, arXiv 1503.02531,
+    section 2; per target token as in Kim and Rush 2016, arXiv 1606.07947, section 3.1.
+
+    Args:
+        logits, teacher_logits: (..., classes); `teacher_logits` is an array, through which no gradient flows.
+        counted: (...) booleans, True where a token counts and is not padding.
+        temperature: T, above 0.
+
+    Raises ValueError if the shapes differ, nothing counts (in a host array), or the temperature is not above 0.
+    """
+    on_host = isinstance(counted, np.ndarray)
+    if temperature <= 0 or logits.shape != teacher_logits.shape or (on_host and not counted.any()):
+        raise ValueError(
+            f"distillation_loss: {temperature=} must be above 0, the teacher's logits {teacher_logits.shape} must "
+            f"have the shape of the student's {logits.shape}, and a token must count. Do their tokenizers differ?"
+        )
+    theirs = ops.log_softmax(Tensor(teacher_logits) / temperature).data
+    xp = array_module(theirs)
+    tokens = int(counted.sum()) if on_host else counted.sum().astype(theirs.dtype)
+    probabilities = xp.exp(theirs) * (device_constant(xp, counted) if on_host else counted)[..., None]
+    divergence = (ops.log_softmax(logits / temperature) * -probabilities).sum() + (probabilities * theirs).sum()
+    return divergence * (temperature**2 / tokens)
+
+
+def taught(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
+    """Return the mean of `loss` and the `distillation_loss` against the logits of `teacher(*inputs)`.
+
+    `counted` is the argument of `distillation_loss`; None counts everything.
+    """
+    with no_grad():
+        soft = teacher(*inputs).data
+    counted = np.ones(logits.shape[:-1], bool) if counted is None else counted
+    return (loss + distillation_loss(logits, soft, counted)) * 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -18,7 +19,7 @@ from ...models.generation import Hypothesis, Strategy, length_penalty
 from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
 from ...tokenizer import Tokenizer
-from ..data.batches import fit_lengths, source_batches
+from ..data.batches import source_batches
 from ..data.cleaning import title_case
 from .loading import Trained, TrainedModel
 
@@ -199,3 +200,43 @@ class Paraphraser(Translator):
     def paraphrase(self, sentences: Sequence[str], **options: Any) -> list[str]:
         """Return a paraphrase of each sentence; options and errors are those of `translate`."""
         return self.translate(sentences, **options)
+
+
+def fit_lengths(
+    source_ids: Sequence[Sequence[int]],
+    max_length: int,
+    *,
+    too_long: Literal["error", "truncate"] = "error",
+    eos_id: int | None = None,
+    texts: Sequence[str] | None = None,
+) -> list[list[int]]:
+    """Return the token ids with sentences that exceed `max_length` truncated, or raise InputError for them.
+
+    Args:
+        source_ids: token ids of the sentences, special tokens included.
+        max_length: maximum number of tokens that the model supports.
+        too_long: "error" to raise InputError for a longer sentence, "truncate" to truncate the sentence with a warning.
+        eos_id: last token of a truncated sentence; None for no such token.
+        texts: the sentences, which the message quotes; if None, the message contains the number of the sentence.
+
+    Raises:
+        InputError: a sentence is too long and `too_long="error"`.
+    """
+    long = [i for i, ids in enumerate(source_ids) if len(ids) > max_length]
+    if not long:
+        return [list(ids) for ids in source_ids]
+    which = f"Sentence {long[0] + 1}" if texts is None else f"The sentence {shorten(texts[long[0]], 40)!r}"
+    where = f"{which} has {len(source_ids[long[0]]):,} tokens; the model takes at most {max_length:,}."
+    if too_long == "error":
+        raise InputError(
+            f"{where} Split it into shorter sentences, or translate with a model trained with a longer limit."
+        )
+    others = f" {len(long) - 1:,} more were truncated too." if len(long) > 1 else ""
+    warnings.warn(f"{where} It was truncated, and its end is not translated.{others}", stacklevel=2)
+    end = [] if eos_id is None else [eos_id]
+    return [list(ids) if len(ids) <= max_length else [*ids[: max_length - len(end)], *end] for ids in source_ids]
+
+
+def shorten(text: str, most: int) -> str:
+    """Return the text, shortened to its first `most` characters and an ellipsis if it is longer."""
+    return text if len(text) <= most else f"{text[:most].rstrip()}\N{HORIZONTAL ELLIPSIS}"

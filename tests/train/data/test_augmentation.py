@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from handloom.train.data import augmentation, named
+from handloom.train.data import augmentation, translation
 from handloom.train.data.cleaning import detokenized
 from handloom.train.data.pairs import sentence_key
 
@@ -74,9 +74,9 @@ def test_blanks_of_the_tokeniser_go() -> None:
 @pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
 def test_the_mixture_holds_no_sentence_that_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for load in ("load_tatoeba", "load_multi30k"):
-        monkeypatch.setattr(named, load, functools.cache(getattr(named, load)))
-    data = named.load_everyday("de", "en", seed=0)
-    tatoeba, pictures = named.load_tatoeba("de", "en"), named.load_multi30k("de", "en")
+        monkeypatch.setattr(translation, load, functools.cache(getattr(translation, load)))
+    data = translation.load_everyday("de", "en", seed=0)
+    tatoeba, pictures = translation.load_tatoeba("de", "en"), translation.load_multi30k("de", "en")
     assert data.test == tatoeba.test
     assert data.valid == tatoeba.valid + pictures.valid
     everyday = [
@@ -88,5 +88,5 @@ def test_the_mixture_holds_no_sentence_that_is_held_out(monkeypatch: pytest.Monk
     assert not any(sentence_key(side) in held_out for pair in data.train for side in pair)
     assert len(data.train) > 300_000
     monkeypatch.setattr(augmentation, "augmented", lambda pairs, seed: pairs[::999])
-    back, forth = (named.load_everyday(*languages, seed=0) for languages in (("en", "de"), ("de", "en")))
+    back, forth = (translation.load_everyday(*languages, seed=0) for languages in (("en", "de"), ("de", "en")))
     assert back.train == [pair[::-1] for pair in forth.train] != []

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from handloom.errors import InputError
 from handloom.tokenizer import BPETokenizer
-from handloom.train.data.batches import TokenBatches, TokenSequences, fit_lengths, join_neighbours, source_batches
-from handloom.train.data.bpe_dropout import BPEDropoutBatches
+from handloom.train.data.batches import BPEDropoutBatches, TokenBatches, TokenSequences, join_neighbours, source_batches
+from handloom.train.tasks.translator import fit_lengths
 from tests.support.work import calls_in
 
 PAD, BOS, EOS = 0, 2, 3

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
-from handloom.train.data import grammar, named
+from handloom.train.data import grammar, translation
 from handloom.train.data.pairs import split_by_sentence
 from handloom.train.data.translation import load_translation_data
 
@@ -33,8 +33,8 @@ def data(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setenv("HANDLOOM_DATA", str(folder))
-    monkeypatch.setattr("handloom.train.data.named.MULTI30K_URL", "http://127.0.0.1:9/")
-    monkeypatch.setattr("handloom.train.data.named.TATOEBA_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr("handloom.train.data.translation.MULTI30K_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr("handloom.train.data.translation.TATOEBA_URL", "http://127.0.0.1:9/")
     return folder
 
 
@@ -204,7 +204,7 @@ class TestMulti30k:
                 name = f"{part}.{language}.gz"
                 (data / "multi30k" / name).write_bytes(packed)
                 sums[name] = hashlib.sha256(packed).hexdigest()
-        monkeypatch.setattr(named, "MULTI30K_SHA256", sums)
+        monkeypatch.setattr(translation, "MULTI30K_SHA256", sums)
         return data / "multi30k"
 
     @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "de"), ("en", "fr"), ("fr", "de")])

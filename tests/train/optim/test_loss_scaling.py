@@ -14,7 +14,7 @@ from handloom.train.optim.loss_scaling import FullPrecision, HalfPrecision, Loss
 from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.folder import RunFolder
-from handloom.train.runs.stopping import TrainingStopped
+from handloom.train.runs.progress import TrainingStopped
 from tests.support.small_run import log, small_run, small_trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]

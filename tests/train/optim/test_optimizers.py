@@ -9,8 +9,15 @@ from handloom.autograd import Parameter, Tensor
 from handloom.autograd.fast import parallel
 from handloom.autograd.row_gradient import RowGradient
 from handloom.train.optim import optimizers
-from handloom.train.optim.averaging import ExponentialAverage
-from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm, squared_norms
+from handloom.train.optim.optimizers import (
+    SGD,
+    Adam,
+    AdamW,
+    ExponentialAverage,
+    Optimizer,
+    clip_grad_norm,
+    squared_norms,
+)
 
 
 def parameters(seed: int = 0) -> list[Parameter]:

@@ -7,7 +7,7 @@ import json
 import subprocess
 from typing import Any
 
-from handloom.train.data.grammar.headlines import Article
+from handloom.train.data.news import Article
 from handloom.train.runs import results
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.results import checksum

@@ -10,8 +10,8 @@ import pytest
 from handloom.errors import InputError
 from handloom.train.distributed import ProcessGroup
 from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.progress import TrainingStopped
 from handloom.train.runs.saves import SavedStates
-from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.tables import cells
 from handloom.train.tables.cells import markdown_table, run_cells
 

@@ -14,7 +14,7 @@ from handloom.models import ClassifierConfig, TransformerClassifier
 from handloom.models.presets import CLASSIFIER_PRESETS
 from handloom.tokenizer import WordTokenizer
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.classification import figures
+from handloom.train.tables.news import figures
 from handloom.train.tasks.classification import (
     Classification,
     Classifier,

@@ -21,7 +21,7 @@ from handloom.train.tasks.language_modelling import (
     learn_tokens,
     tokenize,
 )
-from handloom.train.tasks.objectives import distillation_loss
+from handloom.train.tasks.task import distillation_loss
 
 
 def test_training_windows_tile_the_text_and_targets_follow() -> None:

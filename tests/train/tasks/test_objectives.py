@@ -7,7 +7,8 @@ import pytest
 
 from handloom.autograd import Parameter, assert_gradients, ops
 from handloom.train.optim.optimizers import Adam
-from handloom.train.tasks.objectives import class_weights, distillation_loss
+from handloom.train.tasks.classification import class_weights
+from handloom.train.tasks.task import distillation_loss
 
 
 def test_weights_give_every_class_the_same_total() -> None:

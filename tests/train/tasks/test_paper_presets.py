@@ -17,9 +17,8 @@ from handloom.models.presets import (
     summary_preset,
     translation_preset,
 )
-from handloom.train.data.captions import caption_pairs
-from handloom.train.data.grammar.captions import scenes
-from handloom.train.data.grammar.headlines import articles
+from handloom.train.data.captions import caption_pairs, scenes
+from handloom.train.data.news import articles
 from handloom.train.data.running_text import TextData
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classification, Classifier

@@ -20,9 +20,8 @@ from handloom.models.presets import (
     summary_preset,
     translation_preset,
 )
-from handloom.train.data.captions import caption_pairs
-from handloom.train.data.grammar.captions import scenes
-from handloom.train.data.grammar.headlines import articles
+from handloom.train.data.captions import caption_pairs, scenes
+from handloom.train.data.news import articles
 from handloom.train.data.running_text import TextData
 from handloom.train.optim.optimizers import Adam
 from handloom.train.runs.folder import RunFolder

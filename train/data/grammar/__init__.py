@@ -7,7 +7,7 @@ storyteller        what to say: random clauses that make sense
 patterns           sentences made of clauses
 corpus             training, validation and test sets with held-out combinations
 
-`french`, `headlines` and `captions` are separate small grammars.
+`french` is a separate small grammar; those of news and captions are in `data/news.py` and `data/captions.py`.
 """
 
 from __future__ import annotations

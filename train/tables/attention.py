@@ -1,7 +1,8 @@
-"""Measures what attention heads attend to over many texts, as in section 12 of the news report.
+"""Attention weights of trained models: pictures, word alignments, and what each head attends to over many texts.
 
 Shares of attention hint at a head's function, but don't explain the model's decisions (Jain and Wallace 2019, arXiv
-1902.10186). The kinds of heads are those of Clark et al. 2019, arXiv 1906.04341.
+1902.10186). The kinds of heads are those of Clark et al. 2019, arXiv 1906.04341; the measures are those of section 12
+of the news report.
 """
 
 from __future__ import annotations
@@ -15,9 +16,101 @@ from typing import Any
 import numpy as np
 import regex
 
-from ..runs.plots import plot_shares
+from ...errors import InputError
+from ..runs.folder import RunFolder
+from ..runs.plots import plot_attention, plot_shares
 from ..tasks.translator import Translator
-from .attention_pictures import word_weights
+
+
+def draw_attention(
+    translator: Translator, sentence: str, folder: str | Path, target: Sequence[int] | None = None
+) -> list[Path]:
+    """Draw the weights of every layer and head for a sentence and its translation, one picture for each layer.
+
+    Args:
+        folder: the parent of a new folder for the pictures, whose name is the next free number. Pictures are named
+            after layers.
+        target: ids of the translation; None for the best one that the translator finds.
+
+    Returns the pictures in the order of the layers. Raises InputError for a sentence that can't be translated, or a
+    picture that can't be written.
+    """
+    maps, source, written = translator.attention_maps(sentence, target)
+    read = [*translator.tokenizer.token_strings([translator.tokenizer.bos_id]), *written[:-1]]
+    sides = {"encoder": (source, source), "self_attn": (read, read), "multihead_attn": (written, source)}
+    pictures: list[Path] = []
+    new = _new_folder(Path(folder))
+    for name, weights in maps.items():
+        queries, keys = sides["encoder" if name.startswith("encoder") else name.rsplit(".", 1)[1]]
+        pictures.append(new / f"{name}.png")
+        plot_attention(weights, queries, keys, pictures[-1], name)
+    return pictures
+
+
+def _new_folder(parent: Path) -> Path:
+    number = 1
+    while (parent / str(number)).exists():
+        number += 1
+    try:
+        (parent / str(number)).mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"No folder for pictures could be made in {parent}: {error.strerror}.") from None
+    return parent / str(number)
+
+
+def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> list[tuple[str, str]]:
+    """Pair each word of a translation with the source word that has the largest weight: (target word, source word).
+
+    Args:
+        weights: cross-attention (target tokens, source tokens), as `Translator.attention` gives it.
+        source, target: the tokens' texts; a token that begins with a blank begins a word. Special tokens such as <eos>
+            belong to no word.
+
+    The weight between two words is the mean over the target's tokens of the sum over the source's tokens. Alignments
+    from attention are only hints (Bahdanau et al. 2015, arXiv 1409.0473, section 5.2.1).
+    """
+    words, sources, targets = word_weights(weights, source, target)
+    if not words.size:
+        return []
+    return [(word, sources[index]) for word, index in zip(targets, words.argmax(axis=1), strict=True)]
+
+
+def word_weights(
+    weights: np.ndarray, source: Sequence[str], target: Sequence[str]
+) -> tuple[np.ndarray, list[str], list[str]]:
+    """Return the weights between words, (..., target words, source words), and the texts of these words.
+
+    See `alignment`. `weights` are (..., target tokens, source tokens).
+    """
+    rows, columns = _words(target), _words(source)
+    each, total = _members(rows, len(target)), _members(columns, len(source))
+    texts = [[_text(tokens, word) for word in words] for tokens, words in ((source, columns), (target, rows))]
+    return each @ weights @ total.T / each.sum(axis=1, keepdims=True), texts[0], texts[1]
+
+
+def _members(words: list[list[int]], tokens: int) -> np.ndarray:
+    """Return a matrix (words, tokens): 1 where the token belongs to the word, else 0."""
+    found = np.zeros((len(words), tokens))
+    for row, word in zip(found, words, strict=True):
+        row[word] = 1
+    return found
+
+
+def _text(tokens: Sequence[str], word: list[int]) -> str:
+    return "".join(tokens[index] for index in word).strip()
+
+
+def _words(tokens: Iterable[str]) -> list[list[int]]:
+    """Return the indices of the tokens of each word."""
+    words: list[list[int]] = []
+    for index, token in enumerate(tokens):
+        if token.startswith("<") and token.endswith(">"):
+            continue
+        if not words or token.startswith(" "):
+            words.append([])
+        words[-1].append(index)
+    return words
+
 
 #: Kinds of attended tokens: first by their position relative to the query, then by their content.
 SHARES = {
@@ -200,3 +293,32 @@ def _labels(name: str, heads: int) -> list[str]:
 
 def _letters(word: str) -> str:
     return word.strip().strip(string.punctuation + "“”‘’").casefold()
+
+
+def draw_last_layers(translator: Translator, text: str, run: RunFolder) -> None:
+    """Draw pictures of the attention in the last encoder layer and the last decoder layer.
+
+    attention.png shows the cross-attention, averaged over heads. Other pictures show each head of the encoder's
+    self-attention, the decoder's self-attention and the cross-attention. For a copying model, copied.png shows which
+    source tokens were copied.
+    """
+    maps, source, written = translator.attention_maps(text)
+    config = translator.model.config
+    encoder = f"encoder.layers.{config.encoder_layers - 1}.self_attn"
+    decoder = f"decoder.layers.{config.decoder_layers - 1}"
+    cross = maps[f"{decoder}.multihead_attn"]
+    title = f"Cross-attention, last layer ({decoder}), mean of its {len(cross)} heads"
+    plot_attention(cross.mean(axis=0), written, source, run.attention_picture, title)
+    read = ["<bos>", *written[:-1]]
+    for name, weights, queries, keys, what in (
+        ("encoder_heads", maps[encoder], source, source, "encoder self-attention"),
+        ("decoder_heads", maps[f"{decoder}.self_attn"], read, read, "decoder self-attention"),
+        ("cross_heads", cross, written, source, "cross-attention"),
+    ):
+        plot_attention(weights, queries, keys, run.picture(name), f"Last layer, {what}")
+    if config.copy:
+        shares, source, written = translator.copied(text)
+        total = shares.sum(axis=1)
+        written = [f"{share:.0%}|{token}" for token, share in zip(written, total, strict=True)]
+        title, shades = "Copied tokens and their sources", "probability of having been copied"
+        plot_attention(shares, written, source, run.picture("copied"), title, shades=shades)
