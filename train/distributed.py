@@ -31,12 +31,11 @@ class ProcessGroup:
     """A group of one process, and the interface of larger groups.
 
     Attributes:
-        rank: the number of this process, from 0. Only rank 0 writes files.
+        rank: the number of this process, from 0. Only rank 0 writes files and prints.
         size: the number of processes.
-        prints: whether this process prints progress; only rank 0 does.
     """
 
-    rank, size, prints = 0, 1, True
+    rank, size = 0, 1
 
     @property
     def first(self) -> bool:
@@ -81,7 +80,6 @@ class MpiProcessGroup(ProcessGroup):
     def __init__(self, communicator: Any):
         self.communicator = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
-        self.prints = self.rank == 0
         self.neighbours: Neighbours | None = None
         self._nccl: NcclSums | None = None
         self._show = sys.excepthook
@@ -176,13 +174,6 @@ class NcclSums:
     def finish(self, event: Any) -> None:
         """Make the current stream wait for the sum. The host continues."""
         self._cupy.cuda.get_current_stream().wait_event(event)
-
-
-def alone() -> ProcessGroup:
-    """Return a group of this process only, even under mpirun, so that it trains and writes files independently."""
-    group = ProcessGroup()
-    group.prints = find_process_group().prints
-    return group
 
 
 def in_turn(make: Callable[[], Any]) -> Any:

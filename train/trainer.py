@@ -373,8 +373,7 @@ class Trainer:
 
     def _display(self) -> Display:
         names = self.record.label, self.record.unit
-        prints, first = self.group.prints, self.group.first
-        return Display(self.run, self.steps, self.progress.step, *names, shows=prints, draws=first)
+        return Display(self.run, self.steps, self.progress.step, *names, shows=self.group.first)
 
     def _log(self, display: Display, epoch: int) -> None:
         reading = self._read()

@@ -26,7 +26,7 @@ from ...errors import InputError, printable, remedy
 from ...models.shipped import MODELS
 from ..distributed import find_process_group
 from ..runs.checkpoints import make_folder
-from ..runs.folder import RunFolder
+from ..runs.folder import RunFolder, run_of_group
 from ..runs.progress import TrainingStopped
 from ..runs.results import checksum
 from .options import OptionParser, Use, plain
@@ -146,17 +146,12 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
     full |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
     now = {name: library for name, (library, _) in libraries().items()}
     full |= {"notes": list(data.notes), **now}
-    made: list[RunFolder] = []
-
-    def make() -> tuple[Path, dict[str, Any]]:
-        made.append(RunFolder.resume(arguments.resume) if arguments.resume else _new_run(arguments, name, full))
-        return made[0].path, made[0].config
-
-    path, config = find_process_group().from_first(make)  # only the first process makes and locks the folder
-    for said in other_libraries(config, now) if arguments.resume and made else []:
+    run = run_of_group(
+        lambda: RunFolder.resume(arguments.resume) if arguments.resume else _new_run(arguments, name, full)
+    )
+    for said in other_libraries(run.config, now) if arguments.resume else []:
         print(said)
-    watch(arguments, path)
-    run = made[0] if made else RunFolder(path, config)
+    watch(arguments, run.path)
     run.config = {**full, **run.config}  # an older run may lack some of these records
     return run
 

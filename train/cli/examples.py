@@ -12,7 +12,7 @@ from ...autograd.backend import check_device
 from ...models.hyperparameters import Preset
 from ...models.presets import PRESET_NAMES
 from ...models.shipped import model_path
-from ..distributed import alone, find_process_group
+from ..distributed import find_process_group
 from ..runs.folder import RunFolder
 from ..tables.cells import run_cells
 from ..tasks.task import AnyTrained, Task, train_model
@@ -105,8 +105,7 @@ def train_and_report(
 ) -> None:
     """Train a model in a new or resumed run folder, train the other models of a requested table, and print a report.
 
-    Under mpirun, all processes train the run's model together, and a single process trains each other model of the
-    table. Only the first process writes files and prints.
+    Under mpirun, all processes train each model together. Only the first process tests, writes files and prints.
 
     Args:
         name: name of the folder in runs/ that is used without --out.
@@ -146,9 +145,9 @@ def train_and_report(
 
         def make(own: RunFolder, cell: Task[Any, AnyTrained] | AnyTrained, resume: bool) -> Mapping[str, Any]:
             manual_seed(arguments.seed)
-            by_itself = {**options, "stop_at": None, "resume": resume, "group": alone()}
-            other = train_model(cell, own, **by_itself) if isinstance(cell, Task) else cell
-            return {"parameters": other.model.parameter_count(), **test(other, task)[0]}
+            again = {**options, "stop_at": None, "resume": resume}
+            other = train_model(cell, own, **again) if isinstance(cell, Task) else cell
+            return {"parameters": other.model.parameter_count(), **(test(other, task)[0] if group.first else {})}
 
         rows += run_cells(run, others, make)
         if group.first:

@@ -36,22 +36,11 @@ class Display:
         run: the run whose log and picture are shown.
         steps, done: total number of updates, and updates made so far.
         training_label, unit: name of the training loss in the picture, and the unit over which a loss is a mean.
-        shows: whether this process prints and shows a bar.
-        draws: whether this process draws the picture.
+        shows: whether this process prints, shows a bar and draws the picture.
     """
 
-    def __init__(
-        self,
-        run: RunFolder,
-        steps: int,
-        done: int,
-        training_label: str,
-        unit: str,
-        *,
-        shows: bool = True,
-        draws: bool = True,
-    ):
-        self.run, self.steps, self.shows, self.draws = run, steps, shows, draws
+    def __init__(self, run: RunFolder, steps: int, done: int, training_label: str, unit: str, *, shows: bool = True):
+        self.run, self.steps, self.shows = run, steps, shows
         self.training_label, self.unit = training_label, unit
         disable = not (shows and _terminal_width())
         self.bar = tqdm(total=steps, initial=done, disable=disable, dynamic_ncols=True, bar_format=_BAR)
@@ -102,7 +91,7 @@ class Display:
     def draw(self) -> None:
         """Redraw the picture."""
         start = time.perf_counter()
-        if self.draws and any("loss" in row or "valid_loss" in row for row in self.run.metrics()):
+        if self.shows and any("loss" in row or "valid_loss" in row for row in self.run.metrics()):
             plot_losses(
                 self.run.metrics_path, self.run.loss_picture, training_label=self.training_label, unit=self.unit
             )

@@ -1,20 +1,17 @@
-"""Tables of runs. Cells (the runs) are trained one after another or several at a time; finished ones are kept."""
+"""Tables of runs. Each cell is a run, which is trained after the others; finished cells are kept."""
 
 from __future__ import annotations
 
 import json
-import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
 from ...models.hyperparameters import Preset
 from ..distributed import ProcessGroup, find_process_group
-from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, whole_rows
-from ..runs.locks import LOCK_FILE
+from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, run_of_group, whole_rows
 from ..runs.progress import TrainingStopped
 from ..runs.saves import SavedStates
 
@@ -74,8 +71,7 @@ def run_cells(
 ) -> list[Row]:
     """Finish the cells of a table that belongs to `run`; see `finish_cells`.
 
-    The processes that mpirun started divide the cells among themselves. Each makes one cell at a time; when all have
-    finished theirs, the first process writes the rows.
+    The processes that mpirun started make each cell together, like the run's own model; the first one writes the rows.
 
     Args:
         run: its folder `cells` receives a run folder for each cell. An interrupted table resumes its unfinished cells
@@ -84,17 +80,9 @@ def run_cells(
         make: function of a run folder, options, and whether to resume the run in the folder. It returns the cell's
             figures; "seconds" are added for a cell that was not interrupted.
 
-    Raises TrainingStopped as `make` does, with a message on how to resume the table; InputError if the run's
-    folder is not on a disk that all processes share.
+    Raises TrainingStopped as `make` does, with a message on how to resume the table.
     """
     group = find_process_group()
-    sees = group.first or not cells or (run.path / LOCK_FILE).exists()
-    blind = group.gather("" if sees else socket.gethostname())
-    if host := next(filter(None, blind), ""):
-        raise InputError(
-            f"{host} does not see {run.path}, where all processes write the models of a table. The run's own model is "
-            f"finished; train the others on one host with --resume {run.path}, or use a folder on a shared disk."
-        )
     known = {row["cell"] for row in group.from_first(run.cells)}
     numbers = {name: number for number, name in enumerate(cells, 1)}
     for name in numbers.keys() & known:
@@ -103,8 +91,12 @@ def run_cells(
     def cell(name: str, options: Any) -> Row:
         say(f"\n{name} ({numbers[name]} of {len(cells)})")
         start, path = time.perf_counter(), run.cell_path(name)
-        resume = bool(SavedStates(path / SAVES).steps())
-        with RunFolder.resume(path) if resume else RunFolder.create(path, {"cell": name}, overwrite=True) as own:
+        resume = group.from_first(lambda: bool(SavedStates(path / SAVES).steps()))
+
+        def folder() -> RunFolder:
+            return RunFolder.resume(path) if resume else RunFolder.create(path, {"cell": name}, overwrite=True)
+
+        with run_of_group(folder) as own:
             try:
                 figures = make(own, options, resume)
             except TrainingStopped as stop:
@@ -112,28 +104,7 @@ def run_cells(
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
-    return finish_cells(run.path, cells, cell, over=partial(_share_out, group), group=group)
-
-
-def _share_out(
-    group: ProcessGroup, make: Callable[[str, Any], Row], names: Sequence[str], options: Sequence[Any]
-) -> Iterator[Row | None]:
-    """Compute `map(make, names, options)` on all ranks.
-
-    Each rank makes one of `group.size` successive cells, and all ranks get all rows. If a rank was stopped during its
-    cell, TrainingStopped is raised after the rows of the other ranks were returned.
-    """
-    for start in range(0, len(names), group.size):
-        own, row, stopped = start + group.rank, None, None
-        try:
-            row = make(names[own], options[own]) if own < len(names) else None
-        except TrainingStopped as stop:
-            stopped = str(stop), stop.step, stop.signal  # an exception of several arguments can't be sent
-        found = group.gather((row, stopped))
-        yield from (row for row, _ in found[: len(names) - start])
-        for _, stop_of_a_rank in found:
-            if stop_of_a_rank is not None:
-                raise TrainingStopped(*stop_of_a_rank)
+    return finish_cells(run.path, cells, cell, group=group)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-
 import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.distributed import ProcessGroup
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import TrainingStopped
 from handloom.train.runs.saves import SavedStates
-from handloom.train.tables import cells
 from handloom.train.tables.cells import markdown_table, run_cells
 
 
@@ -69,27 +65,6 @@ def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
     (row,) = run_cells(run, {"one": 3}, make, say=lambda text: None)
     assert resumed == [False, True]
     assert row == {"cell": "one", "square": 9, "seconds": None}, "the seconds of the first part are not known"
-
-
-class OneOfThree(ProcessGroup):
-    """One of three ranks; the other two have made their cells already."""
-
-    rank, size = 1, 3
-
-    def __init__(self, others: list[list]):
-        self.others = others  # for each meeting, what ranks 0 and 2 bring
-
-    def gather(self, value: object) -> list:
-        first, last = self.others.pop(0)
-        return [first, value, last]
-
-
-def test_a_table_needs_a_folder_that_all_processes_see(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(cells, "find_process_group", lambda: OneOfThree([["", ""]]))
-    monkeypatch.setattr(socket, "gethostname", lambda: "host2")
-    run = RunFolder(tmp_path / "run", {})  # of the first process's host
-    with pytest.raises(InputError, match=r"host2 does not see .*run, "):
-        run_cells(run, {"cell": 1}, lambda *_: pytest.fail("a cell was made"))
 
 
 def test_a_table_in_markdown() -> None:
