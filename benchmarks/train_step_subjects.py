@@ -186,8 +186,7 @@ class Handloom(Subject):
         from handloom.train.runs.folder import RunFolder
         from handloom.train.tasks.translation import translation_loss
         from handloom.train.trainer import Trainer
-        from handloom.train.updates import MicroBatch, UpdateOptions
-        from handloom.train.validation import Validation
+        from handloom.train.updates import MicroBatch, UpdateOptions, Validation
 
         made = [Batch(**arrays) for arrays in self.arrays]
         self.batches = itertools.cycle([MicroBatch(0, index, batch) for index, batch in enumerate(made)])

@@ -28,7 +28,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion
 from handloom.train.tables.attention import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows, names_in
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
-from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, EXPONENT_COLUMNS, cost_rows, cross_cost
+from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, cost_rows, cross_cost
 from handloom.train.tables.news import (
     CLASSIFIER_COLUMNS,
     EPOCH_COLUMNS,
@@ -109,11 +109,10 @@ def main() -> None:
         if arguments.table == "attention":
             more = looked_at(classifier, texts, run, names_in(article.description for article in data.train))
         elif arguments.table == "cost":
-            counted, grown = cost_rows(preset.d_model, preset.nhead, preset.dim_feedforward)
+            counted = cost_rows(preset.d_model, preset.nhead, preset.dim_feedforward)
             lengths = ((32, 64), (64, 64), (64, 512), (512, 64))
             cross = [cross_cost(n, m, preset.d_model, preset.nhead) for n, m in lengths]
-            more = {"costs": (counted, COST_COLUMNS), "exponents": (grown, EXPONENT_COLUMNS)}
-            more["cross"] = cross, CROSS_COLUMNS
+            more = {"costs": (counted, COST_COLUMNS), "cross": (cross, CROSS_COLUMNS)}
         return show(classifier, texts, labels, predicted, rows, run, more)
 
     labelled = {"labels": task.labels}

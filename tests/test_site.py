@@ -26,7 +26,7 @@ def test_the_reference_has_modules_and_no_commands(conf) -> None:
     assert {"handloom.doctor", "handloom.errors", "handloom.files"} <= set(found["handloom"])
     assert not [name for names in found.values() for name in names if name.endswith("__main__")]
     assert "handloom.examples" not in found
-    assert "handloom.train.runs.locks" in found["handloom.train.runs"]
+    assert "handloom.train.runs.saves" in found["handloom.train.runs"]
 
 
 def test_formulas_are_drawn_with_subscripts_below_the_baseline(conf) -> None:

@@ -27,14 +27,13 @@ from typing import Any
 
 from ..arguments import path
 from ..errors import InputError
-from ..files import write_text
+from ..files import folder_lock, write_text
 from .cli.command_line import run_main
 from .cli.options import OptionParser
 from .distributed import find_process_group
 from .report import compare, summary
 from .runs.checkpoints import make_folder
 from .runs.folder import RunFolder, read_metrics
-from .runs.locks import folder_lock
 from .runs.plots import plot_lines
 from .runs.results import write_results
 from .runs.saves import SavedStates

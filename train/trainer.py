@@ -24,8 +24,7 @@ from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
 from .runs.saves import SavedStates
-from .updates import MicroBatch, Reading, UpdateOptions, keep_freed_memory
-from .validation import Validation
+from .updates import MicroBatch, Reading, UpdateOptions, Validation, keep_freed_memory
 
 
 class Batches(Protocol):

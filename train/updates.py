@@ -1,4 +1,4 @@
-"""An update of the weights: passes, sum of the gradients of all ranks, clipping, optimiser, weight averaging.
+"""An update of the weights (passes, sum of the gradients of all ranks, clipping, optimiser, average), and a validation.
 
 `Updates` reads the loss and the gradient's norm of every step. On a device `device_updates.DeviceUpdates` is used
 instead, which has the same methods and does not wait for the device.
@@ -9,16 +9,17 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from ..autograd import no_grad
 from ..errors import InputError
 from ..nn import Module
 from .distributed import GradientSum, ProcessGroup
 from .optim.loss_scaling import FullPrecision, HalfPrecision, first_overflow
 from .optim.optimizers import ExponentialAverage, Optimizer, clip_grad_norm
-from .runs.progress import add_means
+from .runs.progress import add_means, means_of
 
 #: If an update uses several batches, the gradients of their summed losses, divided by this number, are added up. A
 #: factor at the end turns the sum into the gradient of the mean. This number is a power of two: division is exact.
@@ -188,3 +189,45 @@ def keep_freed_memory() -> bool:
     except AttributeError:  # another C library
         return False
     return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The settings of a run's validation.
+
+    Attributes:
+        batches: the validation data.
+        every: steps between two validations; there is another one at the end.
+        metrics: function of the model (in evaluation mode) that returns further numbers for the row, by name.
+        monitor, higher_is_better: the metric of a validation that selects the best weights, and whether more is better.
+        patience: stop after this many validations in a row without a better value; None means never.
+        average: at the end also validate the mean of the weights at the last `average` validations; 0 or 1 for none.
+    """
+
+    batches: Iterable[Any]
+    every: int = 200
+    metrics: Callable[[Module], dict[str, float]] | None = None
+    monitor: str = "valid_loss"
+    higher_is_better: bool = False
+    patience: int | None = None
+    average: int = 5
+
+    def measure(self, model: Module, loss: Callable[..., tuple[Any, ...]], group: ProcessGroup) -> dict[str, float]:
+        """Return the means over the tokens of all batches, without dropout.
+
+        They are `valid_loss` in nats, the further means of the loss as `valid_NAME`, and `metrics`. Each rank computes
+        a share of the batches and gets the means over all batches.
+        """
+        model.eval()
+        sums = {"tokens": 0.0, "loss": 0.0}
+        with no_grad():
+            for batch in list(self.batches)[group.rank :: group.size]:
+                value, count, *more = loss(model, batch)
+                check_counted(count, "A validation batch")
+                add_means(sums, count, {"loss": value.item(), **(more[0] if more else {})})
+            further = group.from_first(lambda: self.metrics(model) if self.metrics else {})
+        total: dict[str, float] = {}
+        for own in group.gather(sums):  # a rank may have had no batch
+            for name, number in own.items():
+                total[name] = total.get(name, 0.0) + number
+        return {f"valid_{name}": mean for name, mean in means_of(total).items()} | further

@@ -24,8 +24,7 @@ from handloom.train.optim.schedules import noam
 from handloom.train.runs.folder import RunFolder, read_metrics
 from handloom.train.tasks.translation import translation_loss
 from handloom.train.trainer import Record, Trainer
-from handloom.train.updates import UpdateOptions
-from handloom.train.validation import Validation
+from handloom.train.updates import UpdateOptions, Validation
 
 VOCABULARY, STEPS = 24, 24
 

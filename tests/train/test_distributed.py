@@ -17,6 +17,7 @@ from handloom.autograd import Parameter, Tensor
 from handloom.autograd.backend import DeviceError
 from handloom.autograd.engine import backward
 from handloom.errors import InputError
+from handloom.files import folder_lock
 from handloom.train import distributed
 from handloom.train.distributed import (
     GradientSum,
@@ -27,7 +28,6 @@ from handloom.train.distributed import (
     local_device,
 )
 from handloom.train.neighbours import Neighbours
-from handloom.train.runs.locks import folder_lock
 from handloom.train.runs.saves import SavedStates
 from tests.support.ranks import ENVIRONMENT, MPIRUN, assert_close_runs, needs_mpi, run
 from tests.support.small_run import small_run

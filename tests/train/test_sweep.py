@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
+from handloom.files import folder_lock
 from handloom.train.runs.folder import read_metrics
-from handloom.train.runs.locks import folder_lock
 from handloom.train.runs.saves import SavedStates
 from handloom.train.sweep import cell_command, grid_cells
 from tests.support.examples import Done, Example

@@ -13,8 +13,7 @@ from handloom.train.optim.schedules import constant, noam
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.trainer import Record, Trainer
-from handloom.train.updates import UpdateOptions
-from handloom.train.validation import Validation
+from handloom.train.updates import UpdateOptions, Validation
 from tests.support.small_run import log
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from .cleaning import clean_pairs, detokenized
 from .downloads import EMBEDDED_WORKS, fetch, find_local, load_hub, unverified
 from .files import (
     ParallelText,
@@ -28,7 +27,7 @@ from .files import (
     read_tsv,
     with_text_on_both_sides,
 )
-from .pairs import TranslationData, choose, sentence_key, split_by_sentence
+from .pairs import TranslationData, choose, clean_pairs, detokenized, sentence_key, split_by_sentence
 
 _TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".jsonl.gz", ".tsv", ".txt", ".jsonl", ".gz")
 

@@ -13,10 +13,19 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from ...errors import InputError, remedy
-from ...files import is_link, parse_json, read_bytes, read_json, temporary_name, write_json, write_text
+from ...files import (
+    LOCK_FILE,
+    folder_lock,
+    is_link,
+    parse_json,
+    read_bytes,
+    read_json,
+    temporary_name,
+    write_json,
+    write_text,
+)
 from ..distributed import find_process_group
 from .checkpoints import MODEL_FILE, make_folder
-from .locks import LOCK_FILE, folder_lock
 from .progress import TrainingStopped
 from .results import write_results
 from .saves import SavedStates

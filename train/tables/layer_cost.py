@@ -14,20 +14,7 @@ import numpy as np
 from ...autograd import Function, Observer, Tensor, no_grad, plain, start_observing, stop_observing
 from ...nn import Module, MultiHeadAttention, TransformerEncoder, TransformerEncoderLayer
 
-#: The columns of a row: counted values and formulas, where w is the width within the feed-forward network.
-QUANTITIES = {
-    "products": "multiply-adds",
-    "weights": "attention weights",
-    "activations": "activations",
-    "parameters": "parameters",
-}
-FORMULAS = {
-    "products": lambda n, d, h, layers, w: layers * (2 * n * n * d + 4 * n * d * d + 2 * n * d * w),
-    "weights": lambda n, d, h, layers, w: layers * n * n * h,
-    "activations": lambda n, d, h, layers, w: layers * n * d,
-    "parameters": lambda n, d, h, layers, w: layers * (4 * d * d + 2 * d * w + 9 * d + w),
-}
-SIZES = ("tokens", "features", "heads", "layers")
+#: Counted values and formulas, where w is the width within the feed-forward network.
 COST_COLUMNS = {
     "tokens": "n:,d",
     "features": "d:,d",
@@ -47,13 +34,6 @@ CROSS_COLUMNS = {
     "products": "multiply-adds:,d",
     "products_stated": "2 n m d + 2 n d² + 2 m d²:,d",
     "report": "the report's n m d + n d²:,d",
-}
-EXPONENT_COLUMNS = {
-    "cell": "grows as a power of",
-    "tokens": "n:.2f",
-    "features": "d:.2f",
-    "heads": "h:.2f",
-    "layers": "L:.2f",
 }
 
 
@@ -104,20 +84,19 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
         TransformerEncoder([TransformerEncoderLayer(features, heads, wide, 0.0, method=method) for _ in range(layers)])
         for method in ("standard", "blocked")
     )
-    sizes = dict(zip(SIZES, (tokens, features, heads, layers), strict=True))
-    stated = {name: formula(tokens, features, heads, layers, wide) for name, formula in FORMULAS.items()}
     activations = held_bytes(blocked, x)
     return {
-        **sizes,
+        "tokens": tokens,
+        "features": features,
+        "heads": heads,
+        "layers": layers,
         "products": multiply_adds(standard, x),
-        "products_stated": stated["products"],
+        "products_stated": layers * 2 * tokens * features * (tokens + 2 * features + wide),
         "weights": held_bytes(standard, x) - activations,
-        "weights_stated": 4 * stated["weights"],
+        "weights_stated": 4 * layers * tokens * tokens * heads,
         "activations": activations,
-        "activations_stated": 4 * stated["activations"],
-        "activations_share": activations / (4 * stated["activations"]),
+        "activations_share": activations / (4 * layers * tokens * features),
         "parameters": standard.parameter_count(),
-        "parameters_stated": stated["parameters"],
     }
 
 
@@ -137,32 +116,17 @@ def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, 
     }
 
 
-def cost_rows(features: int, heads: int, wide: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows for `COST_COLUMNS` and for `EXPONENT_COLUMNS`.
+def cost_rows(features: int, heads: int, wide: int) -> list[dict[str, Any]]:
+    """Return the rows for `COST_COLUMNS` of a layer with these sizes, and of layers with one size changed.
 
-    The first rows are for layers of these sizes, and with one size changed. The second rows hold the exponents with
-    which each cost grows with each size, fitted to four sizes: of the counted cost and of the formula. The feed-forward
-    network grows with the features.
+    The feed-forward network grows with the features.
     """
     base = {"tokens": 256, "features": features, "heads": heads, "layers": 1}
     ways = {
         "tokens": (128, 256, 512, 1024),
-        "features": tuple(part * features for part in (1, 2, 3, 4)),
-        "heads": tuple(number for number in (1, 2, 4, 8, 16) if features % number == 0),
-        "layers": (1, 2, 3, 4),
+        "features": (2 * features, 4 * features),
+        "heads": tuple(number for number in (1, 16) if features % number == 0),
+        "layers": (4,),
     }
-    found: dict[tuple[int, ...], dict[str, Any]] = {}
-    exponents: list[dict[str, Any]] = [
-        {"cell": f"{words}{way}"} for words in QUANTITIES.values() for way in (", counted", ", by the formula")
-    ]
-    for size, values in ways.items():
-        rows = []
-        for value in values:
-            sizes = {**base, size: value}
-            key = tuple(sizes.values())
-            found[key] = found.get(key) or layer_cost(**sizes, wide=wide * sizes["features"] // features)
-            rows.append(found[key])
-        names = [name + ending for name in QUANTITIES for ending in ("", "_stated")]
-        for row, name in zip(exponents, names, strict=True):
-            row[size] = abs(round(float(np.polyfit(np.log(values), np.log([row[name] for row in rows]), 1)[0]), 2))
-    return list(found.values()), exponents
+    cells = [{**base, size: value} for size, values in ways.items() for value in values]
+    return [layer_cost(**cell, wide=wide * cell["features"] // features) for cell in cells]

@@ -20,7 +20,7 @@ from ..optim.loss_scaling import HalfPrecision
 from ..tasks.metrics import ScoredTranslation, best_and_worst, bleu
 from ..tasks.translation import Translator, translation_batches, translation_loss
 from ..trainer import Loss
-from ..validation import Validation
+from ..updates import Validation
 
 #: Table 1 of the German-English report: sentence BLEU of the best and the worst translation of a random batch.
 BATCH_SIZE, BATCH_SCORES = 32, {"best": 75.98, "worst": 8.25}

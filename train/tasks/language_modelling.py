@@ -35,7 +35,7 @@ from ...tokenizer.character import clean_text, lost_characters
 from ..data.running_text import TextData
 from ..distributed import ProcessGroup
 from ..trainer import Loss
-from ..validation import Validation
+from ..updates import Validation
 from .loading import Trained
 from .task import Task, TaskBatches, TrainedModel, taught
 

@@ -28,8 +28,7 @@ from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
 from ..trainer import Batches, Loss, Record, Trainer
-from ..updates import UpdateOptions
-from ..validation import Validation
+from ..updates import UpdateOptions, Validation
 from .loading import TrainedModel, trained_config
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)

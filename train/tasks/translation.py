@@ -19,7 +19,7 @@ from ...models.hyperparameters import TranslationPreset
 from ...nn import Module
 from ...tokenizer import BPETokenizer, Tokenizer, WordTokenizer
 from ..data.batches import Batch, BPEDropoutBatches, TokenBatches
-from ..data.cleaning import title_case
+from ..data.pairs import title_case
 from ..trainer import Loss
 from .metrics import bleu
 from .task import Task, TaskBatches, taught

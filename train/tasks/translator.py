@@ -20,7 +20,7 @@ from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
 from ...tokenizer import Tokenizer
 from ..data.batches import source_batches
-from ..data.cleaning import title_case
+from ..data.pairs import title_case
 from .loading import Trained, TrainedModel
 
 TooLong = Literal["error", "truncate"]

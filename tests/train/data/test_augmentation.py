@@ -11,8 +11,7 @@ from random import Random
 import pytest
 
 from handloom.train.data import augmentation, translation
-from handloom.train.data.cleaning import detokenized
-from handloom.train.data.pairs import sentence_key
+from handloom.train.data.pairs import detokenized, sentence_key
 
 ROOT = Path(augmentation.__file__).parents[2]
 PAIRS = [

@@ -8,7 +8,7 @@ import pytest
 
 from handloom.errors import InputError
 from handloom.train.data.batches import TokenBatches, prefetch
-from handloom.train.data.cleaning import clean_pairs, title_case
+from handloom.train.data.pairs import clean_pairs, title_case
 from tests.support.small_run import small_batches
 
 

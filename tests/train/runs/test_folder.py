@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.files import temporary_name
+from handloom.files import LOCK_FILE, FolderInUseError, folder_lock, temporary_name
 from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder, read_metrics
-from handloom.train.runs.locks import LOCK_FILE, FolderInUseError, folder_lock
 from handloom.train.runs.saves import SavedStates
 
 CONFIG = {"preset": "smoke", "seed": 1}

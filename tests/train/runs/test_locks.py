@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from handloom.errors import InputError
+from handloom.files import LOCK_FILE, FolderInUseError, folder_lock
 from handloom.train.runs.folder import RunFolder
-from handloom.train.runs.locks import LOCK_FILE, FolderInUseError, folder_lock
 
 ROOT = Path(__file__).resolve().parents[3]
 # Takes the lock, forks a child that outlives it, and waits to be killed. The child waits for the end of its input.
 HOLDER = """
 import os, sys
-from handloom.train.runs.locks import folder_lock
+from handloom.files import folder_lock
 lock = folder_lock(sys.argv[1])
 lock.__enter__()
 if os.fork():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.data.cleaning import title_case
+from handloom.train.data.pairs import title_case
 from handloom.train.tasks.translation import Translator
 
 from .test_task import trained, translation
