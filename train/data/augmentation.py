@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from random import Random
 
-from .grammar.tables import read_tables
+from .files import read_tables
 
 Pair = tuple[str, str]  # German, English
 
-_TABLES = read_tables("names.txt")
+_TABLES = read_tables(__file__, "grammar/names.txt")
 MEN, WOMEN, SURNAMES, CITIES, SYLLABLES = (
     " ".join(row[0] for row in _TABLES[name]).split() for name in ("men", "women", "surnames", "cities", "syllables")
 )

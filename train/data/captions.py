@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ...errors import InputError
 from .downloads import EMBEDDED_WORKS, find_local
-from .files import Pair, iter_lines
-from .grammar.tables import read_tables
+from .files import Pair, iter_lines, read_tables
 
 CAPTION_NAMES = ("embedded", "coco")
 EMBEDDED_SCENES = 4_000
@@ -118,7 +117,7 @@ def _split(groups: list[list[str]], lonely: int, name: str, description: str) ->
 
 
 # Each row of a table lists expressions for the same thing; a caption uses one of them.
-_TABLES = read_tables("captions.txt")
+_TABLES = read_tables(__file__, "grammar/captions.txt")
 _ANIMALS = {"a dog", "a cat", "a horse", "three dogs"}  # which begin their rows
 _FRAMES = [row[0] for row in _TABLES["frames"]]
 

@@ -9,6 +9,7 @@ Every problem in a file raises an `InputError`. Its message names the file, the 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from ...errors import InputError
 from ...files import open_file, parse_json
 
 Pair = tuple[str, str]
+Rows = list[list[str]]  # of cells
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
@@ -300,3 +302,22 @@ def _not_utf8(path: str, number: int, offset: int, raw: bytes, error: UnicodeDec
         f"0x{raw[column]:02x} is not valid UTF-8 here ({error.reason}). If the file is Latin-1 or Windows-1252, "
         f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path} > NEW_FILE"
     )
+
+
+def read_tables(module: str, name: str) -> dict[str, Rows]:
+    """Read the sections of the text file `name`, relative to the file of a module: rows of cells by section.
+
+    Two or more blanks separate cells; a lone "-" is an empty cell.
+    """
+    tables: dict[str, Rows] = {}
+    for line in (Path(module).parent / name).read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            rows = tables[line.strip("[]")] = []
+        elif line and not line.startswith("#"):
+            rows.append(["" if cell == "-" else cell for cell in re.split(r"\s{2,}", line)])
+    return tables
+
+
+def sections(tables: dict[str, Rows], kind: str) -> dict[str, Rows]:
+    """Return the sections that are called "kind: name", by name."""
+    return {name.removeprefix(f"{kind}: "): rows for name, rows in tables.items() if name.startswith(f"{kind}: ")}

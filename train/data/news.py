@@ -12,8 +12,7 @@ from typing import NamedTuple
 from ...errors import InputError
 from ...files import parse_json
 from .downloads import find_local, load_hub
-from .files import is_text, iter_lines
-from .grammar.tables import read_tables, sections
+from .files import is_text, iter_lines, read_tables, sections
 from .pairs import sentence_key, split_by_sentence
 
 NEWS_NAMES = ("embedded", "news", "news42")
@@ -179,7 +178,7 @@ def _desk(rows: list[list[str]]) -> Desk:
     return Desk(int(share[0]), agents, [pair.split("/") for pair in verbs], objects, details)
 
 
-_TABLES = read_tables("news.txt")
+_TABLES = read_tables(__file__, "grammar/news.txt")
 DESKS = {category: _desk(rows) for category, rows in sections(_TABLES, "desks").items()}
 #: Subjects of every category (only agent and verb show it); places, days, sources.
 COMMON, PLACES, DAYS, SOURCES = (_TABLES[name][0][0].split(", ") for name in ("common", "places", "days", "sources"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...files import read_json
 from ...models.hyperparameters import Preset
 from ..distributed import ProcessGroup, find_process_group
 from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, run_of_group, whole_rows
@@ -18,6 +19,8 @@ from ..runs.saves import SavedStates
 Row = dict[str, Any]
 #: Rows, and the columns of `markdown_table` that show them.
 Table = tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]
+#: The figures that the reports state, by table.
+STATED = read_json(Path(__file__).with_name("reports.json"))
 FINISHED = "cells.jsonl"
 #: The field of the preset for each ablation, and its values in the table.
 ABLATIONS = {"heads": ("nhead", (1, 4, 8, 16)), "layers": ("layers", (1, 2, 4, 6))}

@@ -16,41 +16,20 @@ from ...tokenizer import CharacterTokenizer
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_lines
 from ..tasks.language_modelling import LanguageModelling, TokenizedText, Writer, evaluate
-from .cells import Row, numbered
+from .cells import STATED, Row, numbered
 
 Curve = tuple[list[float], list[float]]
 
 TABLES = ("baselines", "heads", "learning-rate", "sizes")
 
 #: The KTH report's Table 1: validation loss and accuracy by (heads, head size), of one layer after three epochs.
-KTH_HEADS = {
-    (1, 16): (2.25, 0.3562), (4, 16): (1.80, 0.4713), (8, 16): (1.63, 0.5169), (16, 16): (1.53, 0.5432),
-    (1, 32): (2.00, 0.4214), (4, 32): (1.65, 0.5114), (8, 32): (1.55, 0.5368), (16, 32): (1.47, 0.5576),
-    (1, 64): (1.83, 0.4657), (4, 64): (1.56, 0.5357), (8, 64): (1.49, 0.5522), (16, 64): (1.59, 0.5177),
-}  # fmt: skip
+KTH_HEADS = {(heads, size): tuple(found) for heads, size, *found in STATED["kth_heads"]}
 #: Its Table 6: validation loss and accuracy by (learning rate, batch), of one layer with 8 heads of 16 features.
-KTH_RATES = {
-    (0.1, 8): (3.25, 0.1847), (0.1, 32): (2.89, 0.2244), (0.1, 64): (2.86, 0.2406), (0.1, 256): (2.88, 0.1838),
-    (0.01, 8): (2.50, 0.2858), (0.01, 32): (1.78, 0.4859), (0.01, 64): (1.72, 0.5003), (0.01, 256): (1.73, 0.4978),
-    (0.001, 8): (1.63, 0.5249), (0.001, 32): (1.68, 0.5103), (0.001, 64): (1.72, 0.5018), (0.001, 256): (1.96, 0.4379),
-    (0.0001, 8): (1.85, 0.4660), (0.0001, 32): (2.17, 0.3732), (0.0001, 64): (2.31, 0.3375),
-    (0.0001, 256): (2.49, 0.2910),
-}  # fmt: skip
+KTH_RATES = {(rate, batch): tuple(found) for rate, batch, *found in STATED["kth_rates"]}
 #: Its Table 2, on characters: parameters, validation loss and accuracy.
-KTH_CHARACTERS = {
-    "Random": (0, 4.71, 0.009), "Bigram": (12_544, 2.51, 0.275), "RNN": (32_612, 1.85, 0.448),
-    "Transformer": (8_227_120, 1.18, 0.642), "Transformer, without augmentation": (8_227_120, 1.18, 0.642),
-    "Transformer, with augmentation": (8_227_120, 1.21, 0.641),
-}  # fmt: skip
+KTH_CHARACTERS = STATED["kth_characters"]
 #: Its Table 3, without the values that the report does not state.
-KTH_SIZES = [
-    {"cell": "report's, characters", "report_parameters": 8_227_120, "layers": 5, "nhead": 8, "head_dim": 46,
-     "d_model": 368, "vocab_size": 112, "report_loss": 1.18, "report_accuracy": 0.642},
-    {"cell": "report's, BPE", "report_parameters": 9_618_576, "layers": 5, "nhead": 8, "head_dim": 46, "d_model": 368,
-     "vocab_size": 2000},
-    {"cell": "GPT-3 Medium", "report_parameters": 350_000_000, "layers": 24, "nhead": 16, "head_dim": 64,
-     "d_model": 1024, "vocab_size": 100_000},
-]  # fmt: skip
+KTH_SIZES = STATED["kth_sizes"]
 #: The batch size in its other tables.
 KTH_BATCH = 32
 

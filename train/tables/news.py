@@ -10,36 +10,18 @@ import numpy as np
 from ...models.text_baselines import NaiveBayes, TfIdfRegression
 from ..tasks.classification import Labelled
 from ..tasks.metrics import accuracy, confusion_matrix, macro_f1
-from .cells import numbered
+from .cells import STATED
 
 #: Table 3, by epoch: training loss, training accuracy, validation accuracy of the classifier.
-EPOCHS = {
-    1: (3.245, 0.234, 0.187), 5: (2.156, 0.456, 0.423), 10: (1.789, 0.567, 0.534), 15: (1.234, 0.678, 0.612),
-    20: (0.987, 0.734, 0.678),
-}  # fmt: skip
+EPOCHS = {epoch: tuple(found) for epoch, *found in STATED["news_epochs"]}
 #: Table 7: the class of each sentence according to the report's classifier.
-PREDICTIONS = {
-    "The economy is showing signs of recovery after a challenging year.": "BUSINESS",
-    "New breakthrough in cancer research offers hope for many patients.": "WELLNESS",
-    "Local sports team wins championship after thrilling final match.": "SPORTS",
-    "Artists around the world gather to celebrate cultural diversity.": "ARTS & CULTURE",
-}
+PREDICTIONS = STATED["news_predictions"]
 #: Table 8: for each text, the headline of the report's model, and the reference.
-HEADLINES = {
-    "Scientists discover new species of ancient fish fossil dating back millions years": (
-        "new species fish discovered", "ancient fish species discovered by scientists",
-    ),
-    "Technology companies investing heavily artificial intelligence research development": (
-        "invest artificial", "tech giants boost ai investment",
-    ),
-}  # fmt: skip
+HEADLINES = STATED["news_headlines"]
 #: Table 9. The report's BLEU and ROUGE-L range from 0 to 1, here from 0 to 100; the report does not state its method.
-HEADLINE_WRITER = {"train_loss": 2.134, "valid_loss": 1.987, "bleu": 24.5, "rougeL": 31.2}
-#: Tables 10 and 11, by the change: accuracy of the classifier, and BLEU of the headlines (0 to 100).
-ABLATED = {
-    "head": {1: (0.542, 18.7), 4: (0.623, 22.1), 8: (0.678, 24.5), 16: (0.671, 23.8)},
-    "layer": {1: (0.598, 20.1), 2: (0.678, 24.5), 4: (0.689, 25.1), 6: (0.681, 24.7)},
-}
+HEADLINE_WRITER = STATED["news_headline_writer"]
+#: Tables 10 and 11, by the cell: accuracy of the classifier, and BLEU of the headlines (0 to 100).
+ABLATED = STATED["news_ablations"]
 
 EPOCH_COLUMNS = {
     "epoch": "epoch:d",
@@ -101,7 +83,7 @@ def _with_epochs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def with_report_figures(rows: Sequence[dict[str, Any]], metric: Literal["accuracy", "bleu"]) -> list[dict[str, Any]]:
     """Add the report's value of this metric to the rows of the cells, as "report_accuracy" or "report_bleu"."""
     which = ("accuracy", "bleu").index(metric)
-    stated = {numbered(n, thing): found[which] for thing, cells in ABLATED.items() for n, found in cells.items()}
+    stated = {cell: found[which] for cell, found in ABLATED.items()}
     return [{**row, f"report_{metric}": stated.get(row["cell"])} for row in rows]
 
 

@@ -21,9 +21,10 @@ from ..tasks.metrics import ScoredTranslation, best_and_worst, bleu
 from ..tasks.translation import Translator, translation_batches, translation_loss
 from ..trainer import Loss
 from ..updates import Validation
+from .cells import STATED
 
 #: Table 1 of the German-English report: sentence BLEU of the best and the worst translation of a random batch.
-BATCH_SIZE, BATCH_SCORES = 32, {"best": 75.98, "worst": 8.25}
+BATCH_SIZE, BATCH_SCORES = 32, STATED["german_english_batch"]
 BATCH_COLUMNS = {
     "which": "of a random batch of 32",
     "score": "BLEU:.2f",
@@ -33,11 +34,7 @@ BATCH_COLUMNS = {
     "hypothesis": "translation",
 }
 #: Table 2 of the paraphrase report: the output of its model for each input (with the spelling mistakes).
-PARAPHRASES = {
-    "A dig sitting on the grass": "A bench sitting on a lush green field.",
-    "A gir and a man playing on the filed": "A man in a suit and tie playing a game of frisbee.",
-    "A woman interacting with an apple": "A woman holding a banana in her hand.",
-}
+PARAPHRASES = STATED["paraphrases"]
 #: The memory that mixed precision saves according to the report, on a GPU with 6 GB.
 SAVED_MEMORY = 0.40
 MEMORY_COLUMNS = {

@@ -1,6 +1,6 @@
 """A bilingual grammar: the embedded German-English corpus.
 
-words, tables      the words with all their forms, from words.txt
+words              the words with all their forms, from words.txt
 phrases            agreement: the endings of a noun phrase, from endings.txt
 clauses            word order, and the English verb with its auxiliaries
 storyteller        what to say: random clauses that make sense

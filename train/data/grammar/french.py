@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .tables import read_tables, sections
+from ..files import read_tables, sections
 
 Pair = tuple[str, str]  # English, French
 
@@ -76,7 +76,7 @@ def _adjective(english: str, *cells: str) -> FrenchAdjective:
     return FrenchAdjective(english, list(cells[:4]), bool(precedes), before_vowel or cells[0])
 
 
-_TABLES = read_tables("french.txt")
+_TABLES = read_tables(__file__, "french.txt")
 PEOPLE, ANIMALS, THINGS, PLACES = (
     [_noun(*cells) for cells in _TABLES[name]] for name in ("people", "animals", "things", "places")
 )

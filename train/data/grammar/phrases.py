@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from .tables import read_tables
+from ..files import read_tables
 from .words import (
     ACCUSATIVE,
     DATIVE,
@@ -39,7 +39,8 @@ class Text(NamedTuple):
 
 # A row for each gender (p: plural of any gender), with the endings or forms of the four cases.
 _ENDINGS = {
-    name: {gender: tuple(forms) for gender, *forms in rows} for name, rows in read_tables("endings.txt").items()
+    name: {gender: tuple(forms) for gender, *forms in rows}
+    for name, rows in read_tables(__file__, "endings.txt").items()
 }
 _AFTER = {"der": "weak", "dieser": "weak", "ein": "mixed", "strong": "strong", "bare": "strong"}
 

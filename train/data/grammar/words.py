@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from .tables import read_tables, sections
+from ..files import read_tables, sections
 
-_TABLES = read_tables("words.txt")
+_TABLES = read_tables(__file__, "words.txt")
 NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 
 # --- nouns and adjectives ---------------------------------------------------------------------------------------------
