@@ -11,7 +11,7 @@ import pytest
 
 from handloom.arguments import OptionError, Whole, path
 from handloom.models.fields import plain_kind
-from handloom.train.cli.command_line import parse_training_arguments
+from handloom.train.cli.examples import parse_training_arguments
 from handloom.train.cli.options import OfKind, OptionParser
 
 from ..support.examples import EXAMPLES as FOLDER

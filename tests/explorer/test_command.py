@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from handloom.models.hyperparameters import TranslationPreset
-from handloom.train.cli import command_line
+from handloom.train.cli import examples
 from handloom.train.cli.examples import example_parser, parse_example
 from tests.support.examples import Example
 
@@ -45,8 +45,8 @@ def test_a_port_in_use_is_an_error_of_one_line(run_folder: Path, tmp_path: Path)
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands that would have been started."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(command_line.subprocess, "Popen", lambda command: commands.append(command))
-    monkeypatch.setattr(command_line.atexit, "register", lambda wait: None)
+    monkeypatch.setattr(examples.subprocess, "Popen", lambda command: commands.append(command))
+    monkeypatch.setattr(examples.atexit, "register", lambda wait: None)
     return commands
 
 
@@ -55,7 +55,7 @@ def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[
     for explore in (True, False):
         arguments = Namespace(explore=explore, **options)
         data = SimpleNamespace(summary=lambda: "none", notes=[], train=[], valid=[], test=[])
-        with command_line.start_run(arguments, "name", data) as made:
+        with examples.start_run(arguments, "name", data) as made:
             assert "explore" not in made.config["options"]
         options = {**options, "out": tmp_path / "other"}
     assert started == [[sys.executable, "-m", "handloom.explorer", str(tmp_path / "run")]]

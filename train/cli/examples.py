@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import argparse
+import atexit
+import contextlib
+import io
+import os
+import shlex
+import stat
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
+from ...arguments import path, positive, whole
 from ...autograd import manual_seed
 from ...autograd.backend import check_device
+from ...autograd.quick import libraries
+from ...errors import InputError
 from ...models.hyperparameters import Preset
 from ...models.presets import PRESET_NAMES
-from ...models.shipped import model_path
+from ...models.shipped import MODELS, model_path
 from ..distributed import find_process_group
-from ..runs.folder import RunFolder
+from ..runs.folder import RunFolder, run_of_group
+from ..runs.results import checksum
 from ..tables.cells import run_cells
 from ..tasks.task import AnyTrained, Task, train_model
 from ..tasks.translation import Translation
-from .command_line import add_training_options, check_text, parse_training_arguments, start_run, watch
+from .command_line import check_text, free_run_folder
 from .generation import add_generation_options, check_generation_options, check_lengths, each_text, strategy_of
-from .options import OptionParser, add_preset_options, run_options
+from .options import OptionParser, Use, add_preset_options, plain, run_options
+
+# Options that are not saved with a run, because they concern only one invocation of the program.
+_OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
 
 
 def example_parser(
@@ -47,7 +64,20 @@ def example_parser(
     parser = OptionParser(description=doc)
     parser.texts, parser.shipped = texts, shipped
     needs, when = ("", " with --checkpoint") if shipped else ("with --checkpoint: ", "")
-    add_training_options(parser, data=data, presets=PRESET_NAMES, preset="laptop", draws=generates != "nothing")
+    add = parser.group("training", "train")
+    add("--data", default="embedded", help=data)
+    words = "model sizes and training settings (default: laptop)"
+    add("--preset", choices=PRESET_NAMES, default="laptop", help=words)
+    add("--out", type=path, metavar="RUN", help="folder of the new run (default: a new folder in runs/)")
+    add("--overwrite", action="store_true", help="if --out already contains a run, first rename it to RUN.old-1")
+    go_on: tuple[Use, ...] = ("train", "resume")
+    # The output of a trained model can be sampled, if it is not a classifier.
+    seeded: tuple[Use, ...] = ("train", "checkpoint") if generates != "nothing" else ("train",)
+    add("--seed", type=whole, default=0, help="random seed (default: 0)", uses=seeded)
+    add("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)", uses=go_on)
+    add("--resume", type=path, metavar="RUN", uses=("resume",))
+    words = "stop after update STEP and save the run, so that --resume can continue it"
+    add("--stop-at", type=positive, metavar="STEP", help=words, uses=go_on)
     add_preset_options(parser, preset, choose)
     if generates != "nothing":
         add_generation_options(parser, translates=generates == "texts")
@@ -82,6 +112,69 @@ def parse_example(parser: OptionParser) -> Any:
         watch(arguments, arguments.checkpoint)
         sys.exit()
     return arguments
+
+
+def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
+    """Return the parsed options. With --resume, they are the saved options of the run, and `out` is the run's folder.
+
+    The result has three more attributes: `given` contains the names of the options on the command line, `options`
+    contains the options that a new run saves, and `typed` is a command line with `options`. Raises InputError if the
+    run can't be resumed, and OptionError for an option that has no effect.
+    """
+    typed = parser.given(arguments)
+    trains = any("checkpoint" not in parser.uses[name] for name in typed)
+    asks = {"texts", "interactive"} & typed.keys()
+    chosen = {"checkpoint", "resume"} & typed.keys()
+    if parser.shipped and not chosen and (asks or (not trains and _text_waits())):
+        typed["checkpoint"] = MODELS[parser.shipped]
+        print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL uses another one", file=sys.stderr)
+    use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
+    values = {name: parser.get_default(name) for name in parser.uses}
+    if use == "resume":
+        values |= _options_of_run(parser, typed["resume"])
+        for name, value in typed.items():
+            if use not in parser.uses[name] and (name in _OF_THE_PROCESS or value != values[name]):
+                spelled = parser.spelled(name)
+                parser.error(f"{spelled} can't be changed when a run is resumed: leave it out")
+        values["out"] = typed["resume"]
+    else:
+        parser.refuse_useless(typed, use)
+    if "overwrite" in typed and "out" not in typed:
+        parser.error("--overwrite needs the folder to replace: add --out")
+    values |= typed
+    kept = (name for name in parser.uses if "train" in parser.uses[name] and name not in _OF_THE_PROCESS)
+    options = {name: plain(values[name]) for name in kept}
+    typed_again = shlex.join(parser.typed(options))
+    return argparse.Namespace(**values, given=frozenset(typed), options=options, typed=typed_again)
+
+
+def _text_waits() -> bool:
+    """Return whether standard input is a file or a non-empty pipe, which then contains texts to process.
+
+    If it is a pipe, this waits for its first line.
+    """
+    stream = getattr(sys.stdin, "buffer", None)  # a program may be started with standard input closed
+    if not isinstance(stream, io.BufferedReader):
+        return False
+    mode = os.fstat(stream.fileno()).st_mode
+    return (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)) and bool(stream.peek(1))
+
+
+def _program() -> str:
+    """Return the file name of the running example, even if it was started as `handloom train NAME`."""
+    return f"{Path(sys.argv[0].split(' ')[-1]).stem}.py"
+
+
+def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
+    run = RunFolder.open(folder)
+    stored = run.config.get("options")
+    if not isinstance(stored, dict):
+        raise InputError(f"{folder} can't be resumed: its config.json has no options. Start a new run.")
+    own, program = _program(), run.config.get("program")
+    if program not in (None, own):
+        raise InputError(f"{folder} is a run of {program}, not of {own}: resume it with {program}.")
+    options = {name: value for name, value in stored.items() if name not in _OF_THE_PROCESS}
+    return parser.stored(options, str(folder / "config.json"))
 
 
 def use(arguments: Any, show: Callable[[str], None]) -> None:
@@ -154,3 +247,62 @@ def train_and_report(
             text = report(model, task, run, rows, outputs)
             seconds = time.perf_counter() - start
             print(f"\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all\n\n{text}")
+
+
+@contextmanager
+def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
+    """Yield the folder of the run to resume (--resume), or a new run folder.
+
+    The config.json of a new folder contains the options and a description of `data`, a data set with a method `summary`
+    and an attribute `notes`.
+
+    Raises InputError if the folder can't be used. If the run can be resumed after a KeyboardInterrupt, the message of
+    the exception says how.
+    """
+    program = _program()
+    started = sys.argv[0] if sys.argv[0].startswith("handloom ") else f"python examples/{program}"
+    config: dict[str, Any] = {"program": program, "command": f"{started} {arguments.typed}".rstrip()}
+    config |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
+    now = {name: library for name, (library, _) in libraries().items()}
+    config |= {"notes": list(data.notes), **now}
+
+    def make() -> RunFolder:
+        if arguments.resume:
+            return RunFolder.resume(arguments.resume)
+        return RunFolder.create(arguments.out or free_run_folder(name), config, overwrite=arguments.overwrite)
+
+    run = run_of_group(make)
+    if run.replaced:
+        print(f"the old run is now {run.replaced}", flush=True)
+    for said in other_libraries(run.config, now) if arguments.resume else []:
+        print(said)
+    watch(arguments, run.path)
+    run.config = {**config, **run.config}  # an older run may lack some of these records
+    with run:
+        try:
+            yield run
+        except KeyboardInterrupt as stop:
+            if run.stays:
+                raise type(stop)(f"Continue with --resume {run.path}") from None
+            raise
+
+
+def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Iterator[str]:
+    """Yield a message if a resumed run started with other library versions."""
+    names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
+    for key, (with_it, without) in names.items():
+        if key in config and config[key] != now[key]:  # an older run has no such key
+            began, goes_on = (with_it.format(name) if name else without for name in (config[key], now[key]))
+            yield f"This run began with {began} and continues with {goes_on}: the last bits of its numbers may change."
+
+
+def watch(arguments: Any, run: Path) -> None:
+    """With --explore, show the run in the browser from a separate process, and wait for that process at the end."""
+    if getattr(arguments, "explore", False) and find_process_group().first:
+        explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
+
+        def wait() -> None:
+            with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the explorer too
+                explorer.wait()
+
+        atexit.register(wait)

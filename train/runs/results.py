@@ -91,7 +91,7 @@ def write_results(path: str | Path, config: Mapping[str, Any], tables: Mapping[s
     """Write tables to a JSON file, with the command that makes them, its seed and data, machine, versions and revision.
 
     Args:
-        config: the configuration of the run, as `command_line.start_run` writes it.
+        config: the configuration of the run, as `cli.examples.start_run` writes it.
         tables: the rows of each table, by name.
 
     The revision and the machine are those of the process that writes the file.

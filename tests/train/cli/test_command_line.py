@@ -19,13 +19,8 @@ import pytest
 from handloom.arguments import OptionError, Parser, path, positive, whole
 from handloom.autograd.backend import GraphError
 from handloom.errors import InputError, remedy
-from handloom.train.cli.command_line import (
-    Terminated,
-    other_libraries,
-    results_folder,
-    run_main,
-    start_run,
-)
+from handloom.train.cli.command_line import Terminated, results_folder, run_main
+from handloom.train.cli.examples import other_libraries, start_run
 from handloom.train.runs.saves import SavedStates
 from tests.support.examples import Example
 

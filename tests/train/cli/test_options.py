@@ -15,8 +15,7 @@ from handloom.arguments import OptionError
 from handloom.errors import InputError
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import SMOKE
-from handloom.train.cli.command_line import parse_training_arguments
-from handloom.train.cli.examples import example_parser
+from handloom.train.cli.examples import example_parser, parse_training_arguments
 from handloom.train.cli.options import OptionParser, preset_of
 from handloom.train.runs.folder import RunFolder
 
