@@ -26,9 +26,9 @@ from ...models.hyperparameters import Preset
 from ...models.presets import PRESET_NAMES
 from ...models.shipped import MODELS, model_path
 from ..distributed import find_process_group
-from ..runs.folder import RunFolder, run_of_group
+from ..runs.folder import RunFolder
 from ..runs.results import checksum
-from ..tables.cells import run_cells
+from ..tables.cells import run_cells, run_of_group
 from ..tasks.task import AnyTrained, Task, train_model
 from ..tasks.translation import Translation
 from .command_line import check_text, free_run_folder

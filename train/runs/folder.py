@@ -8,7 +8,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -24,7 +24,6 @@ from ...files import (
     write_json,
     write_text,
 )
-from ..distributed import find_process_group
 from .checkpoints import MODEL_FILE, make_folder
 from .progress import TrainingStopped
 from .results import write_results
@@ -296,18 +295,6 @@ class RunFolder:
                 with contextlib.suppress(OSError):  # closing tries to write the row again
                     self._streams.pop(path).close()
             raise InputError(f"{path} could not be written: {error.strerror}. {remedy(error)}") from error
-
-
-def run_of_group(make: Callable[[], RunFolder]) -> RunFolder:
-    """Return `make()`, called on the first of the processes that train together, which makes and locks the folder."""
-    made: list[RunFolder] = []
-
-    def first() -> tuple[Path, dict[str, Any]]:
-        made.append(make())
-        return made[0].path, made[0].config
-
-    path, config = find_process_group().from_first(first)
-    return made[0] if made else RunFolder(path, config)
 
 
 def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...files import read_json
 from ...models.hyperparameters import Preset
 from ..distributed import ProcessGroup, find_process_group
-from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, run_of_group, whole_rows
+from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, whole_rows
 from ..runs.progress import TrainingStopped
 from ..runs.saves import SavedStates
 
@@ -169,3 +169,15 @@ def ablation_cells(name: str | None, preset: Preset) -> tuple[str, dict[str, dic
 def numbered(count: float, thing: str) -> str:
     """Write a number with its noun: 1 head, 2 heads."""
     return f"{count} {thing}{'s' if count > 1 else ''}"
+
+
+def run_of_group(make: Callable[[], RunFolder]) -> RunFolder:
+    """Return `make()`, called on the first of the processes that train together, which makes and locks the folder."""
+    made: list[RunFolder] = []
+
+    def first() -> tuple[Path, dict[str, Any]]:
+        made.append(make())
+        return made[0].path, made[0].config
+
+    path, config = find_process_group().from_first(first)
+    return made[0] if made else RunFolder(path, config)

@@ -14,13 +14,7 @@ from handloom.train.data.captions import scenes
 from handloom.train.data.grammar import Corpus, build_corpus, choose_held_out, generate
 from handloom.train.data.grammar.corpus import LONGEST, MAX_PAIRS, SHORTEST, possible_combinations, words
 from handloom.train.data.grammar.french import french_pairs
-from handloom.train.data.grammar.words import (
-    ACTIONS,
-    ADJECTIVES,
-    ALL_NOUNS,
-    STATES,
-    TURNED,
-)
+from handloom.train.data.grammar.words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
 from handloom.train.data.news import articles
 from tests.support.work import calls_in
 
