@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,18 @@ def sparse_case(seed: int, lengths: tuple[int, int], width: int = 32) -> Case:
     first = np.random.default_rng(seed).random(case.shape) < 1 / 16000
     case.options["mask"] = first | np.roll(first, 1, axis=-1)  # one key alone would have a weight without a gradient
     return case
+
+
+def far_apart(array: np.ndarray) -> np.ndarray:
+    """A copy (2, 2, rows, width) whose batch rows, heads and rows all lie some 2^31 elements apart.
+
+    Almost all of its 24 GiB are never touched, and take no memory. Where a wrong offset may lead back lie some of them.
+    """
+    beyond = 1 << 31
+    steps = beyond + (1 << 12), beyond + (1 << 16), beyond + (1 << 20), 1
+    size = sum(step * (side - 1) for step, side in zip(steps, array.shape, strict=True)) + 1
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    memory = np.frombuffer(mmap.mmap(-1, (2 * beyond + size) * array.itemsize, flags=flags), array.dtype)[2 * beyond :]
+    copy = np.lib.stride_tricks.as_strided(memory, array.shape, [step * array.itemsize for step in steps])
+    copy[...] = array
+    return copy

@@ -10,13 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from handloom.autograd import Tensor, grad, ops
-from handloom.autograd.kernels.attention import AttentionKernels
-from tests.support import attention_limits as limits
 from tests.support.attention_cases import RESTRICTIONS, Case, sparse_case
-from tests.support.emulated_attention import WithPartOfTheKeys, in_place
-from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
-from tests.support.fake_cupy import kernels
+from tests.support.emulated_attention import dropout_as_composed, in_place, kernels
+from tests.support.fake_cupy import kernels as stand_in
 from tests.support.mutants import each, kernel_mutant, tests_of
 
 HALF, SINGLE = np.float16, np.float32
@@ -29,45 +25,23 @@ def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | t
     def check(_device: Any) -> None:
         case = Case(seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen), stacked=stacked)
         case.options |= {key: value for key, value in options.items() if key != "dropout"}
-        own = AttentionKernels(emulated_loader(checked=kernels.checked), SHARED_MEMORY)
-        with in_place(own), thread_order(kernels.seed):
-            if "dropout" in options:
-                limits.dropout_as_composed(own, case, dtype, options["dropout"], deterministic)
-            else:
+        if "dropout" in options:
+            dropout_as_composed(case, dtype, options["dropout"], deterministic)
+        else:
+            with in_place(kernels()):
                 case.check(dtype, method="fused", deterministic=deterministic)
 
     return check
 
 
-def limit(check: Callable[..., None], *arguments: Any, **options: Any) -> Callable[[Any], None]:
-    """One of `tests.support.attention_limits`."""
-
-    def examined(_device: Any) -> None:
-        with thread_order(kernels.seed):
-            check(AttentionKernels(emulated_loader(checked=kernels.checked), SHARED_MEMORY), *arguments, **options)
-
-    return examined
-
-
 def sparse(_device: Any) -> None:
     """A mask that hides most tiles as a whole."""
-    load = emulated_loader(checked=kernels.checked)
-    with in_place(AttentionKernels(load, SHARED_MEMORY)), thread_order(kernels.seed):
-        sparse_case(3, (203, 331)).check(HALF, method="fused", deterministic=kernels.seed == 1)
+    with in_place(kernels()):
+        sparse_case(3, (203, 331)).check(HALF, method="fused", deterministic=stand_in.seed == 1)
 
 
-def not_loaded(_device: Any) -> None:
-    """Keys that no query may see are not read."""
-    arrays = [np.ones((1, 1, 203, 32), HALF) for _ in range(3)]
-    mask = np.zeros((203, 203), bool)
-    mask[:, :30] = mask[:64, :128] = True
-    of_a_gpu = WithPartOfTheKeys(emulated_loader(checked=kernels.checked), 128, *arrays[1:])
-    leaves = [Tensor(array, requires_grad=True) for array in arrays]
-    with in_place(of_a_gpu), thread_order(kernels.seed):
-        out = ops.attention(*leaves, mask=mask, method="fused", deterministic=kernels.seed == 1)
-        grad(out, leaves, arrays[0])
-
-
+_attention, _limits = (tests_of(f"kernels/test_attention_{name}") for name in ("kernels", "limits"))
+not_loaded = each(_attention.test_what_a_mask_hides_as_a_whole_is_not_even_loaded, (HALF, False), (HALF, True))
 PLAIN = attention(HALF, (97, 113))
 CAUSAL = attention(HALF, (97, 127), "causal")
 BLOCKS = attention(HALF, (65, 200), width=40)
@@ -78,12 +52,12 @@ NO_KEYS = attention(HALF, (70, 40), "causal")  # the first thirty queries see no
 DROPOUT = attention(HALF, (40, 70), dropout=0.3)
 SINGLE_PLAIN = attention(SINGLE, (97, 113), "causal")
 FIXED_ORDER = attention(HALF, (97, 113), "causal", deterministic=True)
-LONG_DROPOUT = limit(limits.dropout_over_long_rows)
-LARGE, LARGE_EXTRAS = limit(limits.large_scores, HALF), limit(limits.large_scores, HALF, alibi_slopes=np.zeros(1))
-SUMS = limit(limits.sums_in_float32)
-FAR_APART, FAR_APART_EXTRAS = limit(limits.rows_far_apart), limit(limits.rows_far_apart, extras=True)
-PADDING = limit(limits.padding_of_any_kind)
-BANKS = limit(limits.no_bank_conflicts, 32)
+LONG_DROPOUT = each(_limits.test_dropout_over_more_keys_and_queries_than_a_few_blocks)
+LARGE, LARGE_EXTRAS = (each(_limits.test_scores_beyond_float16, (HALF, extras)) for extras in ({}, _limits.EXTRAS))
+SUMS = each(_limits.test_sums_of_float16_inputs_are_float32, ({},))
+FAR_APART, FAR_APART_EXTRAS = (each(_limits.test_rows_that_lie_gigabytes_apart, (extras,)) for extras in (False, True))
+PADDING = each(_limits.test_padding_may_hold_anything)
+BANKS = each(_limits.test_tiles_are_read_without_bank_conflicts, (32, None))
 WIDE = attention(HALF, (70, 140), "causal", width=128)
 WIDE_FIXED_ORDER = attention(HALF, (70, 40), width=128, deterministic=True)
 FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"

@@ -10,14 +10,22 @@ from unittest import mock
 
 import numpy as np
 
+from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.kernels import attention_op as attention_fused
 from handloom.autograd.kernels.attention import AttentionKernels
+from tests.support.attention_cases import Case
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
+from tests.support.fake_cupy import kernels as stand_in
 
 
 @cache
-def kernels(checked: bool = False, shared_memory: int = SHARED_MEMORY) -> AttentionKernels:
+def loaded(checked: bool, shared_memory: int) -> AttentionKernels:
     return AttentionKernels(emulated_loader(checked=checked), shared_memory)
+
+
+def kernels(checked: bool | None = None, shared_memory: int = SHARED_MEMORY) -> AttentionKernels:
+    """They are checked if the stand-in for CuPy checks, or as asked for."""
+    return loaded(stand_in.checked if checked is None else checked, shared_memory)
 
 
 class WithPartOfTheKeys(AttentionKernels):
@@ -45,3 +53,20 @@ def in_place(of_a_gpu: AttentionKernels, seed: int | None = None) -> Iterator[No
         else:
             with thread_order(seed):
                 yield
+
+
+def dropout_as_composed(case: Case, dtype: Any, dropout: float, deterministic: bool) -> None:
+    """Output and gradients with dropout are those of the composed ops, given the mask that the kernels draw."""
+    leaves = [Tensor(array.astype(dtype), requires_grad=True) for array in case.arrays[:3]]
+    generator = Generator(3)
+    generator.next_call(leaves[0].data)  # the call's number counts as well
+    g, options = case.g.astype(dtype), {"method": "fused", "deterministic": deterministic, "generator": generator}
+    with in_place(kernels()):
+        out = ops.attention(*leaves, **case.options, dropout=dropout, **options)
+        found = grad(out, leaves, g, retain_graph=True)
+        assert out._origin is not None
+        wide = [Tensor(leaf.data.astype(np.float64), requires_grad=True) for leaf in leaves]
+        expected = out._origin.node.composed(*wide)
+    truth = grad(expected, wide, g.astype(np.float64))
+    for a, b in zip([out, *found], [expected, *truth], strict=True):
+        np.testing.assert_allclose(a.data, b.data, rtol=0, atol=30 * np.finfo(dtype).eps * np.abs(b.data).max())

@@ -9,14 +9,13 @@ from typing import Any
 
 from handloom.autograd.kernels import loading
 from tests.support.cuda_emulator import EmulatedModule
+from tests.support.fake_cupy import kernels as stand_in
 
 SHARED_MEMORY = 163 * 1024  # of an A100; an H100 has more
 
 
 class Emulated:
-    """An emulated module whose kernels start with the seed that `thread_order` sets."""
-
-    seed = 0
+    """An emulated module whose threads run in the order of the stand-in for CuPy."""
 
     def __init__(self, module: EmulatedModule):
         self._module = module
@@ -25,18 +24,18 @@ class Emulated:
         kernel = self._module.get_function(name)
         kernel.max_dynamic_shared_size_bytes = SHARED_MEMORY
         return lambda grid, block, args, shared_mem=0: kernel(
-            grid, block, args, shared_mem=shared_mem, seed=Emulated.seed
+            grid, block, args, shared_mem=shared_mem, seed=stand_in.seed
         )
 
 
 @contextmanager
 def thread_order(seed: int) -> Iterator[None]:
     """The order in which threads run, drawn from `seed`; the odd seed after an even one reverses it."""
-    before, Emulated.seed = Emulated.seed, seed
+    before, stand_in.seed = stand_in.seed, seed
     try:
         yield
     finally:
-        Emulated.seed = before
+        stand_in.seed = before
 
 
 def emulated_loader(*, checked: bool = False) -> Callable[..., Any]:

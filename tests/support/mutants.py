@@ -31,6 +31,7 @@ import pytest
 from handloom.autograd.catalogue import CATALOGUE, Draw
 from handloom.autograd.gradcheck import planting
 from handloom.autograd.kernels import loading
+from tests.support import emulated_attention
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import forget_kernels, installed, kernels
 from tests.support.op_checks import LAYOUTS, check_all
@@ -110,10 +111,16 @@ def source(where: str) -> str:
     return planting.source_of(planting.function_at(where)) if ":" in where else loading.read_source(where)
 
 
+def forget_all() -> None:
+    """What is loaded from here on is loaded anew."""
+    forget_kernels()
+    emulated_attention.loaded.cache_clear()
+
+
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
     """Within the block the changed source is run, or loaded. ValueError unless `old` occurs once."""
-    forget_kernels()
+    forget_all()
     try:
         if ":" in mutant.where:
             with planting.planted(mutant.where, mutant.old, mutant.new):
@@ -126,7 +133,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
         with mock.patch.object(loading, "read_source", lambda file: changed if file == mutant.where else read(file)):
             yield
     finally:
-        forget_kernels()
+        forget_all()
 
 
 def examine(check: str | Callable[[], None], seeds: int = SEEDS) -> None:

@@ -1,52 +1,131 @@
-"""The limits of attention's kernels, run by the emulator: see tests/support/attention_limits.py."""
+"""What attention's kernels must bear: long rows of dropout, scores beyond float16, sums of many weights, rows that lie
+gigabytes apart, tiles without bank conflicts; run by the emulator.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from tests.support import attention_limits as limits
-from tests.support.cuda_emulator import compiler_missing
-from tests.support.emulated_attention import kernels
+from handloom.autograd import Tensor, grad, ops
+from handloom.autograd.kernels.attention import AttentionOptions
+from tests.support.attention_cases import Case, far_apart
+from tests.support.cuda_emulator import bank_conflicts, compiler_missing, shared_memory_turns
+from tests.support.emulated_attention import dropout_as_composed, in_place, kernels
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 
+HALF, SINGLE = np.float16, np.float32
 EXTRAS = {"alibi_slopes": np.zeros(1)}  # asks for the variant that bias and masks need, and changes nothing
 
 
 def test_dropout_over_more_keys_and_queries_than_a_few_blocks() -> None:
-    limits.dropout_over_long_rows(kernels())
+    """No two pairs of a row, or of a column, draw the same bits because some place was counted in too few of them."""
+    for lengths in ((9, 601), (601, 9)):
+        dropout_as_composed(Case(1, lengths, (32, 32)), HALF, 0.3, deterministic=False)
 
 
 def test_padding_may_hold_anything() -> None:
-    limits.padding_of_any_kind(kernels())
+    """Keys and values beyond the lengths may be NaN: they are not read, or count as zeros, in both directions."""
+    rng, lengths = np.random.default_rng(0), np.array([77, 200])
+    query, *rest = (rng.standard_normal((2, 2, 200, 32)).astype(HALF) for _ in range(4))
+    results = []
+    for padding in (None, np.nan):
+        key, value, g = (x.copy() for x in rest)
+        if padding is not None:
+            key[0, :, 77:] = value[0, :, 77:] = padding
+        leaves = [Tensor(array, requires_grad=True) for array in (query, key, value)]
+        with in_place(kernels()):
+            out = ops.attention(*leaves, key_lengths=lengths, method="fused", deterministic=True)
+            results.append([out, *grad(out, leaves, g)])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a.data, b.data)
 
 
 @pytest.mark.parametrize("options", [{}, EXTRAS], ids=["lean", "extras"])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("dtype", [HALF, SINGLE])
 def test_scores_beyond_float16(dtype, options) -> None:
-    limits.large_scores(kernels(), dtype, **options)
+    """Scores from 0 to 114,688, beyond float16: each query sees one key alone, and the greatest come last.
+
+    Query i and key j have a product where i % 32 == j % 32, and the greater the later key j is.
+    """
+    places, rng = np.arange(97), np.random.default_rng(0)
+    query, key = np.zeros((2, 1, 1, 97, 32), dtype)
+    query[..., places, places % 32] = 256
+    key[..., places, places % 32] = 256 * (1 + places // 32 / 4)
+    value, g = rng.standard_normal((2, 1, 1, 97, 32)).astype(dtype)
+    seen = np.where(places % 32 == 0, 96, 64 + places % 32)
+    leaves = [Tensor(array, requires_grad=True) for array in (query, key, value)]
+    with in_place(kernels()):
+        out = ops.attention(*leaves, scale=1.0, method="fused", **options)
+        d_query, d_key, d_value = (x.data.astype(SINGLE) for x in grad(out, leaves, g))
+    np.testing.assert_allclose(out.data, value[:, :, seen], rtol=1e-6)
+    # The log-sum-exp's last place is 2^-7 here, in units of log 2: a weight is formed again to within one in a hundred.
+    expected = np.zeros((97, 32), SINGLE)
+    np.add.at(expected, seen, g[0, 0].astype(SINGLE))
+    np.testing.assert_allclose(d_value[0, 0], expected, atol=0.02 * np.abs(expected).max())
+    for gradient in (d_query, d_key):  # of a weight that is 1 whatever the score
+        np.testing.assert_allclose(gradient, 0, atol=0.02)
 
 
-@pytest.mark.parametrize("extras", [{}, {"slopes": np.zeros(2, np.float32)}], ids=["lean", "extras"])
+@pytest.mark.parametrize("extras", [{}, {"slopes": np.zeros(2, SINGLE)}], ids=["lean", "extras"])
 def test_sums_of_float16_inputs_are_float32(extras) -> None:
-    limits.sums_in_float32(kernels(), **extras)
+    """The log-sum-exp of float16 inputs is that of float64, to float32's precision."""
+    query, key, value = (array.astype(HALF) for array in Case(2, (33, 601), (32, 32)).arrays)
+    found = kernels().forward(query, key, value, AttentionOptions(scale=0.2, **extras))[1]
+    scores = 0.2 * query.astype(np.float64) @ key.astype(np.float64).swapaxes(-1, -2)
+    np.testing.assert_allclose(found, np.log2(np.exp(scores).sum(-1)), atol=2e-5)
 
 
 @pytest.mark.parametrize("extras", [False, True])
 def test_rows_that_lie_gigabytes_apart(extras) -> None:
-    limits.rows_far_apart(kernels(), extras)
+    """Strides are 64 bits wide wherever one is multiplied: the results are those of the same rows side by side."""
+    rng = np.random.default_rng(0)
+    near = [rng.standard_normal((2, 2, 3, 32)).astype(HALF) for _ in range(4)]
+    near += [rng.random((2, 2, 3, 3)) < 0.7, rng.standard_normal((2, 2, 3, 3)).astype(HALF)] if extras else []
+    results = []
+    for arrays in (near, [far_apart(array) for array in near]):
+        query, key, value, g, *others = arrays
+        call = AttentionOptions(scale=0.3, causal=True, **dict(zip(("mask", "bias"), others, strict=False)))
+        out, log_sum_exp = kernels().forward(query, key, value, call)
+        room = tuple(x if arrays is near else far_apart(x) for x in np.zeros((3, *query.shape), HALF))
+        found = kernels().backward(query, key, value, call, out, log_sum_exp, g, deterministic=True, room=room)
+        results.append([out, *found])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(("width", "checked"), [(32, True), (64, False), (96, False), (128, True)])
 def test_tiles_are_read_without_bank_conflicts(width, checked) -> None:
-    limits.no_bank_conflicts(kernels(checked=checked), width)
+    """Every access to shared memory in float16 takes as few turns as can be: ldmatrix, and if `checked` all."""
+    case = Case(1, (70, 113), (width, width), frozenset({"causal"}))
+    bank_conflicts(), shared_memory_turns()
+    with in_place(kernels(checked)):
+        for deterministic in (False, True):
+            case.run(HALF, method="fused", deterministic=deterministic)
+    conflicts = bank_conflicts()
+    assert conflicts == 0, f"ldmatrix took {conflicts} turns more than it need"
+    for place, (least, taken) in shared_memory_turns().items():
+        assert taken == least, f"{place}: {taken} turns, {least} would do"
 
 
 def test_bank_conflicts_of_float32() -> None:
-    """Where sums are written into a tile, 8 bytes a lane: chunks 2n and 2n + 1 of an even row and the odd one after it
-    lie in the same banks, and half a warp writes both rows. docs/flash_attention.md has these figures."""
-    assert limits.bank_conflicts_in_float32(kernels(checked=True)) == {
+    """By how much they lengthen the turns of shared memory for each kernel, in percent: docs/flash_attention.md.
+
+    Where sums are written into a tile, 8 bytes a lane: chunks 2n and 2n + 1 of an even row and the odd one after it lie
+    in the same banks, and half a warp writes both rows.
+    """
+    shared_memory_turns()
+    with in_place(kernels(checked=True)):
+        for deterministic in (False, True):
+            Case(1, (40, 50), (32, 32), frozenset({"causal"})).run(SINGLE, method="fused", deterministic=deterministic)
+    least, lost = Counter[str](), Counter[str]()
+    for (name, _), turns in shared_memory_turns().items():
+        least[name] += turns[0]
+        lost[name] += turns[1] - turns[0]
+    assert {name: round(100 * lost[name] / least[name], 1) for name in least} == {
         "attention_forward": 5.6,
         "attention_backward_keys": 3.0,
         "attention_query_gradient": 61.5,

@@ -100,7 +100,7 @@ def test_an_id_far_down_the_table(fake_cupy) -> None:
 
 
 def test_batch_rows_and_heads_far_down(fake_cupy) -> None:
-    """The sums of dQ, the log-sum-exp and delta; other strides are arguments (`attention_limits.rows_far_apart`)."""
+    """The sums of dQ, the log-sum-exp and delta; other strides are arguments (`test_rows_that_lie_gigabytes_apart`)."""
     rng = np.random.default_rng(0)
     query, key, value, g = (fake_cupy.asarray(rng.standard_normal((1, 1, 3, 32)).astype(np.float16)) for _ in range(4))
     own = device_kernels(0)

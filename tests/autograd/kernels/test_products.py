@@ -16,7 +16,7 @@ from handloom.autograd import Tensor, grad, ops
 from handloom.autograd.backend import to_device
 from handloom.autograd.kernels import products
 from handloom.autograd.kernels.products import add_product, product
-from tests.support.attention_limits import far_apart
+from tests.support.attention_cases import far_apart
 from tests.support.fake_cupy import cublas, operations
 from tests.support.fake_cupy.array import wrap
 
