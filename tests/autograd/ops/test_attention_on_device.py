@@ -45,18 +45,6 @@ def test_scores_of_any_size(method, size, largest_score, cuda) -> None:
     case.check(SINGLE, method=method, device="cuda", block_size=16, largest_score=largest_score)
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("dtype", [SINGLE, HALF])
-@pytest.mark.parametrize("method", METHODS)
-def test_queries_with_nothing_to_attend_to_give_zeros(method, dtype, deterministic, cuda) -> None:
-    case = Case(0, (50, 20), (8, 8), frozenset({"causal"}))
-    case.options["key_lengths"] = np.array([0, 20])
-    out, d_query, d_key, d_value = case.run(dtype, method=method, device="cuda", deterministic=deterministic)
-    for array in (out[0], out[1, :, :30], d_query[0], d_query[1, :, :30], d_key[0], d_value[0]):
-        assert (array == 0).all()
-    assert (out[1, :, 30:] != 0).all()
-
-
 @pytest.mark.parametrize("dropout", [0.25, 1.0])
 @pytest.mark.parametrize("method", METHODS)
 def test_dropout_drops_the_asked_share(method, dropout, cuda) -> None:

@@ -74,18 +74,6 @@ def _smol(one_by_one: bool) -> Any:
     return _byte_level(cut, ["<s>", "</s>"])
 
 
-def _normalised() -> Any:
-    theirs = _gpt2()
-    theirs.backend_tokenizer.normalizer = tokenizers.normalizers.NFC()
-    return theirs
-
-
-def _flags() -> Any:
-    theirs = _gpt2()
-    theirs.add_tokens([ADDED("<s>", lstrip=True, rstrip=True), ADDED("it", single_word=True, normalized=False)])
-    return theirs
-
-
 def _llama2() -> Any:
     """Its vocabulary: special tokens, bytes, characters, merges."""
     plain = tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -140,8 +128,6 @@ MADE = {
     "llama 3": _llama3,
     "smollm": lambda: _smol(True),
     "digits in groups": lambda: _smol(False),
-    "normalised": _normalised,
-    "flags of added tokens": _flags,
     "llama 2": _llama2,  # this and BERT's are encoded by the package tokenizers: one of each is enough
     "bert": _bert,
     "marian": _marian,
