@@ -1,8 +1,8 @@
 """Finds the chapters in `chapters/`, and makes the learner's files from them.
 
 For example, chapter `c01_gradient` consists of the text `c01_gradient.md`, the solution `c01_gradient_solution.py`, the
-exercises `c01_gradient.py`, and the code for the pictures, `c01_gradient_pictures.py`. The learner's file is the
-solution without the code that the learner writes.
+exercises `c01_gradient.py` with their hints and mistakes `c01_gradient_exercises.txt`, and the code for the pictures,
+`c01_gradient_pictures.py`. The learner's file is the solution without the code that the learner writes.
 """
 
 from __future__ import annotations

@@ -80,12 +80,13 @@ def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
             _end(child)
         lines = _read(results)
         said = complaint.read_text(encoding="utf-8", errors="replace").strip()
-    if not lines:
+    if not lines and code is not None:
         reason = said.splitlines() or [f"exit code {code}"]
         return Report(chapter, {"": Verdict("error", f"The check itself could not start: {reason[-1]}")})
     report = judged(chapter, lines)
-    if "heard" not in lines[-1] and all(verdict.passed for verdict in report.verdicts.values()):
-        now = [lines[-1].get("exercise")]
+    last = lines[-1] if lines else {"exercise": ""}
+    if "heard" not in last and all(verdict.passed for verdict in report.verdicts.values()):
+        now = [last.get("exercise")]
         report.verdicts[str(*now)] = Verdict("stopped", f"{_how_it_ended(code, wait)} while {_place(*now)}.")
     return report
 

@@ -25,9 +25,11 @@ def new_figure(height: float) -> Any:
     return figure
 
 
-def plain(axes: Any, title: str = "") -> Any:
-    """Return `axes` with a light grid, a small font, and only the left and bottom spines."""
+def plain(axes: Any, title: str = "", x: str = "", y: str = "") -> Any:
+    """Return `axes` with a light grid, a small font, the labels `x` and `y`, and only the left and bottom spines."""
     axes.set_title(title, fontsize=10, loc="left", color="#111827")
+    axes.set_xlabel(x, fontsize=9)
+    axes.set_ylabel(y, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=PALE, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -71,13 +73,31 @@ def arrow(
     style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.3, "connectionstyle": f"arc3,rad={bend}"}
     axes.annotate("", end, start, arrowprops=style)
     if text:
-        middle = (np.add(start, end)) / 2
-        axes.annotate(text, middle, xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8.5, color=colour)
+        note(axes, text, np.add(start, end) / 2, (0, 7), colour, ha="center")
+
+
+def note(
+    axes: Any, text: str, point: Any, shift: tuple[float, float] = (0, 0), colour: str = ORANGE, **options: Any
+) -> None:
+    """Write a text next to a point, moved by `shift`, in printer's points."""
+    options = {"fontsize": 8.5, "color": colour, **options}
+    axes.annotate(text, point, xytext=shift, textcoords="offset points", **options)
+
+
+def cells(axes: Any, x: float, y: float, texts: Any, colours: Any, size: float, fontsize: float = 9) -> None:
+    """Draw a table of texts in coloured square cells. (x, y) is the upper left corner of the table."""
+    from matplotlib.patches import Rectangle
+
+    for (i, j), text in np.ndenumerate(np.asarray(texts)):
+        left, top = x + j * size, y - (i + 1) * size
+        axes.add_patch(Rectangle((left, top), size, size, facecolor=colours[i][j], edgecolor=GREY, linewidth=0.9))
+        axes.text(left + size / 2, top + size / 2, text, ha="center", va="center", fontsize=fontsize, color="#111827")
 
 
 def heat(
-    axes: Any, array: Any, *, rows: Any, columns: Any, title: str = "", numbers: str = "{:.2f}", top: Any = None
-) -> None:
+    axes: Any, array: Any, *, rows: Any, columns: Any, title: str = "", numbers: str = "{:.2f}", top: Any = None,
+    x: str = "", y: str = "",
+) -> None:  # fmt: skip
     """Draw a matrix in shades of blue with its numbers. NaN is hatched. The number `top` has the darkest blue."""
     array = np.asarray(array, dtype=float)
     shown = np.ma.masked_invalid(array)
@@ -96,6 +116,8 @@ def heat(
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_title(title, fontsize=10, loc="left", color="#111827")
+    axes.set_xlabel(x, fontsize=9)
+    axes.set_ylabel(y, fontsize=9)
 
 
 def _hatched(x: float, y: float) -> Any:

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from .changes import changed
 from .comparing import brief, difference
+from .mistakes import described
 from .telling import Raised, packed, unpacked
 
 Results = Mapping[str, Any] | Raised
@@ -41,16 +41,17 @@ class Mistake:
 class Exercise:
     """An exercise: a function or a class of the chapter's file that the learner writes.
 
+    The chapter's text file describes it: see `mistakes`.
+
     Attributes:
         solution: the function or class in the chapter's solution.
         probe: calls an answer and returns a dictionary from names such as "the gradient of x" to results (arrays,
             numbers, texts, lists). It is called with the learner's answer, with `real` and with each mistake, and
             creates equal inputs each time. Simple results come first.
         real: handloom's implementation, with the same signature.
+        rtol: the largest relative difference that is accepted as rounding.
         source: the name of handloom's implementation, for example "autograd.ops.softmax.Softmax.backward".
         hints: three hints: a question, a number or a picture, and code. After the hints, the solution is shown.
-        changes: typical mistakes that are small changes of the solution, in the format of `changed`.
-        rtol: the largest relative difference that is accepted as rounding.
         mistakes: at least three typical mistakes.
         others: right answers that differ from the solution; the tests check that they pass.
     """
@@ -58,15 +59,15 @@ class Exercise:
     solution: Any
     probe: Callable[[Any], Mapping[str, Any]]
     real: Any
-    source: str
-    hints: tuple[str, str, str]
-    changes: str = ""
     rtol: float = 1e-9
-    mistakes: list[Mistake] = field(default_factory=list)
+    source: str = field(init=False)
+    hints: tuple[str, ...] = field(init=False)
+    mistakes: list[Mistake] = field(init=False)
     others: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.mistakes += [Mistake(answer, message) for message, answer in changed(self.solution, self.changes)]
+        self.source, self.hints, mistakes = described(self.solution)
+        self.mistakes = [Mistake(answer, message) for message, answer in mistakes]
 
     @property
     def name(self) -> str:
@@ -103,6 +104,12 @@ def need(value: Any, kind: Any, what: str) -> Any:
     if value is None:
         raise Wrong(f"{what} returned None instead of a {kinds}: is a `return` missing?")
     raise Wrong(f"{what} returned {brief(value)}, of the type {type(value).__name__}, instead of a {kinds}.")
+
+
+def normal(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Return arrays of standard normal numbers, the same in each call."""
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape) for shape in shapes]
 
 
 def results(exercise: Exercise, answer: Any, file: str = "") -> Results:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from typing import Any
 
 import numpy as np
@@ -49,44 +48,7 @@ def real_multiply(x: Scalar, y: Scalar) -> Scalar:
     return Scalar(product.data, (x, y), product.rule)
 
 
-MULTIPLY = Exercise(
-    multiply,
-    probe_multiply,
-    real_multiply,
-    source="autograd.engine_to_study.Value.__mul__",
-    hints=(
-        "Put in numbers: x = 2, y = 5. The product is 10. With x = 2.01 it is 10.05. By how many times 0.01 did it "
-        "grow?",
-        "It grew by 5 times 0.01, and 5 is y: the derivative by x is y, and the derivative by y is x.",
-        "The shape is that of `add`: Scalar(the value, (x, y), lambda g: (g * ..., g * ...)), with y.data in the "
-        "first place and x.data in the second.",
-    ),
-    changes="""
-        The two shares are in the wrong places: x * y grows by y for each unit that x grows, so the gradient of x has y
-        in it, not x.
-        - (g * y.data, g * x.data)
-        + (g * x.data, g * y.data)
-        This is the rule of the sum. The product does not grow as fast as x does, but y times as fast.
-        - (g * y.data, g * x.data)
-        + (g, g)
-        The derivatives are right, but g is missing: what goes back is g, which says how much the end result depends on
-        this product, times each derivative.
-        - (g * y.data, g * x.data)
-        + (y.data, x.data)
-        g is a number, and x and y are Scalars, which can't be multiplied with `*`. Multiply their numbers, x.data and
-        y.data.
-        - (g * y.data, g * x.data)
-        + (g * y, g * x)
-    """,
-)
-
-
-@MULTIPLY.right
-def product_by_hand(x, y):
-    def rule(g):
-        return tuple(g * other.data for other in (y, x))
-
-    return Scalar(y.data * x.data, (x, y), rule)
+MULTIPLY = Exercise(multiply, probe_multiply, real_multiply)
 
 
 # -- tanh --------------------------------------------------------------------------------------------------------------
@@ -112,39 +74,7 @@ def real_tanh(x: Scalar) -> Scalar:
     return Scalar(y.data, (x,), rule)
 
 
-TANH = Exercise(
-    tanh,
-    probe_tanh,
-    real_tanh,
-    source="autograd.ops.trigonometric.tanh",
-    hints=(
-        "Look at the right half of the picture: the slope is 1 where tanh is 0 and falls to 0 where tanh is near 1 "
-        "or -1. Which simple function of y does that?",
-        "At y = 0 the slope is 1, at y = 0.5 it is 0.75, at y = 1 it is 0: the slope is 1 - y².",
-        "y = math.tanh(x.data); return Scalar(y, (x,), lambda g: (g * (1 - y * y),)). Value and rule both need y.",
-    ),
-    changes="""
-        The rule squares x instead of the result: the slope is 1 - y², with y = tanh(x). At x = 2.5 yours gives a slope
-        of -5.25, and the curve never falls.
-        - 1 - y * y
-        + 1 - x.data**2
-        The derivative is right, but it is not multiplied by g, which is what has arrived from the end.
-        - g * (1 - y * y)
-        + 1 - y * y
-        1 - y is not the slope: at x = -1.3 it would be 1.86, steeper than at 0. The formula in the text has y squared.
-        - 1 - y * y
-        + 1 - y
-        The number is right, but a rule returns a tuple, one share for each input: (g * ...,) with a comma.
-        - (g * (1 - y * y),)
-        + g * (1 - y * y)
-    """,
-)
-
-
-@TANH.right
-def tanh_by_exponentials(x):
-    up, down = math.exp(x.data), math.exp(-x.data)
-    return Scalar((up - down) / (up + down), (x,), lambda g: (4 * g / (up + down) ** 2,))
+TANH = Exercise(tanh, probe_tanh, real_tanh)
 
 
 # -- backward ----------------------------------------------------------------------------------------------------------
@@ -232,36 +162,7 @@ def real_backward(y: Scalar) -> None:
         scalar.grad += float(twin.grad)
 
 
-BACKWARD = Exercise(
-    backward,
-    probe_backward,
-    real_backward,
-    source="autograd.engine_to_study.Value.backward",
-    hints=(
-        "When may a Scalar call its rule: when its first share has arrived, or when all shares have arrived? And which "
-        "Scalar can receive no further shares?",
-        "In the picture the numbers of the Scalars grow from the inputs to y. A Scalar is older than every Scalar that "
-        "was computed from it. If you go from the largest `number` to the smallest, each Scalar has received all its "
-        "shares when you reach it. y has the gradient 1.",
-        "for scalar in sorted(found, key=lambda s: -s.number): for x, share in zip(scalar.inputs, "
-        "scalar.rule(scalar.grad)): x.grad += share. Before this loop, collect the Scalars in the set `found`, with a "
-        "list of those whose inputs you have not looked at yet.",
-    ),
-    changes="""
-        A Scalar that is used twice gets two shares, and the second one overwrites the first: add to x.grad (+=), don't
-        set it.
-        - x.grad += share
-        + x.grad = share
-        No gradient arrives anywhere. The walk begins with y, whose derivative by itself is 1, but nothing sets y.grad
-        to 1.
-        - y.grad += 1.0
-        + pass
-        The order is reversed: here the oldest Scalars come first, before anything has arrived for them. Begin with the
-        newest Scalar, which has the largest number.
-        - -scalar.number
-        + scalar.number
-    """,
-)
+BACKWARD = Exercise(backward, probe_backward, real_backward)
 
 
 def ancestors(y):

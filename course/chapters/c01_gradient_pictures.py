@@ -6,26 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREY, ORANGE, arrow, box, empty, new_figure, plain
+from ..drawing import BLUE, GREY, ORANGE, arrow, box, empty, new_figure, note, plain
 
 
 def draw_tanh() -> Any:
     figure = new_figure(2.9)
     left, right = figure.subplots(1, 2)
     x = np.linspace(-3, 3, 301)
-    plain(left, "y = tanh(x), and its slope at three points").plot(x, np.tanh(x), color=BLUE, linewidth=2)
-    plain(right, "the slope: 1 - y²").plot(x, 1 - np.tanh(x) ** 2, color=BLUE, linewidth=2)
+    plain(left, "y = tanh(x), and its slope at three points", "x").plot(x, np.tanh(x), color=BLUE, linewidth=2)
+    plain(right, "the slope: 1 - y²", "x").plot(x, 1 - np.tanh(x) ** 2, color=BLUE, linewidth=2)
     for at in (-1.5, 0.0, 0.8):
         y, slope = np.tanh(at), 1 - np.tanh(at) ** 2
         reach = np.array([-0.75, 0.75]) / np.hypot(1, slope)
         left.plot(at + reach, y + slope * reach, color=ORANGE, linewidth=2)
         left.plot(at, y, "o", color=ORANGE, markersize=5)
         right.plot(at, slope, "o", color=ORANGE, markersize=5)
-        right.annotate(
-            f"{slope:.2f}", (at, slope), xytext=(8, 2), textcoords="offset points", fontsize=8.5, color=ORANGE
-        )
-    left.set_xlabel("x", fontsize=9)
-    right.set_xlabel("x", fontsize=9)
+        note(right, f"{slope:.2f}", (at, slope), (8, 2))
     right.set_ylim(-0.05, 1.15)
     return figure
 

@@ -6,20 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREY, ORANGE, PALE, arrow, empty, new_figure
+from ..drawing import BLUE, ORANGE, PALE, arrow, cells, empty, new_figure
 from .c02_shapes_solution import unbroadcast
 
 CELL = 0.8
-
-
-def cells(axes: Any, x: float, y: float, texts: Any, colours: Any, edge: str = GREY) -> None:
-    """Draw a table of texts in coloured cells. (x, y) is the upper left corner of the table."""
-    from matplotlib.patches import Rectangle
-
-    for (i, j), text in np.ndenumerate(np.asarray(texts)):
-        left, top = x + j * CELL, y - (i + 1) * CELL
-        axes.add_patch(Rectangle((left, top), CELL, CELL, facecolor=colours[i][j], edgecolor=edge, linewidth=0.9))
-        axes.text(left + CELL / 2, top + CELL / 2, text, ha="center", va="center", fontsize=9, color="#111827")
 
 
 def tinted(shape: tuple[int, int], colour: str = "white") -> list[list[str]]:
@@ -34,10 +24,10 @@ def draw_copies() -> Any:
     g = np.array([[0.1, 0.4, 0.0], [0.2, 0.1, 0.5], [0.3, 0.1, 0.2], [0.1, 0.2, 0.2]])
     figure = new_figure(2.7)
     axes = empty(figure.subplots(), 16.6, 5.2)
-    cells(axes, 0.2, 3.0, [[f"{n:.0f}" for n in b]], [COLUMN])
-    cells(axes, 4.2, 4.2, [[f"{n:.0f}" for n in b]] * 4, [COLUMN] * 4)
-    cells(axes, 9.9, 4.2, [[f"{n:.1f}" for n in row] for row in g], [COLUMN] * 4)
-    cells(axes, 13.95, 3.0, [[f"{n:.1f}" for n in unbroadcast(g, b.shape)]], [COLUMN])
+    cells(axes, 0.2, 3.0, [[f"{n:.0f}" for n in b]], [COLUMN], CELL)
+    cells(axes, 4.2, 4.2, [[f"{n:.0f}" for n in b]] * 4, [COLUMN] * 4, CELL)
+    cells(axes, 9.9, 4.2, [[f"{n:.1f}" for n in row] for row in g], [COLUMN] * 4, CELL)
+    cells(axes, 13.95, 3.0, [[f"{n:.1f}" for n in unbroadcast(g, b.shape)]], [COLUMN], CELL)
     for row in range(4):
         arrow(axes, (2.7, 2.6), (4.15, 3.8 - row * CELL), colour=BLUE)
         arrow(axes, (12.4, 3.8 - row * CELL), (13.88, 2.6), colour=ORANGE)
@@ -66,9 +56,9 @@ def draw_product() -> Any:
     above[1] = [blue] * 4
     corner = tinted((2, 4))
     corner[0] = [mixed] * 4
-    cells(axes, 1.2, 2.5, x, left)
-    cells(axes, 4.6, 5.9, y, above)
-    cells(axes, 4.6, 2.5, c, corner)
+    cells(axes, 1.2, 2.5, x, left, CELL)
+    cells(axes, 4.6, 5.9, y, above, CELL)
+    cells(axes, 4.6, 2.5, c, corner, CELL)
     axes.text(2.4, 0.3, "x", ha="center", fontsize=10)
     axes.text(4.35, 4.7, "y", ha="right", va="center", fontsize=10)
     axes.text(6.2, 0.3, "c = x y", ha="center", fontsize=10)
@@ -78,7 +68,7 @@ def draw_product() -> Any:
         ("each time with a factor of row 2 of y", blue),
     ]
     for row, (text, colour) in enumerate(lines):
-        cells(axes, 8.8, 5.9 - row * 1.15, [[""]], [[colour]])
+        cells(axes, 8.8, 5.9 - row * 1.15, [[""]], [[colour]], CELL)
         axes.text(9.9, 5.5 - row * 1.15, text, va="center", fontsize=9.5, color="#111827")
     axes.plot([8.8, 16.2], [2.35, 2.35], color=PALE)
     shares = r"shares:  $g_{11}y_{21} + g_{12}y_{22} + g_{13}y_{23} + g_{14}y_{24}$"

@@ -15,7 +15,8 @@ from .c03_checker_solution import RIGHT, WRONG, central, complex_step
 def draw_steps() -> Any:
     """Draw the errors of numeric derivatives of exp(sin x) at x = 0.6. The derivative is cos(x) exp(sin x)."""
     figure = new_figure(3.3)
-    axes = plain(figure.subplots(), "error of the derivative of exp(sin x) at x = 0.6, by the step h")
+    title = "error of the derivative of exp(sin x) at x = 0.6, by the step h"
+    axes = plain(figure.subplots(), title, "h", "relative error")
 
     def f(x: Any) -> Any:
         return np.exp(np.sin(x)).sum()
@@ -33,8 +34,6 @@ def draw_steps() -> Any:
         axes.loglog(steps, errors, color=colour, linewidth=1.8, label=name)
     assert np.allclose(complex_step(f, x), right, rtol=1e-15)
     axes.invert_xaxis()
-    axes.set_xlabel("h", fontsize=9)
-    axes.set_ylabel("relative error", fontsize=9)
     axes.annotate("h too large:\nTaylor's next term", (3e-2, 1e-1), fontsize=8.5, color=GREY, va="bottom")
     axes.annotate("h too small:\nrounding, 1e-16 / h", (1e-8, 1e-5), fontsize=8.5, color=GREY, va="bottom", ha="center")
     axes.legend(fontsize=8.5, frameon=False, loc="center right")

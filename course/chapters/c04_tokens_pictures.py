@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from ...tokenizer.pre_tokenizer import PreTokenizer
-from ..drawing import BLUE, GREY, ORANGE, empty, new_figure, plain
+from ..drawing import BLUE, GREY, ORANGE, empty, new_figure, note, plain
 from .c04_tokens_solution import count_pairs, encode, merge, train
 
 TEXT = """The weaver sets up the loom in the morning. First the long threads are drawn through the loom, one beside the
@@ -78,19 +78,15 @@ def draw_counts() -> Any:
         words = {merge(tokens, pair, 256 + number): count for tokens, count in words.items()}
     figure = new_figure(2.6)
     left, right = figure.subplots(1, 2)
-    plain(left, "how often the pair of each merge occurred")
+    plain(left, "how often the pair of each merge occurred", "merges")
     left.step(range(len(often)), often, where="post", color=BLUE, linewidth=1.6)
     left.set_yscale("log", base=2)
     left.set_yticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
     ties = Counter(often).most_common(1)[0]
     first = often.index(ties[0])
-    left.annotate(
-        f"{ties[1]} pairs, {ties[0]} times each", (first + ties[1] / 2, ties[0]), xytext=(0, 18),
-        textcoords="offset points", fontsize=8.5, color=ORANGE, ha="center",
-        arrowprops={"arrowstyle": "-", "color": ORANGE},
-    )  # fmt: skip
-    left.set_xlabel("merges", fontsize=9)
-    plain(right, "tokens that the text needs").plot(lengths, color=BLUE, linewidth=1.8)
+    line = {"arrowstyle": "-", "color": ORANGE}
+    text, place = f"{ties[1]} pairs, {ties[0]} times each", (first + ties[1] / 2, ties[0])
+    note(left, text, place, (0, 18), ha="center", arrowprops=line)
+    plain(right, "tokens that the text needs", "merges").plot(lengths, color=BLUE, linewidth=1.8)
     right.set_ylim(0, None)
-    right.set_xlabel("merges", fontsize=9)
     return figure

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, new_figure, plain
+from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, new_figure, note, plain
 from .c05_loss_solution import gradient, smoothed, softmax
 
 WORDS = ["mat", "sofa", "floor", "moon", "ran", "of"]
@@ -28,30 +28,24 @@ def draw_gradient() -> Any:
         axes.grid(axis="x", visible=False)
         axes.axhline(0, color=GREY, linewidth=0.8)
         for place, value in enumerate(values):
-            below = value < 0
-            axes.annotate(
-                f"{value:.2f}", (place, value), xytext=(0, -10 if below else 2), textcoords="offset points",
-                ha="center", fontsize=8, color="#111827",
-            )  # fmt: skip
+            shift = (0, -10 if value < 0 else 2)
+            note(axes, f"{value:.2f}", (place, value), shift, "#111827", ha="center", fontsize=8)
         axes.set_ylim(-0.72 if values is slope else 0, 0.5 if values is slope else 1.05)
-    axes.annotate("pulled up", (0, -0.35), xytext=(14, -4), textcoords="offset points", fontsize=8.5, color=GREEN)
-    axes.annotate("pushed down", (1.6, 0.4), fontsize=8.5, color=ORANGE)
+    note(axes, "pulled up", (0, -0.35), (14, -4), GREEN)
+    note(axes, "pushed down", (1.6, 0.4))
     return figure
 
 
 def draw_loss() -> Any:
     figure = new_figure(2.9)
     left, right = figure.subplots(1, 2)
-    plain(left, "the cost of a token: -log p")
+    plain(left, "the cost of a token: -log p", "p, what the token that came was given")
     p = np.geomspace(5e-5, 1, 300)
     left.plot(p, -np.log(p), color=BLUE, linewidth=2)
     for at, text, shift in ((1e-4, "1 of 10000: 9.21", 14), (0.5, "p = 1/2: 0.69", 6)):
         left.plot(at, -np.log(at), "o", color=ORANGE, markersize=5)
-        left.annotate(
-            text, (at, -np.log(at)), xytext=(shift, 4), textcoords="offset points", fontsize=8.5, color=ORANGE
-        )
-    left.set_xlabel("p, what the token that came was given", fontsize=9)
-    plain(right, "the loss, for V = 10 tokens")
+        note(left, text, (at, -np.log(at)), (shift, 4))
+    plain(right, "the loss, for V = 10 tokens", "lead of the right score over each of the others")
     lead = np.linspace(0, 12, 121)
     for share, colour in ((0.0, BLUE), (0.1, ORANGE), (0.3, RED)):
         losses = np.array([smoothed(np.array([[ahead] + [0.0] * 9]), np.array([0]), share) for ahead in lead])
@@ -60,6 +54,5 @@ def draw_loss() -> Any:
             lowest = int(losses.argmin())
             right.plot(lead[lowest], losses[lowest], "o", color=colour, markersize=5)
     right.set_ylim(0, 3.4)
-    right.set_xlabel("lead of the right score over each of the others", fontsize=9)
     right.legend(fontsize=8.5, frameon=False)
     return figure

@@ -31,11 +31,9 @@ def draw_weights() -> Any:
     scores, weights = scores_and_weights()
     figure = new_figure(3.2)
     left, right = figure.subplots(1, 2)
-    heat(left, scores, rows=WORDS, columns=WORDS, title="scores: q · k / sqrt(d)", numbers="{:.1f}")
-    heat(right, weights, rows=WORDS, columns=WORDS, title="weights: each row sums to 1")
-    left.set_ylabel("who looks (queries)", fontsize=9)
-    for axes in (left, right):
-        axes.set_xlabel("at whom (keys)", fontsize=9)
+    words: dict[str, Any] = {"rows": WORDS, "columns": WORDS, "x": "at whom (keys)"}
+    heat(left, scores, title="scores: q · k / sqrt(d)", numbers="{:.1f}", y="who looks (queries)", **words)
+    heat(right, weights, title="weights: each row sums to 1", **words)
     return figure
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREY, ORANGE, arrow, empty, heat, new_figure
+from ..drawing import BLUE, GREY, ORANGE, arrow, cells, empty, heat, new_figure
 from .c07_heads_solution import rotate, split_heads
 
 WORDS = ["the", "cat", "saw", "it"]
@@ -18,14 +18,9 @@ CELL = 0.72
 
 def table(axes: Any, x: float, y: float, array: np.ndarray, rows: Any = ()) -> None:
     """Draw a table of feature names for the numbers 0 to 15, coloured by the half of the features."""
-    from matplotlib.patches import Rectangle
-
-    for (i, j), value in np.ndenumerate(array):
-        word, feature = divmod(int(value), 4)
-        left, top = x + j * CELL, y - (i + 1) * CELL
-        colour = SHADES[word % 2][feature // 2]
-        axes.add_patch(Rectangle((left, top), CELL, CELL, facecolor=colour, edgecolor=GREY, linewidth=0.8))
-        axes.text(left + CELL / 2, top + CELL / 2, f"{WORDS[word]}{feature}", ha="center", va="center", fontsize=7.5)
+    texts = [[f"{WORDS[n // 4]}{n % 4}" for n in row] for row in array]
+    colours = [[SHADES[n // 4 % 2][n % 4 // 2] for n in row] for row in array]
+    cells(axes, x, y, texts, colours, CELL, fontsize=7.5)
     for i, name in enumerate(rows):
         axes.text(x - 0.12, y - (i + 0.5) * CELL, name, ha="right", va="center", fontsize=8.5, color=GREY)
 
@@ -77,7 +72,6 @@ def draw_rotary() -> Any:
     vectors = np.repeat(np.array([[1.0, 0.6, 0.3, 0.9, 0.2, -0.4, 0.5, 0.1]]), 10, axis=0)
     turned = rotate(vectors)
     scores = turned @ turned.T
-    heat(right, scores, rows=range(10), columns=range(10), title="scores of equal words", numbers="")
-    right.set_ylabel("position of the query", fontsize=9)
-    right.set_xlabel("position of the key", fontsize=9)
+    labels = {"x": "position of the key", "y": "position of the query"}
+    heat(right, scores, rows=range(10), columns=range(10), title="scores of equal words", numbers="", **labels)
     return figure

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Tensor, grad, ops
-from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, arrow, new_figure, plain
+from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, arrow, new_figure, note, plain
 from .c08_depth_solution import layer_norm, layer_norm_rule
 
 LAYERS, WIDTH, ROWS = 50, 48, 8
@@ -37,8 +37,8 @@ def sizes(kind: str, scale: float) -> tuple[list[float], list[float]]:
 def draw_depth() -> Any:
     figure = new_figure(3.0)
     left, right = figure.subplots(1, 2, sharey=True)
-    plain(left, "size of the numbers, after each layer")
-    plain(right, "size of the gradient there")
+    plain(left, "size of the numbers, after each layer", "layer")
+    plain(right, "size of the gradient there", "layer")
     for name, kind, scale, colour in (
         ("plain, 0.8 a layer", "plain", np.sqrt(0.8), ORANGE),
         ("plain, 1.3 a layer", "plain", np.sqrt(1.3), RED),
@@ -47,7 +47,6 @@ def draw_depth() -> Any:
     ):
         for axes, values in zip((left, right), sizes(kind, scale), strict=True):
             axes.semilogy(values, color=colour, linewidth=1.8, label=name)
-            axes.set_xlabel("layer", fontsize=9)
     right.annotate("this way", (4, 3e6), xytext=(16, 3e6), fontsize=8.5, color=GREY, va="center",
                    arrowprops={"arrowstyle": "-|>", "color": GREY})  # fmt: skip
     left.annotate("this way", (30, 3e6), xytext=(4, 3e6), fontsize=8.5, color=GREY, va="center",
@@ -86,5 +85,5 @@ def draw_norm() -> Any:
     for vector, name, colour in ((h, "h", GREY), (kept, "what is left", ORANGE)):
         end = start + vector @ plane
         arrow(right, tuple(start), tuple(end), colour=colour)
-        right.annotate(name, end, xytext=(4, 4), textcoords="offset points", fontsize=9, color=colour)
+        note(right, name, end, (4, 4), colour, fontsize=9)
     return figure

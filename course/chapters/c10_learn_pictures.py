@@ -11,8 +11,8 @@ from ...autograd import manual_seed, no_grad
 from ...models import Seq2SeqConfig, Seq2SeqTransformer
 from ...train.optim.optimizers import Adam
 from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, new_figure, plain
-from .c10_learn import KEPT, LEAK, PADDING, loop_with
-from .c10_learn_solution import adam, noam
+from ..mistakes import with_left
+from .c10_learn_solution import adam, noam, train
 
 STEEP = np.array([1.0, 40.0])  # the loss is (x² + 40 y²) / 2
 
@@ -58,13 +58,12 @@ def draw_adam() -> Any:
     left.plot(*path(adams_update(), 40).T, ".-", color=BLUE, markersize=3, linewidth=1, label="Adam, 40 steps")
     left.plot(0, 0, "+", color=RED, markersize=10)
     left.legend(fontsize=8, loc="lower left")
-    plain(right, "size of the steps on pure noise")
+    plain(right, "size of the steps on pure noise", "step")
     steps = np.arange(1, 61)
     right.plot(steps, steps_on_noise(0.98, True), color=BLUE, label="Adam")
     right.plot(steps, steps_on_noise(0.999, False), color=GREY, linestyle="--", label="not corrected, b2 = 0.999")
     right.axhline(np.sqrt(0.1 / 1.9), color=RED, linewidth=1, linestyle=":")
     right.set_ylim(0, 3.4)
-    right.set_xlabel("step", fontsize=8.5)
     right.legend(fontsize=8)
     return figure
 
@@ -86,7 +85,7 @@ def trained(*left: str) -> tuple[list[float], float]:
     manual_seed(0)
     model = Seq2SeqTransformer(Seq2SeqConfig(9, 9, 16, 2, 1, 1, 32, dropout=0.0, max_length=8))
     optimizer = Adam(model.parameters(), betas=(0.9, 0.98))
-    losses, _ = loop_with(*left)(model, optimizer, lambda step: 0.18 * noam(step, 16, 20), pairs(100, 1), [])
+    losses, _ = with_left(train, *left)(model, optimizer, lambda step: 0.18 * noam(step, 16, 20), pairs(100, 1), [])
     source, target = pairs(1, 2, size=50)[0]
     said = target[:, :1]
     with no_grad():
@@ -97,15 +96,18 @@ def trained(*left: str) -> tuple[list[float], float]:
 
 def draw_losses() -> Any:
     figure = new_figure(2.8)
-    axes = plain(figure.subplots(), "losses of four loops; how many of 50 new rows does the model say right?")
-    loops = {(): GREEN, (LEAK,): RED, (PADDING,): ORANGE, (KEPT,): GREY}
-    names = ["as it should be", "reads what it should say", "padding counted", "gradients not zeroed"]
-    for (left, colour), name in zip(loops.items(), names, strict=True):
+    title = "losses of four loops; how many of 50 new rows does the model say right?"
+    axes = plain(figure.subplots(), title, "step", "training loss (nats)")
+    loops = [
+        ([], GREEN, "as it should be"),
+        (["what the decoder reads"], RED, "reads what it should say"),
+        (["the padding"], ORANGE, "padding counted"),
+        (["the gradients"], GREY, "gradients not zeroed"),
+    ]
+    for left, colour, name in loops:
         losses, right = trained(*left)
         smooth = np.convolve(losses, np.ones(5) / 5, mode="valid")
         axes.plot(np.arange(len(smooth)) + 3, smooth, color=colour, linewidth=1.4, label=f"{name}: {right * 50:.0f}")
-    axes.set_xlabel("step", fontsize=8.5)
-    axes.set_ylabel("training loss (nats)", fontsize=8.5)
     axes.set_ylim(0, 3)
     axes.legend(fontsize=8)
     return figure

@@ -57,52 +57,7 @@ def real_greedy(next_log_p, bos, eos, limit):
     return hypothesis.ids, hypothesis.score
 
 
-GREEDY = Exercise(
-    greedy,
-    probe_greedy,
-    real_greedy,
-    source="models.generation.greedy.decode",
-    hints=(
-        "Is the end of a sentence a choice like any other? So does it count in the sum, and is it one of the words?",
-        "For the words 2, then eos, with probabilities 0.5 and 0.4: the ids are [2], and the sum is log 0.5 + log "
-        "0.4 = -1.61.",
-        "log_p = next_log_p([bos, *ids]); word = int(log_p.argmax()); total += log_p[word]; if word == eos: break; "
-        "ids.append(word). Return ids, total.",
-    ),
-    changes="""
-        The words are right, but the log-probability of eos is missing: to end the sentence is a choice like any other.
-        - total += log_p[word]
-        + total += log_p[word] * (word != eos)
-        eos is among the words. It ends the sentence, but it is not one of its words.
-        - break
-        + ids.append(word)
-        + break
-        bos is among the words. It is only the beginning of the list that the model gets.
-        - return ids, total
-        + return [bos, *ids], total
-        The search continues after eos. Words after the end have no meaning: stop at eos.
-        - if word == eos:
-        + if False:
-        This is the probability. Return the log-probability, which is a sum of logarithms.
-        - return ids, total
-        + return ids, np.exp(total)
-    """,
-)
-
-
-@GREEDY.right
-def recursive(next_log_p, bos, eos, limit):
-    def rest(ids, left):
-        if not left:
-            return [], 0.0
-        log_p = next_log_p([bos, *ids])
-        word = int(np.argsort(-log_p, kind="stable")[0])
-        if word == eos:
-            return [], log_p[eos]
-        after, total = rest([*ids, word], left - 1)
-        return [word, *after], total + log_p[word]
-
-    return rest([], limit)
+GREEDY = Exercise(greedy, probe_greedy, real_greedy)
 
 
 # -- trap --------------------------------------------------------------------------------------------------------------
@@ -132,33 +87,7 @@ def real_trap():
     return np.array([[0, 0, 0.51, 0.49], [1, 0, 0, 0], [0, 0.34, 0.33, 0.33], [0, 1, 0, 0]])
 
 
-TRAP = Exercise(
-    trap,
-    probe_trap,
-    real_trap,
-    source="models.generation.greedy.likeliest",
-    hints=(
-        "After which first word should the best way to go on be as bad as it can be: after the likelier one or the "
-        "other?",
-        "In the picture 0.55 leads to three ways of about 0.33, and 0.45 to an end with 0.98: 0.187 and 0.441.",
-        "Row 0 = [0, 0, 0.55, 0.45]; row 3 = [0, 0.98, 0.01, 0.01]. In row 2 eos is the likeliest by a hair, and "
-        "the row sums to 1.",
-    ),
-    changes="""
-        Here the likeliest first word leads to the likeliest sentence, so greedy search is right. Make the second word
-        that follows it uncertain.
-        - 0.55, 0.45
-        + 0.9, 0.1
-        - 0.34, 0.33, 0.33
-        + 0.8, 0.1, 0.1
-        Greedy search does walk into the trap, but the sentence that it finds is more than half as likely as the best
-        one. Bring the two first words closer together, or make what follows the wrong one less certain.
-        - 0.34, 0.33, 0.33
-        + 0.6, 0.2, 0.2
-        - 0.98, 0.01, 0.01
-        + 0.9, 0.05, 0.05
-    """,
-)
+TRAP = Exercise(trap, probe_trap, real_trap)
 
 
 @TRAP.wrong
@@ -194,42 +123,7 @@ def real_score(log_p, length, alpha):
     return log_p / length_penalty(length, alpha)
 
 
-SCORE = Exercise(
-    score,
-    probe_score,
-    real_score,
-    source="models.generation.penalties.length_penalty",
-    hints=(
-        "With alpha 0 the penalty must be 1, whatever the length. Which power of a number is always 1?",
-        "-4 with the penalty 1.5 should become -2.67, which is better than -4, not -6.",
-        "log_p / ((5 + length) / 6) ** alpha",
-    ),
-    changes="""
-        A log-probability is negative: multiplied by a number above 1 it becomes worse, so long sentences would be
-        penalised twice. Divide instead.
-        - log_p / ((5
-        + log_p * ((5
-        This divides by length^alpha. This formula is used as well, but here the penalty is made of (5 + length) / 6, so
-        that the first few words count less.
-        - ((5 + length) / 6) ** alpha
-        + length**alpha
-        alpha is an exponent, not a factor: ((5 + length) / 6) ** alpha.
-        - ((5 + length) / 6) ** alpha
-        + ((5 + length) / 6 * alpha or 1)
-        Parentheses are missing: ** comes before /, so here only the 6 has the exponent. log_p / ((5 + length) / 6) **
-        alpha.
-        - ((5 + length) / 6) ** alpha
-        + (5 + length) / 6**alpha
-        `length` counts eos already: don't subtract it.
-        - (5 + length)
-        + (4 + length)
-    """,
-)
-
-
-@SCORE.right
-def through_exponentials(log_p, length, alpha):
-    return log_p * np.exp(-alpha * np.log((5.0 + length) / 6.0))
+SCORE = Exercise(score, probe_score, real_score)
 
 
 # -- extended ----------------------------------------------------------------------------------------------------------
@@ -256,33 +150,7 @@ def in_one_array(sentences, next_log_p, bos):
     return [(totals[i, word], [*sentences[i][1], int(word)]) for i, word in places]
 
 
-EXTENDED = Exercise(
-    extended,
-    probe_extended,
-    in_one_array,
-    source="models.generation.beam.beam_search",
-    hints=(
-        "Two sentences and four words: how many longer sentences are there, and do the two families compete?",
-        "8 of them, in 1 list. If a sentence has -1.0 and the word -0.5, the new one has -1.5.",
-        "(total + log_p, [*ids, word]) in two loops, over the sentences and over enumerate(next_log_p([bos, "
-        "*ids])); sorted(longer, key=lambda sentence: -sentence[0]).",
-    ),
-    changes="""
-        All sentences are there, but they are not sorted yet: the best sentence comes first.
-        - sorted(longer, key=lambda sentence: -sentence[0])
-        + longer
-        The order is reversed: the largest log-probability comes first.
-        - -sentence[0]
-        + sentence[0]
-        Only the last word's log-probability counts in yours. The log-probability of a sentence is the sum over all its
-        words: add the sum that it had before.
-        - (total + log_p, [
-        + (log_p, [
-        The list that the model gets begins with bos: next_log_p([bos, *ids]).
-        - [bos, *ids]
-        + ids
-    """,
-)
+EXTENDED = Exercise(extended, probe_extended, in_one_array)
 
 
 @EXTENDED.wrong
@@ -291,19 +159,6 @@ def each_for_itself(sentences, next_log_p, bos):
     third best continuation of the first sentence can be better than the best continuation of the second.
     """
     return [longer for sentence in sentences for longer in extended([sentence], next_log_p, bos)]
-
-
-EXTENDED.right(
-    lambda sentences, next_log_p, bos: sorted(
-        not_sorted(sentences, next_log_p, bos), key=lambda sentence: sentence[0], reverse=True
-    )
-)
-
-
-def not_sorted(sentences, next_log_p, bos):
-    return [
-        (total + log_p, [*ids, word]) for total, ids in sentences for word, log_p in enumerate(next_log_p([bos, *ids]))
-    ]
 
 
 # -- beam_search -------------------------------------------------------------------------------------------------------
@@ -333,61 +188,7 @@ def real_beam_search(next_log_p, bos, eos, width, limit, alpha=0.0):
     return hypothesis.ids, hypothesis.score
 
 
-BEAM_SEARCH = Exercise(
-    beam_search,
-    probe_beam_search,
-    real_beam_search,
-    source="models.generation.beam.beam_search",
-    hints=(
-        "Which sentences go on after a round, and which are set aside? Does one that is set aside take the place of "
-        "another?",
-        "With a width of 2: from the sorted list the first 2 that do not end go on, and those that end count if "
-        "they are among the first 2 of the whole list.",
-        "for rank, (log_p, ids) in enumerate(extended(...)): if ids[-1] != eos: going_on.append((log_p, ids)), elif "
-        "rank < width: finished.append((score(log_p, length, alpha), ids[:-1])). Then sentences = going_on[:width]; "
-        "at the end the open ones with score(log_p, limit, alpha), and max(finished).",
-    ),
-    changes="""
-        Only one sentence goes on after each step: keep the `width` best of those that have not ended.
-        - going_on[:width]
-        + going_on[:1]
-        This is right with alpha 0. Compare the finished sentences by `score`, each with its own length.
-        - score(log_p, length, alpha)
-        + log_p
-        It stops as soon as one sentence has ended. A longer sentence that is still open may become better: continue up
-        to the limit.
-        - sentences = going_on[:width]
-        + sentences = going_on[:width]
-        + if finished:
-        +     break
-        - finished += [
-        + finished = finished or [
-        Every eos counts as finished, even one that is far down the list. Any other word so far down would have been
-        dropped: an eos counts only if it is among the first `width`.
-        - elif rank < width:
-        + else:
-        The beam gets narrower with each sentence that ends. Set the finished sentences aside: `width` unfinished
-        sentences go on.
-        - extended(sentences, next_log_p, bos)
-        + extended(sentences, next_log_p, bos)[: max(1, width - len(finished))]
-        A sentence that ends takes a place in the beam: in that round fewer than `width` go on. Cut the list of the
-        sentences that go on, not the list of all sentences.
-        - extended(sentences, next_log_p, bos)
-        + extended(sentences, next_log_p, bos)[:width]
-        Every sentence goes on, however unlikely it is, so there are soon millions of sentences. Keep the first `width`.
-        - going_on[:width]
-        + going_on
-        The sentences that are still open at the limit are left out, but they should count as they are.
-        - finished += [(score(log_p, limit, alpha), ids) for log_p, ids in sentences]
-        + pass
-        The length of a finished sentence is one too small: eos counts as a word.
-        - score(log_p, length, alpha)
-        + score(log_p, length - 1, alpha)
-        eos is among the words of the result; leave it out.
-        - ids[:-1]))
-        + ids))
-    """,
-)
+BEAM_SEARCH = Exercise(beam_search, probe_beam_search, real_beam_search)
 
 
 @BEAM_SEARCH.wrong
@@ -395,20 +196,3 @@ def greedy_after_all(next_log_p, bos, eos, width, limit, alpha=0.0):
     """This finds the same sentence as greedy search for every width. Keep more than one sentence."""
     ids, total = greedy(next_log_p, bos, eos, limit)
     return ids, score(total, min(len(ids) + 1, limit), alpha)
-
-
-@BEAM_SEARCH.right
-def beam_in_arrays(next_log_p, bos, eos, width, limit, alpha=0.0):
-    rows, totals, best = [[]], np.zeros(1), (-np.inf, [])
-    for length in range(1, limit + 1):
-        table = totals[:, None] + np.stack([next_log_p([bos, *ids]) for ids in rows])
-        order = np.argsort(-table, axis=None, kind="stable")
-        parents, words = np.unravel_index(order, table.shape)
-        for place in np.flatnonzero(words[:width] == eos):
-            best = max(best, (score(table[parents[place], eos], length, alpha), rows[parents[place]]))
-        kept = np.flatnonzero(words != eos)[:width]
-        totals = table[parents[kept], words[kept]]
-        rows = [[*rows[parents[place]], int(words[place])] for place in kept]
-    for ids, total in zip(rows, totals, strict=True):
-        best = max(best, (score(total, limit, alpha), ids))
-    return best[1], best[0]

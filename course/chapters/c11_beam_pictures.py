@@ -53,7 +53,8 @@ def draw_trap() -> Any:
 
 def draw_lengths() -> Any:
     figure = new_figure(3.3)
-    axes = plain(figure.subplots(), "all sentences of a small model: how long, how likely, and which one wins")
+    title = "all sentences of a small model: how long, how likely, and which one wins"
+    axes = plain(figure.subplots(), title, "words, the end included", "log-probability")
     next_log_p, limit = model(38), 8
     sentences = all_sentences(next_log_p, limit, 5)
     for length in range(1, limit + 1):
@@ -69,8 +70,6 @@ def draw_lengths() -> Any:
     axes.plot(min(len(ids) + 1, limit), value, "x", color=RED, markersize=8, markeredgewidth=2, label="greedy")
     ids, value = beam_search(next_log_p, BOS, EOS, 4, limit)
     axes.plot(len(ids) + 1, value, "s", color=BLUE, fillstyle="none", markersize=11, label="beam of 4, alpha = 0")
-    axes.set_xlabel("words, the end included", fontsize=8.5)
-    axes.set_ylabel("log-probability", fontsize=8.5)
     axes.set_ylim(-12.5, 0)
     axes.legend(fontsize=8, loc="lower left", ncols=2)
     return figure

@@ -78,13 +78,12 @@ def draw_work() -> Any:
         axes.set_yticks(range(steps), range(1, steps + 1), fontsize=8)
         axes.tick_params(length=0, colors=GREY)
         axes.spines[:].set_visible(False)
-        axes.set_xlabel("word", fontsize=8.5)
-    left.set_ylabel("step", fontsize=8.5)
-    plain(right, "multiplications to say n words")
+        axes.set_xlabel("word", fontsize=9)
+    left.set_ylabel("step", fontsize=9)
+    plain(right, "multiplications to say n words", "n")
     words = np.unique(np.geomspace(1, 500, 30).astype(int))
     for cached, colour, name in ((False, ORANGE, "without a cache"), (True, GREEN, "with a cache")):
         right.loglog(words, [multiplications(n, cached) for n in words], color=colour, label=name)
-    right.set_xlabel("n", fontsize=8.5)
     right.legend(fontsize=8)
     return figure
 

@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Tensor, ops
-from ..exercise import Exercise, need
+from ..exercise import Exercise, need, normal
 from .c13_blocks_solution import backward, forward, running_sum, slices, take_block
 
 LONG = 400  # number of queries and keys in the probe that measures the memory
-
-
-def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    rng = np.random.default_rng(13)
-    return [rng.standard_normal(shape) for shape in shapes]
 
 
 def holds_the_table(call: Callable[[], Any]) -> bool:
@@ -43,7 +38,7 @@ def blocked(q: Any, k: Any, v: Any, size: int) -> Any:
 
 
 def probe_running_sum(running_sum: Any) -> dict[str, Any]:
-    (drawn,) = numbers((12,))
+    (drawn,) = normal(13, (12,))
     rising = [np.array([0.0, 1.0]), np.array([3.0]), np.array([2.0, 5.0])]
 
     def pair(blocks: list[np.ndarray]) -> np.ndarray:
@@ -63,46 +58,7 @@ def real_running_sum(blocks):
     return whole.max(), np.exp(ops.log_softmax(whole).data * -1).min()
 
 
-RUNNING_SUM = Exercise(
-    running_sum,
-    probe_running_sum,
-    real_running_sum,
-    source="autograd.ops.attention_blocked.BlockedAttention.forward",
-    hints=(
-        "The largest number grows from 3 to 5. All terms of the old sum were relative to 3: by which one factor do "
-        "they become relative to 5?",
-        "By exp(3 - 5) = 0.135. For the first block it is exp(-infinity) = 0.",
-        "new = max(m, numbers.max()); total = total * np.exp(m - new) + np.exp(numbers - new).sum(); m = new.",
-    ),
-    changes="""
-        This is right as long as the largest number comes first. When a larger number comes, the old sum is still
-        relative to the old m, so it must shrink.
-        - total * np.exp(m - new)
-        + total
-        The old sum is multiplied by exp(m' - m), which is above 1. It has to shrink: exp(m - m').
-        - np.exp(m - new)
-        + np.exp(new - m)
-        m is the largest number of the last block. It should be the largest number so far: max(m, ...).
-        - max(m, numbers.max())
-        + numbers.max()
-        The numbers of the block are taken relative to the old m, which is -inf at first. They must be relative to the
-        new m: exp(number - m').
-        - np.exp(numbers - new)
-        + np.exp(numbers - m)
-        This sums exp(number) itself, and m is always 0. Near 1000 that is infinity.
-        - max(m, numbers.max())
-        + 0.0
-    """,
-)
-
-
-@RUNNING_SUM.right
-def two_at_a_time(blocks):
-    pairs = [(block.max(), np.exp(block - block.max()).sum()) for block in blocks]
-    m, total = pairs[0]
-    for other, more in pairs[1:]:
-        m, total = max(m, other), total * np.exp(min(0.0, m - other)) + more * np.exp(min(0.0, other - m))
-    return m, total
+RUNNING_SUM = Exercise(running_sum, probe_running_sum, real_running_sum)
 
 
 # -- take_block --------------------------------------------------------------------------------------------------------
@@ -119,7 +75,7 @@ def first_block(scores, values):
 
 
 def probe_take_block(take_block: Any) -> dict[str, Any]:
-    scores, values = numbers((3, 8), (8, 2))
+    scores, values = normal(13, (3, 8), (8, 2))
     scores *= 3
     scores[0, 1] = 9.0  # for this query, the second block has no larger score
     state = np.full(3, -np.inf), np.zeros(3), np.zeros((3, 2))
@@ -144,53 +100,7 @@ def real_take_block(m, total, o, scores, values):
     return top, grown, np.stack(rows) * grown[:, None]
 
 
-TAKE_BLOCK = Exercise(
-    take_block,
-    probe_take_block,
-    real_take_block,
-    source="autograd.ops.attention_blocked.BlockedAttention.forward",
-    hints=(
-        "o is a sum with the same weights as total. By what must it be multiplied if the maximum grows?",
-        "For 2 queries there are 2 maxima and 2 factors: one for each row of o. As a column the factors have the "
-        "shape (2, 1).",
-        "new = np.maximum(m, scores.max(axis=1)); shrink = np.exp(m - new); p = np.exp(scores - new[:, None]); then "
-        "total * shrink + p.sum(axis=1) and o * shrink[:, None] + p @ values.",
-    ),
-    changes="""
-        m and total are right. o is a sum with the same weights, so it must shrink by the same factor.
-        - o * shrink[:, None]
-        + o
-        o is right, but total is not: it must shrink by the same factor.
-        - total * shrink
-        + total
-        The factor is inverted. The new m is the larger one, so the old sum must shrink: exp(m - m').
-        - m - new
-        + new - m
-        The weights of the block are divided by their sum at once. Divide at the very end, by the sum over all blocks,
-        which total collects.
-        - p = np.exp(scores - new[:, None])
-        + p = np.exp(scores - new[:, None])
-        + p = p / p.sum(axis=1, keepdims=True)
-        m forgets the earlier blocks: take the larger of the old m and the new one.
-        - np.maximum(m, scores.max(axis=1))
-        + scores.max(axis=1)
-        You take one m for all queries. Each query has its own m, the largest score of its row: axis=1.
-        - np.maximum(m, scores.max(axis=1))
-        + np.full(len(m), max(m.max(), scores.max()))
-    """,
-)
-
-
-@TAKE_BLOCK.right
-def query_by_query(m, total, o, scores, values):
-    rows = []
-    for i, row in enumerate(scores):
-        new = max(m[i], max(row))
-        weights = [np.exp(score - new) for score in row]
-        shrink = np.exp(m[i] - new)
-        mixed = o[i] * shrink + sum(w * value for w, value in zip(weights, values, strict=True))
-        rows.append((new, total[i] * shrink + sum(weights), mixed))
-    return tuple(np.array(column) for column in zip(*rows, strict=True))
+TAKE_BLOCK = Exercise(take_block, probe_take_block, real_take_block)
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------
@@ -220,8 +130,8 @@ def multiplies_all(compute: Any, k: np.ndarray) -> bool:
 
 
 def probe_forward(forward: Any) -> dict[str, Any]:
-    q, k, v = numbers((3, 4), (7, 4), (7, 2))
-    long = numbers((LONG, 4), (LONG, 4), (LONG, 2))
+    q, k, v = normal(13, (3, 4), (7, 4), (7, 2))
+    long = normal(13, (LONG, 4), (LONG, 4), (LONG, 2))
     one = need(forward(q, k, v, 7), tuple, "forward(...)")
     three = forward(q, k, v, 3)
     return {
@@ -240,36 +150,7 @@ def real_forward(q, k, v, size):
     return blocked(q, k, v, size).data[0, 0], np.logaddexp.reduce(scores, axis=1)
 
 
-FORWARD = Exercise(
-    forward,
-    probe_forward,
-    real_forward,
-    source="autograd.ops.attention_blocked.BlockedAttention.forward",
-    hints=(
-        "What does take_block need to know of a block, and what has to be done once, after the last one?",
-        "7 keys with a size of 3 make blocks of 3, 3 and 1. If the sum of exp(score - m) is 2 and m is 5, log_sum "
-        "is 5 + log 2 = 5.69.",
-        "m, total, o = take_block(m, total, o, q @ k[block].T / np.sqrt(q.shape[1]), v[block]) in the loop; return "
-        "o / total[:, None], m + np.log(total).",
-    ),
-    changes="""
-        The output is not yet divided by total, the sum of its weights.
-        - o / total[:, None]
-        + o
-        The scores are not divided by sqrt(d).
-        - / np.sqrt(q.shape[1])
-        +
-        The output is right. log_sum is log(sum of exp(score)), but total is the sum of exp(score - m): add m.
-        - m + np.log(total)
-        + np.log(total)
-        The output is right. log_sum is a logarithm: m + log(total).
-        - m + np.log(total)
-        + m + total
-        The last block, which is shorter, is left out. `slices` gives all blocks.
-        - slices(len(k), size)
-        + slices(len(k) // size * size, size)
-    """,
-)
+FORWARD = Exercise(forward, probe_forward, real_forward)
 
 
 @FORWARD.wrong
@@ -323,8 +204,8 @@ def normalised_all_along(q, k, v, size):
 
 
 def probe_backward(backward: Any) -> dict[str, Any]:
-    q, k, v, g = numbers((3, 4), (7, 4), (7, 2), (3, 2))
-    long = numbers((LONG, 4), (LONG, 4), (LONG, 2), (LONG, 2))
+    q, k, v, g = normal(13, (3, 4), (7, 4), (7, 2), (3, 2))
+    long = normal(13, (LONG, 4), (LONG, 4), (LONG, 2), (LONG, 2))
 
     def gradients(size: int) -> tuple[Any, ...]:
         return need(backward(q, k, v, *forward(q, k, v, size), g, size), tuple, "backward(...)")
@@ -344,58 +225,4 @@ def real_backward(q, k, v, out, log_sum, g, size):
     return tuple(leaf.grad[0, 0] for leaf in leaves)
 
 
-BACKWARD = Exercise(
-    backward,
-    probe_backward,
-    real_backward,
-    source="autograd.ops.attention_blocked.BlockedAttention.backward",
-    hints=(
-        "log_sum is kept from the forward pass. How do you get the weights of a block from it, without the other "
-        "blocks?",
-        "A score of 3 in a row with log_sum 5 has the weight exp(3 - 5) = 0.135. D is 1 number for each query, "
-        "computed once, before the loop.",
-        "p = np.exp(q @ k[block].T * scale - log_sum[:, None]); dv[block] = p.T @ g; ds = p * (g @ v[block].T - D) "
-        "with D = (g * out).sum(axis=1, keepdims=True); dq += ds @ k[block] * scale; dk[block] = ds.T @ q * scale.",
-    ),
-    changes="""
-        The gradient of v is right, but D is missing in the rule of the softmax: raising one weight lowers the others.
-        - (g * out).sum(axis=1, keepdims=True)
-        + 0
-        D is one number for all queries here. Each query has its own D: sum along the row, axis=1, and keep the axis.
-        - (g * out).sum(axis=1, keepdims=True)
-        + (g * out).sum()
-        The scores were divided by sqrt(d), so divide the gradients of q and k by sqrt(d) too.
-        - k[block] * scale
-        + k[block]
-        - ds.T @ q * scale
-        + ds.T @ q
-        The gradient of q is right. Divide the gradient of k by sqrt(d) as well.
-        - ds.T @ q * scale
-        + ds.T @ q
-        This is right for one block. A query looks at the keys of all blocks, so add the share of each block to its
-        gradient, with `+=`.
-        - dq +=
-        + dq[:] =
-        This is right for one block. The weights are normalised within the block here. They should be normalised over
-        the whole row: exp(S - log_sum).
-        - dv[block] =
-        + p = p / p.sum(axis=1, keepdims=True)
-        + dv[block] =
-        The numbers are right, but the whole table is in memory at once: work with k[block], v[block].
-        - slices(len(k), size)
-        + [slice(None)]
-    """,
-)
-
-
-@BACKWARD.right
-def key_by_key(q, k, v, out, log_sum, g, size):
-    scale = q.shape[1] ** -0.5
-    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
-    for j in range(len(k)):
-        p = np.exp(scale * (q @ k[j]) - log_sum)
-        dv[j] = p @ g
-        ds = p * ((g * (v[j] - out)).sum(axis=1)) * scale
-        dk[j] = ds @ q
-        dq += np.outer(ds, k[j])
-    return dq, dk, dv
+BACKWARD = Exercise(backward, probe_backward, real_backward)

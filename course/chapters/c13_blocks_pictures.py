@@ -30,11 +30,10 @@ def draw_running() -> Any:
     top.step([-0.5, *ends], [seen[0, 0], *seen[:, 0]], color=RED, linewidth=1.4)
     plain(middle, "total, the sum of exp(score - m): it shrinks where m rises")
     middle.bar(np.array(ends) - 2, seen[:, 1], width=3.4, color=BLUE, alpha=0.7)
-    plain(bottom, "o / total, the two numbers of the output so far; dashed: softmax over all")
+    plain(bottom, "o / total, the two numbers of the output so far; dashed: softmax over all", "key")
     for number, colour in ((0, GREEN), (1, ORANGE)):
         bottom.plot(np.array(ends) - 2, seen[:, 2 + number], "o-", color=colour, markersize=3.5, linewidth=1.2)
         bottom.axhline(seen[-1, 2 + number], color=colour, linestyle="--", linewidth=0.9)
-    bottom.set_xlabel("key", fontsize=8.5)
     for axes in (top, middle, bottom):
         axes.grid(False)
         for end in ends:
@@ -65,11 +64,10 @@ def draw_held() -> Any:
     square(-4.2, 0, 1.2, 12, "q", facecolor="#dbeafe", edgecolor=BLUE)
     square(-2.7, 0, 2.3, 12, "m\ntotal\no", facecolor="#dcfce7", edgecolor=GREEN)
     left.text(6, 12.9, "the rest of the table does not exist", ha="center", fontsize=8.5, color=GREY)
-    plain(right, "numbers stored in addition to q, k, v (d = 64)")
+    plain(right, "numbers stored in addition to q, k, v (d = 64)", "length n")
     lengths = np.geomspace(64, 65536, 30)
     right.loglog(lengths, lengths**2, color=RED, label="the whole table: n²")
     right.loglog(lengths, 66 * lengths + 128 * lengths, color=ORANGE, label="all queries, blocks of 128 keys")
     right.loglog(lengths, 66 * lengths + 128 * 128, color=GREEN, label="blocks of 128 queries and 128 keys")
-    right.set_xlabel("length n", fontsize=8.5)
     right.legend(fontsize=8)
     return figure

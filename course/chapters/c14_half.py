@@ -41,44 +41,7 @@ def real_lost(gradients, scale):
     return float(below.mean()), float((size >= float(info.max) + 16).mean())
 
 
-LOST = Exercise(
-    lost,
-    probe_lost,
-    real_lost,
-    source="train.optim.loss_scaling",
-    hints=(
-        "Can a gradient that is already 0 get lost? So of which gradients is the share taken?",
-        "In 16 bits 1e-8 becomes 0, and 70000 becomes infinite. Times 1024, 1e-8 becomes 1e-5 and stays.",
-        "halves = (gradients[gradients != 0] * np.float32(scale)).astype(np.float16); (halves == 0).mean() and "
-        "np.isinf(halves).mean() are the shares.",
-    ),
-    changes="""
-        Gradients that are 0 anyway are counted as lost. Leave them out first: gradients[gradients != 0].
-        - [gradients != 0]
-        +
-        The gradients are converted to 16 bits first and scaled afterwards: a gradient that has become 0 stays 0,
-        whatever it is multiplied by. Scale in 32 bits.
-        - (gradients[gradients != 0] * np.float32(scale)).astype(np.float16)
-        + gradients[gradients != 0].astype(np.float16) * np.float16(min(scale, 65504))
-        Nothing is lost here, because the gradients stay in 32 bits. Convert them with .astype(np.float16).
-        - .astype(np.float16)
-        +
-        These are counts. A share is the mean of an array of True and False.
-        - .mean()
-        + .sum()
-        The two shares are exchanged: the share that becomes 0 comes first.
-        - float((halves == 0).mean()), float(np.isinf(halves).mean())
-        + float(np.isinf(halves).mean()), float((halves == 0).mean())
-    """,
-)
-
-
-@LOST.right
-def one_by_one(gradients, scale):
-    real = [float(g) * scale for g in gradients.ravel() if g]
-    with np.errstate(over="ignore"):
-        halves = [np.float16(np.float32(g)) for g in real]
-    return sum(half == 0 for half in halves) / len(real), sum(abs(half) > 65504 for half in halves) / len(real)
+LOST = Exercise(lost, probe_lost, real_lost)
 
 
 # -- Scaler ------------------------------------------------------------------------------------------------------------
@@ -104,53 +67,7 @@ def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
     }
 
 
-SCALER = Exercise(
-    Scaler,
-    probe_scaler,
-    LossScaler,
-    source="train.optim.loss_scaling.LossScaler.update",
-    hints=(
-        "There are two cases. What changes after an overflow, and what after a good step?",
-        "With an interval of 3: good, good, bad, good, good, good: the scale halves at the third step and doubles "
-        "at the sixth, not before.",
-        "if not finite: self.scale = max(self.scale / 2, self.least); self.good = 0; self.skipped += 1; return. "
-        "Then self.good += 1; if self.good == self.interval: self.scale *= 2; self.good = 0.",
-    ),
-    changes="""
-        After the first `interval` good steps the scale grows at every step. When it has grown, count from 0 again.
-        - == self.interval
-        + >= self.interval
-        - self.scale *= 2
-        - self.good = 0
-        + self.scale *= 2
-        The scale grows once and never again: when it has doubled, set `good` to 0.
-        - self.scale *= 2
-        - self.good = 0
-        + self.scale *= 2
-        `good` is never set to 0. It counts the good steps since the last change: set it to 0 when the scale has
-        doubled, and after an overflow.
-        - self.good = 0
-        + pass
-        The scale halves and never grows again: after `interval` good steps in a row it should double.
-        - self.scale *= 2
-        - self.good = 0
-        + pass
-        Good steps before and after an overflow are counted together. The steps should be good *in a row*: after an
-        overflow, set the count to 0.
-        - self.good = 0
-        - self.skipped += 1
-        + self.skipped += 1
-        The scale falls below `least`: use max(..., self.least).
-        - max(self.scale / 2, self.least)
-        + self.scale / 2
-        The scale grows one step too late: with an interval of 3, the third good step in a row doubles it.
-        - == self.interval
-        + > self.interval
-        It is the other way round: `finite` says that the step was good. An overflow (not finite) halves.
-        - if not finite
-        + if finite
-    """,
-)
+SCALER = Exercise(Scaler, probe_scaler, LossScaler)
 
 
 @SCALER.right
@@ -245,66 +162,7 @@ def real_half_step(weights, gradients_of, scaler, lr):
     return [parameter.data for parameter in parameters]
 
 
-HALF_STEP = Exercise(
-    half_step,
-    probe_half_step,
-    real_half_step,
-    source="train.optim.loss_scaling.HalfPrecision",
-    rtol=1e-5,
-    hints=(
-        "The gradients are too large by the factor of the scale. Is it safe to divide while they are in 16 bits?",
-        "0.0001 in 16 bits over 32768 is 3e-9, which becomes 0. So first to 32 bits, then divide; the weights "
-        "themselves stay in 32 bits.",
-        "halves = [w.astype(np.float16) for w in weights]; g.astype(np.float32) / np.float32(scaler.scale) for each "
-        "g of gradients_of(halves, scaler.scale); finite = all(np.isfinite(g).all() for g in gradients); "
-        "scaler.update(finite); return [w - lr * g ...] if finite else weights.",
-    ),
-    changes="""
-        The weights are returned in 16 bits. They must stay in 32 bits, because small steps would be rounded away: use
-        the copies only for the passes.
-        - w - lr * g
-        + (w - lr * g).astype(np.float16)
-        After an overflow the copies in 16 bits are returned, so digits of the weights are lost for ever. Return the
-        weights themselves.
-        - else weights
-        + else halves
-        The passes get the weights in 32 bits. Give them copies in 16 bits: this is the purpose of mixed precision.
-        - w.astype(np.float16)
-        + w.astype(np.float32)
-        The division by the scale is done in 16 bits: the small gradients that the scale has saved are lost again. First
-        .astype(np.float32), then divide.
-        - g.astype(np.float32) / np.float32(scaler.scale)
-        + (g / np.float16(scaler.scale)).astype(np.float32)
-        After an overflow the weights are infinite or NaN, for ever. In such a step leave the weights as they were.
-        - if finite else weights
-        +
-        Gradients that overflowed are replaced by 0, and the step is taken with the rest. But it is the largest
-        gradients that overflow: skip the whole step.
-        - scaler.update(finite)
-        + scaler.update(finite)
-        + gradients = [np.where(np.isfinite(g), g, 0) for g in gradients]
-        - if finite else weights
-        +
-        These are the gradients of the loss times the scale: divide them by the scale before the step.
-        - / np.float32(scaler.scale)
-        +
-        scaler.update(finite) is not called, so the scale never changes and every step overflows.
-        - scaler.update(finite)
-        + pass
-        The gradients are divided by the scale as it is after update(), which may have changed it: divide by the scale
-        that they were computed with.
-        - finite = all(np.isfinite(g).all() for g in gradients)
-        - scaler.update(finite)
-        + pass
-        - gradients = [
-        + finite = all(np.isfinite(g).all() for g in scaled)
-        + scaler.update(finite)
-        + gradients = [
-        Only the first gradient is checked. One number that is not finite in any gradient is enough to skip the step.
-        - for g in gradients)
-        + for g in gradients[:1])
-    """,
-)
+HALF_STEP = Exercise(half_step, probe_half_step, real_half_step, rtol=1e-05)
 
 
 @HALF_STEP.right

@@ -25,7 +25,8 @@ def logits_gradient() -> np.ndarray:
 
 def draw_range() -> Any:
     figure = new_figure(2.9)
-    axes = plain(figure.subplots(), "gradients of the logits, and what 16 bits can hold")
+    title = "gradients of the logits, and what 16 bits can hold"
+    axes = plain(figure.subplots(), title, "size of the number, as a power of two")
     gradients = logits_gradient()
     edges = np.arange(-34, 18, 0.5)
     for scale, colour, name in ((1.0, BLUE, "as they are"), (2.0**15, GREEN, "times 32768")):
@@ -45,7 +46,6 @@ def draw_range() -> Any:
     axes.set_xlim(-34, 18)
     axes.grid(False)
     axes.set_yticks([])
-    axes.set_xlabel("size of the number, as a power of two", fontsize=8.5)
     axes.legend(fontsize=8, loc="center right")
     return figure
 
@@ -69,9 +69,8 @@ def draw_scale() -> Any:
     top.step(range(160), scales, where="post", color=BLUE, linewidth=1.5)
     top.plot(skipped, [scales[step] for step in skipped], "x", color=RED, markersize=7, markeredgewidth=1.8)
     top.set_yticks(range(11, 18), [f"2^{n}" for n in range(11, 18)])
-    plain(bottom, "the loss")
+    plain(bottom, "the loss", "step")
     bottom.semilogy(others, color=GREY, linewidth=3, alpha=0.5, label="in 32 bits")
     bottom.semilogy(losses, color=ORANGE, linewidth=1.3, label="in 16 bits, with the scale above")
-    bottom.set_xlabel("step", fontsize=8.5)
     bottom.legend(fontsize=8)
     return figure

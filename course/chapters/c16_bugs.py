@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ...autograd import Parameter, no_grad, ops
-from ..changes import changed
 from ..exercise import Exercise
+from ..mistakes import planted, with_left
 from .c16_bugs_solution import (
     LENGTH,
     VOCABULARY,
@@ -21,32 +20,6 @@ from .c16_bugs_solution import (
     unused,
 )
 
-#: The five mistakes of `suspect`: name, message if the mistake is the first that remains, and the change that makes it.
-FIVE = {
-    "the mask": (
-        "`sees_the_future` says True: with k=1 the triangle lets each position see the next one.",
-        "- np.tri(length, dtype\n+ np.tri(length, k=1, dtype",
-    ),
-    "the softmax": (
-        "`sees_the_future` still says True, and the mask is right: the softmax runs over the queries, so the weight of "
-        "a key depends on all that look at it. Rows share out their attention: axis=2.",
-        "- (scores, axis=2)\n+ (scores, axis=1)",
-    ),
-    "the norm": (
-        "`mixes_the_batch` says True: mean and variance are taken over axis 0, the sentences. Each word has its own "
-        "mean and variance: axis=2.",
-        "- axis=2, keepdims\n+ axis=0, keepdims",
-    ),
-    "the second network": (
-        "`unused` names down1: the second layer uses the first one's weights, down0.",
-        '- w[f"down{i}"]\n+ w["down0"]',
-    ),
-    "the positions": (
-        "`unused` names positions: every word gets row 0, so the model can't tell where a word is.",
-        "- [:length]\n+ [0]",
-    ),
-}
-
 
 def tokens() -> np.ndarray:
     """Every token occurs."""
@@ -55,16 +28,9 @@ def tokens() -> np.ndarray:
     )
 
 
-def with_left(*left: str) -> Any:
-    """Return the model with the mistakes `left`."""
-    if not left:
-        return mended
-    ((_, model),) = changed(mended, "\n".join(FIVE[name][1] for name in left))
-    return model
-
-
 def models() -> dict[str, Any]:
-    return {name: with_left(name) for name in FIVE} | {"none of the five mistakes": mended}
+    found = {name: with_left(mended, name) for name in planted(mended)}
+    return found | {"none of the five mistakes": mended}
 
 
 # -- sees_the_future ---------------------------------------------------------------------------------------------------
@@ -81,33 +47,7 @@ def real_sees_the_future(model, w, ids):
         return not np.allclose(model(w, ids[:, :-1]).data, model(w, ids).data[:, :-1])
 
 
-SEES_THE_FUTURE = Exercise(
-    sees_the_future,
-    probe_sees_the_future,
-    real_sees_the_future,
-    source="nn.attention.MultiHeadAttention.forward",
-    hints=(
-        "If the last word of a sentence is replaced, may the model's output at the words before it change?",
-        "Of 6 positions the first 5 must stay as they are. Only the logits at the last position may change.",
-        "other = ids.copy(); other[:, -1] = (other[:, -1] + 1) % VOCABULARY; compare model(w, ...).data[:, :-1] of "
-        "both with np.allclose.",
-    ),
-    changes="""
-        The last position is compared too. Its logits may depend on the last word: leave this position out, [:, :-1].
-        - .data[:, :-1]
-        + .data
-        Only the first position is compared, and a look one or two words ahead does not reach the last word from there:
-        compare [:, :-1].
-        - .data[:, :-1]
-        + .data[:, :1]
-        ids itself is changed, so both runs see the same tokens, and the caller's array is overwritten. Use ids.copy().
-        - ids.copy()
-        + ids
-        True and False are exchanged: equal logits mean that the future is not seen.
-        - return not
-        + return
-    """,
-)
+SEES_THE_FUTURE = Exercise(sees_the_future, probe_sees_the_future, real_sees_the_future)
 
 
 @SEES_THE_FUTURE.right
@@ -131,28 +71,7 @@ def real_mixes_the_batch(model, w, ids):
         return not np.allclose(model(w, ids).data, np.concatenate([model(w, row[None]).data for row in ids]))
 
 
-MIXES_THE_BATCH = Exercise(
-    mixes_the_batch,
-    probe_mixes_the_batch,
-    real_mixes_the_batch,
-    source="nn.normalization.LayerNorm.forward",
-    hints=(
-        "A sentence is translated alone, and again in a batch with others. Should the numbers differ?",
-        "ids has 4 sentences. The logits of the batch of one, shape (1, 6, 11), are compared with the first quarter.",
-        "not np.allclose(model(w, ids).data[:1], model(w, ids[:1]).data)",
-    ),
-    changes="""
-        Both runs have the same batch, so nothing can differ. Run the first sentence alone: ids[:1].
-        - model(w, ids[:1]).data
-        + model(w, ids).data[:1]
-        The second run is the first *column* of ids, the first token of each sentence. One sentence is ids[:1].
-        - ids[:1]
-        + ids[:, :1]
-        True and False are exchanged: equal logits mean that the sentences are kept apart.
-        - return not
-        + return
-    """,
-)
+MIXES_THE_BATCH = Exercise(mixes_the_batch, probe_mixes_the_batch, real_mixes_the_batch)
 
 
 @MIXES_THE_BATCH.right
@@ -178,32 +97,7 @@ def real_unused(model, w, ids):
     return sorted(name for name, least in rows.items() if least == 0)
 
 
-UNUSED = Exercise(
-    unused,
-    probe_unused,
-    real_unused,
-    source="autograd.tensor.Tensor.backward",
-    hints=(
-        "By how much does the loss change, if a number changes that the model never looks at?",
-        "`positions` has 6 rows. If every word gets row 0, the gradient of rows 1 to 5 is 0, and that of row 0 is not.",
-        "(model(w, ids) ** 2).sum().backward(); then a name counts if grad is None or (grad == 0).all(axis=1).any().",
-    ),
-    changes="""
-        This finds only weights of which *no* row is used. A single unused row is suspicious: .all(axis=1).any().
-        - .all(axis=1).any()
-        + .all()
-        This names every weight with a single 0 in its gradient. A row is unused only if its whole gradient is 0.
-        - .all(axis=1).any()
-        + .any()
-        The gradients of the previous call are still there, so a weight that was used then still counts as used: set the
-        gradients to None first.
-        - parameter.grad = None
-        + pass
-        A weight that was never touched has no gradient at all: `grad` is None, which has no rows.
-        - one.grad is None or
-        +
-    """,
-)
+UNUSED = Exercise(unused, probe_unused, real_unused)
 
 
 @UNUSED.right
@@ -237,33 +131,4 @@ def real_mended(w, ids):
     return x @ w["output"]
 
 
-def some_left() -> str:
-    """Return the text of `changes` for all models with five, four, ... or one of the mistakes of `suspect`."""
-    lines = []
-    for count in range(5, 0, -1):
-        for left in combinations(FIVE, count):
-            done = " and ".join(name for name in FIVE if name not in left)
-            lines.append(f"Mended: {done}; {count} to go. {FIVE[left[0]][0]}")
-            lines += [FIVE[name][1] for name in left]
-    lines[0] = "This is `suspect` as it was given, with all of its five mistakes. Run your tools on it."
-    return "\n".join(lines)
-
-
-MENDED = Exercise(
-    mended,
-    probe_mended,
-    real_mended,
-    source="models.language_model",
-    hints=(
-        "Which of your tools says that something is wrong with `suspect`, and which line can cause just that?",
-        "2 mistakes let the future in, 1 mixes the batch, and `unused` names 2 weights: 5 in all.",
-        "np.tri(length, dtype=bool); ops.softmax(scores, axis=2); axis=2 in mean and variance; w[f'down{i}']; "
-        "w['positions'][:length].",
-    ),
-    changes=some_left(),
-)
-
-
-@MENDED.right
-def with_handlooms_norm(w, ids):
-    return real_mended(w, ids) + 0.0
+MENDED = Exercise(mended, probe_mended, real_mended)
