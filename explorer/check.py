@@ -15,7 +15,7 @@ from ..autograd.gradcheck.planting import planted
 from ..errors import InputError
 from .asking import Ask
 from .mutants import MUTANTS, mutants_of
-from .packing import packed
+from .packing import packed, spread
 from .step import StepCall
 from .subject import Subject
 
@@ -92,17 +92,11 @@ def some_entries(gradient: np.ndarray, rows: np.ndarray) -> np.ndarray:
     own = [row * width + int(flat[row * width : (row + 1) * width].argmax()) for row in rows] if width else []
     found: list[int] = []
     nonzero, zero = np.flatnonzero(flat), np.flatnonzero(flat == 0)
-    for some, room in ((np.argsort(-flat), ENTRIES // 3), (_spread(own, ENTRIES // 3), ENTRIES // 3)):
+    for some, room in ((np.argsort(-flat), ENTRIES // 3), (spread(own, ENTRIES // 3), ENTRIES // 3)):
         found += [int(i) for i in some[:room] if int(i) not in found]
     for rest in (nonzero, zero):
-        found += [int(i) for i in _spread(np.setdiff1d(rest, found), ENTRIES - len(found))]
+        found += [int(i) for i in spread(np.setdiff1d(rest, found), ENTRIES - len(found))]
     return np.sort(np.array(found, np.int64))
-
-
-def _spread(indices: Any, most: int) -> np.ndarray:
-    """Return at most `most` evenly spaced elements of `indices`."""
-    indices = np.asarray(indices, np.int64)
-    return indices[np.linspace(0, len(indices) - 1, min(most, len(indices))).astype(int)]
 
 
 def _same(report: GradcheckReport, other: GradcheckReport) -> bool:

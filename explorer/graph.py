@@ -8,6 +8,7 @@ lanes next to the rows, short arcs in the nearest lanes.
 from __future__ import annotations
 
 import inspect
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +58,9 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 def default_open(step: RecordedStep) -> list[str]:
     """Return the modules that are open initially, which are the stacks of layers but not the layers in them."""
-    return sorted({f"{call.module[0]}#{first}" for call, first in _firsts(step, 1) if len(call.module) > 1})
-
-
-def _firsts(step: RecordedStep, depth: int) -> list[tuple[StepCall, int]]:
-    """Yield each call, and the first call of the contiguous run of calls in the same module at this depth."""
-    found: list[tuple[StepCall, int]] = []
-    first = 0
-    for i, call in enumerate(step.calls):
-        if i and call.module[:depth] != step.calls[i - 1].module[:depth]:
-            first = i
-        found.append((call, first))
-    return found
+    runs = groupby(step.calls, lambda call: call.module[:1])
+    found = [(list(run), module) for module, run in runs]
+    return sorted(f"{module[0]}#{run[0].number}" for run, module in found if any(len(one.module) > 1 for one in run))
 
 
 def folded(step: RecordedStep, opened: set[str]) -> list[dict[str, Any]]:
@@ -76,18 +68,10 @@ def folded(step: RecordedStep, opened: set[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
     def add(calls: list[StepCall], depth: int) -> None:
-        at = 0
-        while at < len(calls):
-            module, run = calls[at].module[: depth + 1], [calls[at]]
-            at += 1
-            if len(module) <= depth:
-                rows.append(_call_row(run[0], depth))
-                continue
-            while at < len(calls) and calls[at].module[: depth + 1] == module:
-                run.append(calls[at])
-                at += 1
-            if len(run) == 1:  # nothing to fold
-                rows.append(_call_row(run[0], depth))
+        for module, group in groupby(calls, lambda call: call.module[: depth + 1]):
+            run = list(group)
+            if len(module) <= depth or len(run) == 1:  # nothing to fold
+                rows.extend(_call_row(one, depth) for one in run)
                 continue
             key = f"{'.'.join(module)}#{run[0].number}"
             is_open = key in opened
@@ -157,7 +141,7 @@ def call(subject: Subject, ask: Ask) -> dict[str, Any]:
     step = subject.step(ask.text())
     one = step.call(ask.whole("call", 0, len(step.calls) - 1))
     seen = one.seen
-    gradients = _fitted(seen.input_gradients or [], seen.inputs)
+    gradients = seen.input_gradients or []
     arrived = seen.output_gradients or [None] * len(seen.outputs)
     return {
         "number": one.number,
@@ -166,17 +150,13 @@ def call(subject: Subject, ask: Ask) -> dict[str, Any]:
         "form": form(one),
         "inputs": [
             {"source": _source_text(step, source), "value": shown(value), "gradient": shown(g)}
-            for source, value, g in zip(one.sources, seen.inputs, gradients, strict=True)
+            for source, value, g in zip_longest(one.sources, seen.inputs, gradients)
         ],
         "outputs": [{"value": shown(v), "gradient": shown(g)} for v, g in zip(seen.outputs, arrived, strict=True)],
         "saved": [shown(value) for value in (*seen.call.saved, *seen.call.kept) if isinstance(value, np.ndarray)],
         "sources": sources_of(one),
         "composed": composed(one),
     }
-
-
-def _fitted(gradients: list[Any], inputs: list[Any]) -> list[Any]:
-    return [*gradients, *[None] * (len(inputs) - len(gradients))]
 
 
 def _source_text(step: RecordedStep, source: int | str | None) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..tokenizer import BPETokenizer
@@ -79,82 +78,58 @@ def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> 
     ]
 
 
-@dataclass
-class Part:
-    """A token within a word: the number of its merge (from 1; 0 for a byte), its parts, its place in the picture."""
+class Part(NamedTuple):
+    """A token within a word, the number of its merge (from 1; 0 for a byte), and the two tokens that it merges."""
 
     token: str
-    text: str
     merge: int
     parts: tuple[Part, ...]
-    x: float = 0.0
-    y: float = 0.0
-
-    def depth(self) -> int:
-        return 1 + max((part.depth() for part in self.parts), default=-1)
 
 
 def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
     """Return the merge trees of a word's tokens, with a layout in which each token is above its parts."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     names = {number: token for token, number in tokenizer.vocab.items()}
-    roots, left = [], 0.5
-    every: list[Part] = []
+    nodes: list[dict[str, Any]] = []
+    left = 0.5
     for number in tokenizer.encode(word):
-        if number not in names:
-            continue  # a special token
-        root = _grown(tokenizer, names[number], ranks)
-        left = _lay_out(root, left, every)
-        roots.append(root)
-    deepest = max((root.depth() for root in roots), default=0)
-    for part in every:
-        part.x, part.y = COLUMN * part.x, ROW * (deepest - part.y)
-    numbers = {id(part): number for number, part in enumerate(every)}
-    return {
-        "nodes": [
-            {
-                "text": part.text,
-                "merge": part.merge,
-                "made": part.merge <= n,
-                "x": part.x,
-                "y": part.y,
-                "parts": [numbers[id(inner)] for inner in part.parts],
-            }
-            for part in every
-        ],
-        "width": COLUMN * max(left - 0.5, 1),
-        "height": ROW * (deepest + 1),
-    }
+        if number in names:  # a special token has no name here
+            left = _lay_out(_grown(names[number], ranks), left, nodes, tokenizer)
+    deepest = max((node["y"] for node in nodes), default=0)
+    for node in nodes:
+        node |= {"made": node["merge"] <= n, "x": COLUMN * node["x"], "y": ROW * (deepest - node["y"])}
+    return {"nodes": nodes, "width": COLUMN * max(left - 0.5, 1), "height": ROW * (deepest + 1)}
 
 
-def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int]) -> Part:
+def _grown(token: str, ranks: dict[tuple[str, str], int]) -> Part:
     """Return the merges that build this token from its bytes.
     Each step applies the earliest merge of two adjacent tokens.
 
     (Sennrich, Haddow and Birch 2016, arXiv 1508.07909, section 3.2.)
     """
-    parts = [Part(letter, _shown(tokenizer, letter), 0, ()) for letter in token]
+    parts = [Part(letter, 0, ()) for letter in token]
     while len(parts) > 1:
         neighbours = enumerate(pairwise(parts))
         rank, i = min((ranks.get((left.token, right.token), len(ranks)), i) for i, (left, right) in neighbours)
         if rank == len(ranks):  # a token that its own merges don't produce
-            return Part(token, _shown(tokenizer, token), 0, tuple(parts))
-        made = parts[i].token + parts[i + 1].token
-        parts[i : i + 2] = [Part(made, _shown(tokenizer, made), rank + 1, (parts[i], parts[i + 1]))]
+            return Part(token, 0, tuple(parts))
+        parts[i : i + 2] = [Part(parts[i].token + parts[i + 1].token, rank + 1, (parts[i], parts[i + 1]))]
     return parts[0]
 
 
-def _lay_out(part: Part, left: float, every: list[Part]) -> float:
-    """Place a tree's bytes from `left` on, tokens above the middle of their parts. Return the next tree's `left`."""
-    for inner in part.parts:
-        left = _lay_out(inner, left, every)
-    if part.parts:
-        part.x = sum(inner.x for inner in part.parts) / len(part.parts)
-    else:
-        part.x, left = left, left + 1
-    part.y = part.depth()
-    every.append(part)
-    return left
+def _lay_out(part: Part, left: float, nodes: list[dict[str, Any]], tokenizer: BPETokenizer) -> float:
+    """Append the nodes of a tree, with its bytes from `left` on. Return the next tree's `left`.
+
+    The parts of a node are the indices of their nodes. x is the middle of the parts, and y is the height above a byte.
+    """
+    inner = []
+    for one in part.parts:
+        left = _lay_out(one, left, nodes, tokenizer)
+        inner.append(len(nodes) - 1)
+    x = sum(nodes[i]["x"] for i in inner) / len(inner) if inner else left
+    y = 1 + max((nodes[i]["y"] for i in inner), default=-1)
+    nodes.append({"text": _shown(tokenizer, part.token), "merge": part.merge, "x": x, "y": y, "parts": inner})
+    return left if inner else left + 1
 
 
 def _pair(tokenizer: BPETokenizer, rank: int) -> list[str]:

@@ -39,3 +39,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
+
+
+def spread(values: Any, most: int) -> np.ndarray:
+    """Return at most `most` evenly spaced elements of `values`, including the first and the last."""
+    values = np.asarray(values, np.int64)
+    return values[np.linspace(0, len(values) - 1, min(most, len(values))).round().astype(int)]

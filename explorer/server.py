@@ -8,28 +8,23 @@ import mimetypes
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
-from importlib import resources
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from ..errors import InputError
-from .guard import Guard
+from .guard import MAX_BYTES, Guard
 from .packing import to_json
 from .session import APART, Session
 
 POLL = 0.3  # seconds between two reads of the log
 
 mimetypes.add_type("text/javascript", ".js")  # the Windows registry may say otherwise
-
-
-def page_files() -> dict[str, bytes]:
-    """Return the page's files by name. They are read in advance, so that no request can name a path."""
-    folder = resources.files(__package__) / "static"
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
@@ -39,19 +34,12 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
         token: secret first part of every path; see `guard`.
         port: function that returns the server's port, called when the server runs.
     """
-    files = page_files()
-
-    async def file(request: Request) -> Response:
-        name = request.path_params.get("name") or "index.html"
-        if name not in files:
-            return Response("there is no such file\n", 404, media_type="text/plain")
-        return Response(files[name], media_type=mimetypes.guess_type(name)[0])
 
     async def view(request: Request) -> Response:
         try:
             body = json.loads(await request.body() or b"{}")
         except ClientDisconnect:
-            return Response(status_code=413)
+            return Response(f"a request may have at most {MAX_BYTES:,} bytes\n", 413, media_type="text/plain")
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
             return _problem(400, "The request is not JSON.")
         try:
@@ -70,10 +58,9 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
         return StreamingResponse(news(session), media_type="text/event-stream")
 
     routes = [
-        Route("/", file),
         Route("/events", events),
         Route("/api/{view}", view, methods=["POST"]),
-        Route("/{name}", file),
+        Mount("/", StaticFiles(directory=Path(__file__).parent / "static", html=True)),
     ]
     return Guard(Starlette(routes=routes), token, port)
 

@@ -84,27 +84,15 @@ def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> RecordedStep:
         model.eval().zero_grad()
         for generator, state in zip(generators, held, strict=True):
             generator.set_state(state)
-    # Calls that do not lead to the loss, such as an accuracy, are not in the graph.
-    reached = _reached(loss)
-    seen = sorted((one for one in recording.calls if id(one.call) in reached), key=lambda one: one.call.number)
+    # The backward pass does not reach calls that do not lead to the loss, such as an accuracy.
+    reached = (one for one in recording.calls if one.output_gradients is not None)
+    seen = sorted(reached, key=lambda one: one.call.number)
     numbers = {id(one.call): number for number, one in enumerate(seen)}
     calls = [StepCall(number, one, (), _sources(one, numbers, names)) for number, one in enumerate(seen)]
     for call in calls:
         call.module = _module_of(model, call, names)
     with no_grad():
         return RecordedStep(calls, loss.item(), gradients, loss_of().item())
-
-
-def _reached(loss: Tensor) -> set[int]:
-    """Return the ids of all calls on which the loss depends."""
-    found: set[int] = set()
-    waiting = [loss.origin.node]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and id(node) not in found:
-            found.add(id(node))
-            waiting += [origin.node for origin in node.inputs if origin is not None]
-    return found
 
 
 def _sources(seen: RecordedCall, numbers: dict[int, int], names: dict[int, list[str]]) -> list[int | str | None]:

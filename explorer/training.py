@@ -20,7 +20,7 @@ from ..train.runs.folder import read_metrics
 from ..train.runs.saves import SavedStates
 from .asking import Ask
 from .attention import chosen_layer, place
-from .packing import packed
+from .packing import packed, spread
 from .subject import Subject
 
 COMMANDS = ("go", "pause", "step", "stop")
@@ -119,17 +119,10 @@ def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
     head = ask.whole("head", 0, len(layer.weights) - 1)
     kept = SavedStates(subject.run / "checkpoints")
     found = []
-    for step in _spread(kept.steps(), MAX_SAVES):
+    for step in spread(kept.steps(), MAX_SAVES).tolist():
         try:
             weights = subject.with_weights(kept.weights(step), seen, layer.name)[head : head + 1]
         except InputError:
             continue  # a newer save has just replaced it, or it is damaged
         found.append({"step": step, "weights": packed(weights)})
     return place(seen, layer) | {"head": head, "saves": found}
-
-
-def _spread(steps: list[int], most: int) -> list[int]:
-    """Return at most `most` of the steps, including the first and the last."""
-    if len(steps) <= most:
-        return steps
-    return [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]
