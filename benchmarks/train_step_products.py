@@ -63,11 +63,6 @@ def step_products(size: Size) -> Counter[Product]:
     return found
 
 
-def flop(products: Counter[Product]) -> float:
-    """Return the number of floating-point operations: a multiplication and an addition for each term."""
-    return float(sum(2 * b * m * k * n * times for (b, m, k, n), times in products.items()))
-
-
 def seconds(products: Counter[Product], repeat: int = 3) -> float:
     """Return the time of all products in float32: for each product the shortest of `repeat` times, measured with the
     same arrays."""

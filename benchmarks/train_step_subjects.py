@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -59,8 +58,8 @@ class Subject:
     product: Callable[[int], Callable[[], Any]]
     libraries: Callable[[], dict[str, Any]]
 
-    def __init__(self, size: dict[str, Any] | str, batches: str | None = None):
-        self.size = Size(**(json.loads(size) if isinstance(size, str) else size))
+    def __init__(self, size: dict[str, Any], batches: str | None = None):
+        self.size = Size(**size)
         self.real = batches is not None
         self.arrays = load_batches(batches) if batches else [self.size.arrays()]
         self.first = self.arrays[0]
@@ -96,7 +95,7 @@ class Torch(Subject):
     "lean"."""
 
     def __init__(
-        self, how: str, threads: int, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP
+        self, how: str, threads: int, size: dict[str, Any], batches: str | None = None, warm_up: int = WARM_UP
     ):
         import torch
 
@@ -167,7 +166,7 @@ class Handloom(Subject):
     """handloom with its Trainer's settings: the process keeps freed memory. The Trainer trains on batches of real
     data."""
 
-    def __init__(self, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP):
+    def __init__(self, size: dict[str, Any], batches: str | None = None, warm_up: int = WARM_UP):
         import handloom
         from handloom.train.optim.optimizers import Adam
         from handloom.train.updates import keep_freed_memory
