@@ -29,9 +29,6 @@ def rule_of(result: Any, inputs: tuple[Any, ...], g: Any, what: str) -> tuple[An
     return shares
 
 
-# -- multiply ----------------------------------------------------------------------------------------------------------
-
-
 def probe_multiply(multiply: Any) -> dict[str, Any]:
     pairs = [(Scalar(x), Scalar(y)) for x, y in zip(POINTS, (3.0, -0.5, 4.0, 0.7, -2.0), strict=True)]
     made = [(multiply(x, y), (x, y)) for x, y in pairs]
@@ -49,9 +46,6 @@ def real_multiply(x: Scalar, y: Scalar) -> Scalar:
 
 
 MULTIPLY = Exercise(multiply, probe_multiply, real_multiply)
-
-
-# -- tanh --------------------------------------------------------------------------------------------------------------
 
 
 def probe_tanh(tanh: Any) -> dict[str, Any]:
@@ -75,9 +69,6 @@ def real_tanh(x: Scalar) -> Scalar:
 
 
 TANH = Exercise(tanh, probe_tanh, real_tanh)
-
-
-# -- backward ----------------------------------------------------------------------------------------------------------
 
 
 class _TooManyError(Exception):

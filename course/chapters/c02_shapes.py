@@ -37,9 +37,6 @@ def by_the_engine(op: Any) -> Any:
     return rule
 
 
-# -- unbroadcast -------------------------------------------------------------------------------------------------------
-
-
 def probe_unbroadcast(unbroadcast: Any) -> dict[str, Any]:
     cases = [
         ((3,), (4, 3)),
@@ -58,9 +55,6 @@ def probe_unbroadcast(unbroadcast: Any) -> dict[str, Any]:
 UNBROADCAST = Exercise(unbroadcast, probe_unbroadcast, real_unbroadcast)
 
 
-# -- multiply_rule -----------------------------------------------------------------------------------------------------
-
-
 def probe_multiply_rule(multiply_rule: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for x_shape, y_shape in (((4, 3), (4, 3)), ((4, 3), (3,)), ((4, 1), (2, 1, 3))):
@@ -72,9 +66,6 @@ def probe_multiply_rule(multiply_rule: Any) -> dict[str, Any]:
 
 
 MULTIPLY_RULE = Exercise(multiply_rule, probe_multiply_rule, by_the_engine(ops.multiply))
-
-
-# -- matmul_rule -------------------------------------------------------------------------------------------------------
 
 
 def probe_matmul_rule(matmul_rule: Any) -> dict[str, Any]:

@@ -42,8 +42,7 @@ def draw_copies() -> Any:
 
 
 def draw_product() -> Any:
-    """Draw x on the left, y at the top and c between them: c_ij is to the right of row i of x and below column j of y.
-    """
+    """Draw x at the left, y at the top and c between them: c_ij is right of row i of x and below column j of y."""
     figure = new_figure(3.6)
     axes = empty(figure.subplots(), 16.6, 6.6)
     orange, blue, mixed = "#f4b07a", "#a9c8ec", "#f8d9bf"

@@ -25,9 +25,6 @@ def along(f: Any, x: np.ndarray, index: tuple[int, ...]) -> Any:
     return value
 
 
-# -- central -----------------------------------------------------------------------------------------------------------
-
-
 def probe_central(central: Any) -> dict[str, Any]:
     x, after = POINT.copy(), POINT.copy()
     matrix = np.arange(9.0).reshape(3, 3) - 3
@@ -66,9 +63,6 @@ def forward_at_once(f, x, h):
     return (f(x + h) - f(x)) / h
 
 
-# -- complex_step ------------------------------------------------------------------------------------------------------
-
-
 def probe_complex_step(complex_step: Any) -> dict[str, Any]:
     return {
         "the derivative of tanh at -0.5": complex_step(lambda x: np.tanh(x).sum(), np.array([-0.5])),
@@ -87,9 +81,6 @@ def real_complex_step(f: Any, x: np.ndarray) -> np.ndarray:
 
 
 COMPLEX_STEP = Exercise(complex_step, probe_complex_step, real_complex_step, rtol=1e-13)
-
-
-# -- accepts -----------------------------------------------------------------------------------------------------------
 
 
 def probe_accepts(accepts: Any) -> dict[str, Any]:

@@ -18,9 +18,6 @@ def as_tokens(words: dict[str, int]) -> dict[tuple[int, ...], int]:
     return {tuple(word.encode()): often for word, often in words.items()}
 
 
-# -- count_pairs -------------------------------------------------------------------------------------------------------
-
-
 def probe_count_pairs(count_pairs: Any) -> dict[str, Any]:
     def counts(words: dict[str, int]) -> dict[Any, Any]:
         found = need(count_pairs(as_tokens(words)), dict, "count_pairs(words)")
@@ -71,9 +68,6 @@ def not_overlapping(words):
     return counts
 
 
-# -- merge -------------------------------------------------------------------------------------------------------------
-
-
 def probe_merge(merge: Any) -> dict[str, Any]:
     def merged(*tokens: int) -> list[int]:
         return list(need(merge(tokens, (1, 2), 256), tuple, "merge(tokens, pair, new)"))
@@ -100,12 +94,8 @@ MERGE = Exercise(merge, probe_merge, real_merge)
 
 @MERGE.wrong
 def from_the_right(tokens, pair, new):
-    """Only one thing is wrong: in (1, 1, 1) the left pair must be merged, which gives (256, 1), not (1, 256).
-    """
+    """Only one thing is wrong: in (1, 1, 1) the left pair must be merged, which gives (256, 1), not (1, 256)."""
     return merge(tokens[::-1], pair[::-1], new)[::-1]
-
-
-# -- train -------------------------------------------------------------------------------------------------------------
 
 
 TIES = {"ba": 2, "cd": 2, "ab": 2, "abcd": 1, "dab": 1, "zz": 1}
@@ -141,9 +131,6 @@ def counted_once(words, merges):
     """
     counts = count_pairs(words)
     return sorted(counts, key=lambda pair: (-counts[pair], pair))[:merges]
-
-
-# -- encode ------------------------------------------------------------------------------------------------------------
 
 
 TOWER = {"low": 7, "we": 6, "wer": 5, "lo": 1, "rest": 3, "est": 2}

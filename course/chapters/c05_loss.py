@@ -17,9 +17,6 @@ def numbers(*shape: int) -> np.ndarray:
     return 2 * np.random.default_rng(5).standard_normal(shape)
 
 
-# -- softmax -----------------------------------------------------------------------------------------------------------
-
-
 def probe_softmax(softmax: Any) -> dict[str, Any]:
     far = np.array([[1000.0, 999.0, 1001.0], [-1000.0, -1001.0, -1003.0]])
     return {
@@ -36,9 +33,6 @@ def real_softmax(x: Any) -> np.ndarray:
 
 
 SOFTMAX = Exercise(softmax, probe_softmax, real_softmax)
-
-
-# -- cross_entropy -----------------------------------------------------------------------------------------------------
 
 
 def probe_cross_entropy(cross_entropy: Any) -> dict[str, Any]:
@@ -58,9 +52,6 @@ def real_cross_entropy(logits: Any, target: Any) -> float:
 CROSS_ENTROPY = Exercise(cross_entropy, probe_cross_entropy, real_cross_entropy)
 
 
-# -- smoothed ----------------------------------------------------------------------------------------------------------
-
-
 def probe_smoothed(smoothed: Any) -> dict[str, Any]:
     target = np.array([3, 2, 0, 1, 2])
     return {
@@ -78,9 +69,6 @@ def real_smoothed(logits: Any, target: Any, smoothing: float) -> float:
 
 
 SMOOTHED = Exercise(smoothed, probe_smoothed, real_smoothed)
-
-
-# -- gradient ----------------------------------------------------------------------------------------------------------
 
 
 def probe_gradient(gradient: Any) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from ...autograd.ops.attention import MaskSpec
 from ..exercise import Exercise, normal
 from .c06_head_solution import attend, causal_mask, masked_attend, padding_mask
 
-# -- attend ------------------------------------------------------------------------------------------------------------
-
 
 def probe_attend(attend: Any) -> dict[str, Any]:
     q, k, v = normal(6, (3, 4), (5, 4), (5, 2))
@@ -30,9 +28,6 @@ def real_attend(q: Any, k: Any, v: Any) -> np.ndarray:
 ATTEND = Exercise(attend, probe_attend, real_attend)
 
 
-# -- causal_mask -------------------------------------------------------------------------------------------------------
-
-
 def probe_causal_mask(causal_mask: Any) -> dict[str, Any]:
     return {
         "the mask of 4 queries and 4 keys": causal_mask(4, 4),
@@ -47,9 +42,6 @@ def real_causal_mask(queries: int, keys: int) -> np.ndarray:
 CAUSAL_MASK = Exercise(causal_mask, probe_causal_mask, real_causal_mask)
 
 
-# -- padding_mask ------------------------------------------------------------------------------------------------------
-
-
 def probe_padding_mask(padding_mask: Any) -> dict[str, Any]:
     return {"the mask of the lengths 3, 5 and 1 with 5 keys": padding_mask(np.array([3, 5, 1]), 5)}
 
@@ -59,9 +51,6 @@ def real_padding_mask(lengths: Any, keys: int) -> np.ndarray:
 
 
 PADDING_MASK = Exercise(padding_mask, probe_padding_mask, real_padding_mask)
-
-
-# -- masked_attend -----------------------------------------------------------------------------------------------------
 
 
 def probe_masked_attend(masked_attend: Any) -> dict[str, Any]:

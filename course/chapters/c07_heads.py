@@ -24,9 +24,6 @@ def table(x: Any, first: int, exponent: Any = None) -> np.ndarray:
     return np.arange(first, first + x.shape[-2])[:, None] * 10000.0**exponents
 
 
-# -- split_heads -------------------------------------------------------------------------------------------------------
-
-
 def probe_split_heads(split_heads: Any) -> dict[str, Any]:
     return {
         "one word for 2 heads": split_heads(counted(1, 4), 2),
@@ -43,9 +40,6 @@ def real_split_heads(x: Any, heads: int) -> np.ndarray:
 SPLIT_HEADS = Exercise(split_heads, probe_split_heads, real_split_heads)
 
 
-# -- merge_heads -------------------------------------------------------------------------------------------------------
-
-
 def probe_merge_heads(merge_heads: Any) -> dict[str, Any]:
     return {
         "2 heads of one word": merge_heads(counted(2, 1, 2)),
@@ -59,9 +53,6 @@ def real_merge_heads(x: Any) -> np.ndarray:
 
 
 MERGE_HEADS = Exercise(merge_heads, probe_merge_heads, real_merge_heads)
-
-
-# -- rotate ------------------------------------------------------------------------------------------------------------
 
 
 def probe_rotate(rotate: Any) -> dict[str, Any]:
@@ -95,9 +86,6 @@ def neighbours(x, first=0):
     out[..., 0::2] = a * np.cos(angles) - b * np.sin(angles)
     out[..., 1::2] = a * np.sin(angles) + b * np.cos(angles)
     return out
-
-
-# -- multi_head --------------------------------------------------------------------------------------------------------
 
 
 def probe_multi_head(multi_head: Any) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from ...nn.transformer import TransformerEncoderLayer
 from ..exercise import Exercise, Wrong, need, normal
 from .c08_depth_solution import block, feed_forward, layer_norm, layer_norm_rule
 
-# -- layer_norm --------------------------------------------------------------------------------------------------------
-
 
 def probe_layer_norm(layer_norm: Any) -> dict[str, Any]:
     x, weight, bias = normal(8, (4, 4), (4,), (4,))
@@ -33,9 +31,6 @@ def real_layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> np.nda
 
 
 LAYER_NORM = Exercise(layer_norm, probe_layer_norm, real_layer_norm)
-
-
-# -- layer_norm_rule ---------------------------------------------------------------------------------------------------
 
 
 def probe_layer_norm_rule(layer_norm_rule: Any) -> dict[str, Any]:
@@ -63,9 +58,6 @@ def real_layer_norm_rule(x: Any, weight: Any, g: Any, eps: float = 1e-5) -> Any:
 LAYER_NORM_RULE = Exercise(layer_norm_rule, probe_layer_norm_rule, real_layer_norm_rule)
 
 
-# -- feed_forward ------------------------------------------------------------------------------------------------------
-
-
 def probe_feed_forward(feed_forward: Any) -> dict[str, Any]:
     x, w1, b1, w2, b2 = normal(8, (3, 4), (4, 4), (4,), (4, 4), (4,))
     return {
@@ -83,9 +75,6 @@ def real_feed_forward(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> np.ndarray:
 
 
 FEED_FORWARD = Exercise(feed_forward, probe_feed_forward, real_feed_forward)
-
-
-# -- block -------------------------------------------------------------------------------------------------------------
 
 
 def probe_block(block: Any) -> dict[str, Any]:

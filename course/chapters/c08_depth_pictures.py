@@ -57,8 +57,7 @@ def draw_depth() -> Any:
 
 
 def draw_norm() -> Any:
-    """Draw rows of three features minus their mean, which lie in a plane, and their norms, on a circle in this plane.
-    """
+    """Draw rows of three features minus their mean, which lie in a plane, and their norms, on a circle in it."""
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((40, 3)) * [1.5, 0.8, 1.1] + 3
     first, second = np.array([1, -1, 0]) / np.sqrt(2), np.array([1, 1, -2]) / np.sqrt(6)

@@ -46,9 +46,6 @@ def loaded(layer: Any, w: Any, name: str) -> Any:
     return layer
 
 
-# -- shifted -----------------------------------------------------------------------------------------------------------
-
-
 def probe_shifted(shifted: Any) -> dict[str, Any]:
     made = need(shifted([[5, 6, 7]], PAD, BOS, EOS), tuple, "shifted(...)")
     one, several = made, shifted([[5, 6, 7], [8], [4, 3]], PAD, BOS, EOS)
@@ -68,9 +65,6 @@ def real_shifted(sentences: Any, pad: int, bos: int, eos: int) -> Any:
 SHIFTED = Exercise(shifted, probe_shifted, real_shifted)
 
 
-# -- embed -------------------------------------------------------------------------------------------------------------
-
-
 def probe_embed(embed: Any) -> dict[str, Any]:
     (table,) = normal(19, (7, 4))
     return {
@@ -86,9 +80,6 @@ def real_embed(ids: Any, table: Any) -> np.ndarray:
 
 
 EMBED = Exercise(embed, probe_embed, real_embed)
-
-
-# -- encoder_layer -----------------------------------------------------------------------------------------------------
 
 
 def probe_encoder_layer(encoder_layer: Any) -> dict[str, Any]:
@@ -114,9 +105,6 @@ def norm_first(x, w, name, heads, mask):
     h = norm(x, w, f"{name}.norm1")
     x = x + attention(h, h, w, f"{name}.self_attn", heads, mask)
     return x + feed_forward(norm(x, w, f"{name}.norm2"), w, name)
-
-
-# -- decoder_layer -----------------------------------------------------------------------------------------------------
 
 
 def probe_decoder_layer(decoder_layer: Any) -> dict[str, Any]:
@@ -150,9 +138,6 @@ def source_first(x, memory, w, name, heads, own_mask, memory_mask):
     x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
     x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
     return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
-
-
-# -- transformer -------------------------------------------------------------------------------------------------------
 
 
 def probe_transformer(transformer: Any) -> dict[str, Any]:

@@ -43,8 +43,7 @@ def draw_stacks() -> Any:
 
 
 def influence() -> np.ndarray:
-    """Return the largest change of the logits at each position of the target (rows) for each exchanged word (columns).
-    """
+    """Return the largest change of the logits at each target position (rows) for each exchanged word (columns)."""
     w = weights()
     source, target = np.array([[5, 6, 10, 3, 8, 0]]), np.array([[1, 8, 4, 7]])
     before = transformer(source, target, w, HEADS, LAYERS)

@@ -13,8 +13,6 @@ from ...train.optim.schedules import noam as schedule
 from ..exercise import Exercise, need
 from .c10_learn_solution import PAD, adam, noam, train
 
-# -- adam --------------------------------------------------------------------------------------------------------------
-
 
 def probe_adam(adam: Any) -> dict[str, Any]:
     gradients = np.random.default_rng(10).standard_normal((4, 5)) * [1000.0, 1.0, 1.0, 1e-3, 0.0]
@@ -48,9 +46,6 @@ def real_adam(w, g, m, v, t, lr, b1=0.9, b2=0.98, eps=1e-9):
 ADAM = Exercise(adam, probe_adam, real_adam)
 
 
-# -- noam --------------------------------------------------------------------------------------------------------------
-
-
 def probe_noam(noam: Any) -> dict[str, Any]:
     return {
         "the rate at the steps 1, 50 and 100 of a warm-up of 100": np.array([noam(t, 64, 100) for t in (1, 50, 100)]),
@@ -64,9 +59,6 @@ def real_noam(step: int, d: int, warmup: int) -> float:
 
 
 NOAM = Exercise(noam, probe_noam, real_noam)
-
-
-# -- train -------------------------------------------------------------------------------------------------------------
 
 
 def small_model(dropout: float) -> Seq2SeqTransformer:

@@ -38,9 +38,6 @@ def state(next_log_p: Model) -> Uncached:
     return Uncached(lambda ids, origin: np.stack([next_log_p(row) for row in ids.tolist()]), 1)
 
 
-# -- greedy ------------------------------------------------------------------------------------------------------------
-
-
 def probe_greedy(greedy: Any) -> dict[str, Any]:
     ends, (cut, cut_value) = model(26), found(greedy(model(26), BOS, EOS, 2), "greedy(...)")
     ids, value = found(greedy(ends, BOS, EOS, 12), "greedy(...)")
@@ -58,9 +55,6 @@ def real_greedy(next_log_p, bos, eos, limit):
 
 
 GREEDY = Exercise(greedy, probe_greedy, real_greedy)
-
-
-# -- trap --------------------------------------------------------------------------------------------------------------
 
 
 def probe_trap(trap: Any) -> dict[str, Any]:
@@ -108,9 +102,6 @@ def another_trap():
     return np.array([[0, 0, 0.4, 0.6], [0, 1, 0, 0], [0, 0.95, 0, 0.05], [0, 0.15, 0.1, 0.75]])
 
 
-# -- score -------------------------------------------------------------------------------------------------------------
-
-
 def probe_score(score: Any) -> dict[str, Any]:
     return {
         "the score without a penalty (alpha 0)": score(-4.0, 7, 0.0),
@@ -124,9 +115,6 @@ def real_score(log_p, length, alpha):
 
 
 SCORE = Exercise(score, probe_score, real_score)
-
-
-# -- extended ----------------------------------------------------------------------------------------------------------
 
 
 def probe_extended(extended: Any) -> dict[str, Any]:
@@ -159,9 +147,6 @@ def each_for_itself(sentences, next_log_p, bos):
     third best continuation of the first sentence can be better than the best continuation of the second.
     """
     return [longer for sentence in sentences for longer in extended([sentence], next_log_p, bos)]
-
-
-# -- beam_search -------------------------------------------------------------------------------------------------------
 
 
 def probe_beam_search(beam_search: Any) -> dict[str, Any]:

@@ -24,9 +24,6 @@ def encoded(source: np.ndarray = SOURCE) -> tuple[Seq2SeqTransformer, np.ndarray
         return made, made.encode(source)[0].data
 
 
-# -- attend_new --------------------------------------------------------------------------------------------------------
-
-
 def probe_attend_new(attend_new: Any) -> dict[str, Any]:
     q, k, v = np.random.default_rng(12).standard_normal((3, 2, 2, 4, 3))
     last = (x[:, :, 3:] for x in (q, k, v))
@@ -50,9 +47,6 @@ def real_attend_new(q, k, v, keys, values):
 
 
 ATTEND_NEW = Exercise(attend_new, probe_attend_new, real_attend_new)
-
-
-# -- start -------------------------------------------------------------------------------------------------------------
 
 
 def probe_start(start: Any) -> dict[str, Any]:
@@ -84,9 +78,6 @@ def real_start(memory, source, w, heads, layers, pad=0):
 START = Exercise(start, probe_start, real_start)
 
 
-# -- step --------------------------------------------------------------------------------------------------------------
-
-
 def probe_step(step: Any) -> dict[str, Any]:
     def logits(source: np.ndarray, said: np.ndarray) -> list[Any]:
         made, memory = encoded(source)
@@ -112,9 +103,6 @@ def real_step(ids, state, w, heads):
 
 
 STEP = Exercise(step, probe_step, real_step)
-
-
-# -- select ------------------------------------------------------------------------------------------------------------
 
 
 def probe_select(select: Any) -> dict[str, Any]:

@@ -34,9 +34,6 @@ def blocked(q: Any, k: Any, v: Any, size: int) -> Any:
     return ops.attention(*(x[None, None] for x in (q, k, v)), method="blocked", block_size=size)
 
 
-# -- running_sum -------------------------------------------------------------------------------------------------------
-
-
 def probe_running_sum(running_sum: Any) -> dict[str, Any]:
     (drawn,) = normal(13, (12,))
     rising = [np.array([0.0, 1.0]), np.array([3.0]), np.array([2.0, 5.0])]
@@ -59,9 +56,6 @@ def real_running_sum(blocks):
 
 
 RUNNING_SUM = Exercise(running_sum, probe_running_sum, real_running_sum)
-
-
-# -- take_block --------------------------------------------------------------------------------------------------------
 
 
 NAMES = "m", "total", "o"
@@ -101,9 +95,6 @@ def real_take_block(m, total, o, scores, values):
 
 
 TAKE_BLOCK = Exercise(take_block, probe_take_block, real_take_block)
-
-
-# -- forward -----------------------------------------------------------------------------------------------------------
 
 
 class _Keys(np.ndarray):
@@ -198,9 +189,6 @@ def normalised_all_along(q, k, v, size):
         out = out * np.exp(log_sum - new)[:, None] + np.exp(top[:, 0] - new)[:, None] * (p @ v[block])
         log_sum = new
     return out, log_sum
-
-
-# -- backward ----------------------------------------------------------------------------------------------------------
 
 
 def probe_backward(backward: Any) -> dict[str, Any]:

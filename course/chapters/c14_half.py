@@ -15,8 +15,6 @@ from ...train.optim.optimizers import SGD, clip_grad_norm
 from ..exercise import Exercise, need
 from .c14_half_solution import Scaler, half_step, lost
 
-# -- lost --------------------------------------------------------------------------------------------------------------
-
 
 def probe_lost(lost: Any) -> dict[str, Any]:
     rng = np.random.default_rng(4)
@@ -42,9 +40,6 @@ def real_lost(gradients, scale):
 
 
 LOST = Exercise(lost, probe_lost, real_lost)
-
-
-# -- Scaler ------------------------------------------------------------------------------------------------------------
 
 
 def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
@@ -91,9 +86,6 @@ class CountsDown:
             self.exponent = max(self.exponent - 1, np.log2(self.least))
         elif not self.left:
             self.exponent, self.left = self.exponent + 1, self.interval
-
-
-# -- half_step ---------------------------------------------------------------------------------------------------------
 
 
 GradientsOf = Callable[[list[np.ndarray], float], list[np.ndarray]]

@@ -30,9 +30,6 @@ def leaf(array: Any) -> Tensor:
     return Tensor(array, requires_grad=True)
 
 
-# -- matmul ------------------------------------------------------------------------------------------------------------
-
-
 def probe_matmul(matmul: Any) -> dict[str, Any]:
     a, stack, w, g, stack_g = normal(15, (3, 4), (2, 3, 4), (4, 5), (3, 5), (2, 3, 5))
     (x, y), (batch, again) = map(Scalar, (a, w)), map(Scalar, (stack, w))
@@ -57,9 +54,6 @@ def real_matmul(x, y):
 MATMUL = Exercise(matmul, probe_matmul, real_matmul)
 
 
-# -- lookup ------------------------------------------------------------------------------------------------------------
-
-
 def probe_lookup(lookup: Any) -> dict[str, Any]:
     rows, g = normal(15, (6, 9), (2, 3, 9))
     found: dict[str, Any] = {}
@@ -77,9 +71,6 @@ def real_lookup(table, ids):
 
 
 LOOKUP = Exercise(lookup, probe_lookup, real_lookup)
-
-
-# -- attend ------------------------------------------------------------------------------------------------------------
 
 
 def probe_attend(attend: Any) -> dict[str, Any]:
@@ -100,8 +91,6 @@ def real_attend(q, k, v, mask):
 
 ATTEND = Exercise(attend, probe_attend, real_attend)
 
-
-# -- learn -------------------------------------------------------------------------------------------------------------
 
 TARGETS = [np.array([1.0, -2.0, 0.5]), np.array([3.0, 0.0, -1.0]), np.array([0.0, 1.0, 1.0]), np.array([2.0, 2.0, 0.0])]
 
@@ -142,9 +131,6 @@ def real_learn(weights, loss_of, batches, rate):
 
 
 LEARN = Exercise(learn, probe_learn, real_learn)
-
-
-# -- translate ---------------------------------------------------------------------------------------------------------
 
 
 def model(number: int) -> Any:

@@ -1,5 +1,4 @@
-"""Chapter 16, the exercises: three tools that find mistakes in a model, and the corrected model.
-"""
+"""Chapter 16, the exercises: three tools that find mistakes in a model, and the corrected model."""
 
 from __future__ import annotations
 
@@ -33,9 +32,6 @@ def models() -> dict[str, Any]:
     return found | {"none of the five mistakes": mended}
 
 
-# -- sees_the_future ---------------------------------------------------------------------------------------------------
-
-
 def probe_sees_the_future(sees_the_future: Any) -> dict[str, Any]:
     w, ids = new_weights(), tokens()
     found = {f"whether it sees the future, with {name}": sees_the_future(one, w, ids) for name, one in models().items()}
@@ -54,9 +50,6 @@ SEES_THE_FUTURE = Exercise(sees_the_future, probe_sees_the_future, real_sees_the
 def word_by_word(model, w, ids):
     said = [model(w, ids[:, :n]).data[:, n - 1] for n in range(1, ids.shape[1])]
     return not np.allclose(model(w, ids).data[:, :-1], np.stack(said, axis=1))
-
-
-# -- mixes_the_batch ---------------------------------------------------------------------------------------------------
 
 
 def probe_mixes_the_batch(mixes_the_batch: Any) -> dict[str, Any]:
@@ -79,9 +72,6 @@ def with_another_neighbour(model, w, ids):
     other = ids.copy()
     other[1:] = (other[1:] + 3) % VOCABULARY
     return not np.allclose(model(w, ids).data[0], model(w, other).data[0])
-
-
-# -- unused ------------------------------------------------------------------------------------------------------------
 
 
 def probe_unused(unused: Any) -> dict[str, Any]:
@@ -107,9 +97,6 @@ def row_by_row(model, w, ids):
     logits = model(w, ids)
     (logits * np.random.default_rng(0).standard_normal(logits.shape)).sum().backward()
     return sorted(name for name, one in w.items() if one.grad is None or any(not row.any() for row in one.grad))
-
-
-# -- mended ------------------------------------------------------------------------------------------------------------
 
 
 def probe_mended(mended: Any) -> dict[str, Any]:

@@ -108,6 +108,13 @@ def test_each_file_belongs_to_a_chapter() -> None:
     assert [chapter.number for chapter in CHAPTERS] == sorted({chapter.number for chapter in CHAPTERS})
 
 
+@of_each_chapter
+def test_each_part_of_the_file_of_mistakes_belongs_to_an_exercise(chapter) -> None:
+    text = (FOLDER / f"{chapter.stem}_exercises.txt").read_text(encoding="utf-8")
+    parts = re.findall(r"^# (?:planted in )?(\w+):", text, re.MULTILINE)
+    assert set(parts) == {exercise.name for exercise in chapter.exercises}
+
+
 # -- the exercises -------------------------------------------------------------------------------------------------
 
 
