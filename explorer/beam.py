@@ -108,14 +108,19 @@ def beam(subject: Subject, ask: Ask) -> dict[str, Any]:
             if ids == hypothesis.ids and node.score == hypothesis.score and node.rank is None:
                 node.rank = rank
                 break
-    nodes = [asdict(node) | {"x": COLUMN * node.step, "y": ROW * node.slot} for node in tree.nodes]
     texts = [{"text": subject.tokenizer.decode(one.ids), "score": one.score} for one in found]
-    return {
-        "nodes": nodes,
+    return laid_out(tree.nodes) | {
         "found": texts,
-        "width": max(node["x"] for node in nodes) + COLUMN,
-        "height": max(node["y"] for node in nodes) + ROW,
         "held": tree.held,
         "bytes": search.bytes_per_node,
         "penalties": [length_penalty(length, alpha) for length in range(1, len(tree.held) + 1)],
+    }
+
+
+def laid_out(nodes: list[Node]) -> dict[str, Any]:
+    """Return the nodes with their places in the picture, and the picture's size."""
+    return {
+        "nodes": [asdict(node) | {"x": COLUMN * node.step, "y": ROW * node.slot} for node in nodes],
+        "width": COLUMN * (1 + max(node.step for node in nodes)),
+        "height": ROW * (1 + max(node.slot for node in nodes)),
     }

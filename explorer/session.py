@@ -43,12 +43,12 @@ class Session:
 
     def __init__(self, run: Path | None, yours: Path | None = None):
         self._yours = Yours(yours) if yours is not None else None
-        self._lock, self._starting = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
         self._subject: Subject | None = None
         self._saved: tuple[Path, int] | None = None  # folder of the weights in `_subject`, and their time
         self._given, self._log = run, Log()
         self._shown = run  # None for the run that is trained here
-        self._apart: Apart | None = None
+        self._apart = Apart()
         self.training = Training() if run is None else None
 
     @property
@@ -73,13 +73,10 @@ class Session:
         """End the training that this session started."""
         if self.training is not None:
             self.training.close()
-        if self._apart is not None:
-            self._apart.close()
+        self._apart.close()
 
     def answer_apart(self, view: str, body: Any) -> dict[str, Any]:
         """Return the result of `answer` from a separate process with its own models, observers and planted mistakes."""
-        with self._starting:
-            self._apart = self._apart or Apart()
         return self._apart.answer(self.run, view, body)
 
     def subject(self) -> Subject:

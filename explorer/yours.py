@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from .asking import Ask
 from .attention import MAX_HEADS_OFF, chosen_layer
-from .beam import COLUMN, ROW
+from .beam import WIDEST, Node, laid_out
 from .packing import packed
 from .subject import Subject
 
@@ -76,32 +76,21 @@ def search(beam_search: Callable[..., Any], subject: Subject, ask: Ask, theirs: 
         asked[tuple(map(int, ids))] = shifted - np.log(np.exp(shifted).sum())
         return asked[tuple(map(int, ids))].copy()
 
-    width, alpha, steps = ask.whole("width", 1, 8, 4), ask.number("alpha", 0.0, 2.0, 1.0), len(theirs["held"])
+    width, alpha, steps = ask.whole("width", 1, WIDEST, 4), ask.number("alpha", 0.0, 2.0, 1.0), len(theirs["held"])
     ids, score = beam_search(next_log_p, rules.bos_id, rules.eos_id, width, steps, alpha)
-    nodes: dict[tuple[int, ...], dict[str, Any]] = {}
-    for prefix, _ in sorted(asked.items(), key=lambda item: len(item[0])):
-        parent = nodes.get(prefix[:-1])
-        column, total = len(prefix) - 1, parent["log_probability"] + asked[prefix[:-1]][prefix[-1]] if parent else 0.0
-        slot = sum(node["step"] == column for node in nodes.values())
-        nodes[prefix] = {
-            "id": len(nodes),
-            "parent": parent and parent["id"],
-            "step": column,
-            "token": subject.token(prefix[-1]) if column else "<bos>",
-            "log_probability": total,
-            "kind": "open" if column else "root",
-            "rank": 0 if list(prefix[1:]) == list(ids) else None,
-            "x": COLUMN * column,
-            "y": ROW * slot,
-        }
-    mine = list(nodes.values())
-    return {
-        "nodes": mine,
+    nodes: dict[tuple[int, ...], Node] = {}
+    for prefix in sorted(asked, key=len):
+        parent, column = nodes.get(prefix[:-1]), len(prefix) - 1
+        total = parent.log_probability + asked[prefix[:-1]][prefix[-1]] if parent else 0.0
+        slot = sum(node.step == column for node in nodes.values())
+        token, kind = (subject.token(prefix[-1]), "open") if column else ("<bos>", "root")
+        nodes[prefix] = Node(len(nodes), parent.id if parent else None, column, slot, token, total, kind)
+        nodes[prefix].rank = 0 if list(prefix[1:]) == list(ids) else None
+    mine = laid_out(list(nodes.values()))
+    return mine | {
         "text": subject.tokenizer.decode(ids),
         "score": float(score),
-        "width": COLUMN * (1 + max(node["step"] for node in mine)),
-        "height": ROW + max(node["y"] for node in mine),
-        "differs": first_difference(paths(mine), paths(theirs["nodes"])),
+        "differs": first_difference(paths(mine["nodes"]), paths(theirs["nodes"])),
     }
 
 
