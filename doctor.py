@@ -144,14 +144,11 @@ def thread_findings(blas: Blas, environment: Environment, usable: int, present: 
         yield Finding("ok", "threads", f"{blas.threads or 'an unknown number of'} on {usable} cores{by}")
 
 
-def processor_findings(name: str, flags: frozenset[str], governors: frozenset[str]) -> Iterator[Finding]:
-    """Check the processor's vector instructions, and whether it is set to save power."""
+def processor_findings(name: str, flags: frozenset[str]) -> Iterator[Finding]:
+    """Check the processor's vector instructions."""
     if flags:
         width = 512 if "avx512f" in flags else 256 if "avx2" in flags else 128
         yield Finding("note" if width == 128 else "ok", "processor", f"{name}, vector registers of {width} bits")
-    if "powersave" in governors:
-        cure = "cpupower frequency-set --governor performance (as root)"
-        yield Finding("note", "frequency", "the governor is powersave: the clock may stay low", cure)
 
 
 def library_findings(
@@ -173,17 +170,13 @@ def library_findings(
 
 
 def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]:
-    """Check free memory and swap. `meminfo` is the text of /proc/meminfo, `limit` the container's limit in bytes."""
+    """Check free memory. `meminfo` is the text of /proc/meminfo, `limit` the container's limit in bytes."""
     fields = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line.endswith("kB")}
     if "MemAvailable" not in fields:
         return
     free = min(fields["MemAvailable"], limit or fields["MemAvailable"])
     text, cure = f"{free / 1e9:.1f} GB free of {fields['MemTotal'] / 1e9:.1f} GB", "end other programs, or take smaller"
     yield judged(free < 2e9, "memory", text, f"{cure} batches (tokens per batch)")
-    swapped = fields.get("SwapTotal", 0) - fields.get("SwapFree", 0)
-    if swapped > 2e8:
-        text = f"{swapped / 1e9:.1f} GB have been swapped out to disk"
-        yield Finding("slow" if free < 2e9 else "note", "swap", text, "end the programs that hold the memory")
 
 
 def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
@@ -260,11 +253,9 @@ def diagnose() -> Iterator[Finding]:
     environment, load, blas = dict(os.environ), _load(), blas_of_numpy()
     named, usable = cpu_fields(), _usable_cores()
     name, flags = named.get("model name") or platform.processor() or platform.machine(), named.get("flags", "").split()
-    cpus = Path("/sys/devices/system/cpu")
-    governors = frozenset(_read(str(path)).strip() for path in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     if load is not None:
         yield from load_findings(*load)
-    yield from processor_findings(name, frozenset(flags), governors)
+    yield from processor_findings(name, frozenset(flags))
     yield from blas_findings(blas, environment, frozenset(flags))
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
     yield from library_findings({name: why for name, (_, why) in libraries().items()})
