@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from handloom.autograd import Tensor, grad, ops
+from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.backend import to_device
 
 # Queries and keys: single ones, primes, more queries than keys, lengths that are not a multiple of anything.
@@ -86,6 +86,24 @@ class Case:
             places = np.finfo(a.dtype).eps * ((4 + largest_score) * np.abs(c).max(initial=0) + floors[place])
             allowed = (2 if place == 0 else 3) * plain_error + places
             assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, {allowed=}"
+
+    def check_dropout(self, dtype: Any, dropout: float, **options: Any) -> None:
+        """On a device, output and gradients are those of the composed ops, given the mask that the method draws."""
+        own = {key: to_device(x, "cuda") if isinstance(x, np.ndarray) else x for key, x in self.options.items()}
+        leaves = [Tensor(to_device(array.astype(dtype), "cuda"), requires_grad=True) for array in self.arrays]
+        generator, g = Generator(3), to_device(self.g.astype(dtype), "cuda")
+        generator.next_call(leaves[0].data)  # the call's number counts as well
+        bias = (*leaves, None)[3]
+        out = ops.attention(*leaves[:3], bias=bias, **own, **options, dropout=dropout, generator=generator)
+        found = grad(out, leaves, g, retain_graph=True)
+        assert out._origin is not None
+        wide = [Tensor(leaf.data.astype(np.float64), requires_grad=True) for leaf in leaves]
+        expected = out._origin.node.composed(*wide)
+        truth = grad(expected, wide, g.astype(np.float64))
+        units = (30 if dtype == np.float16 else 200) * float(np.finfo(dtype).eps)
+        for a, b in zip([out, *found], [expected, *truth], strict=True):
+            want = b.numpy()
+            np.testing.assert_allclose(a.numpy(), want, rtol=0, atol=units * max(1, np.abs(want).max()))
 
 
 def sparse_case(seed: int, lengths: tuple[int, int], width: int = 32) -> Case:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.attention_cases import RESTRICTIONS, Case, sparse_case
-from tests.support.emulated_attention import dropout_as_composed, in_place, kernels
-from tests.support.fake_cupy import kernels as stand_in
+from tests.support.fake_cupy import kernels
 from tests.support.mutants import each, kernel_mutant, tests_of
 
 HALF, SINGLE = np.float16, np.float32
@@ -26,18 +25,16 @@ def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | t
         case = Case(seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen), stacked=stacked)
         case.options |= {key: value for key, value in options.items() if key != "dropout"}
         if "dropout" in options:
-            dropout_as_composed(case, dtype, options["dropout"], deterministic)
+            case.check_dropout(dtype, options["dropout"], method="fused", deterministic=deterministic)
         else:
-            with in_place(kernels()):
-                case.check(dtype, method="fused", deterministic=deterministic)
+            case.check(dtype, method="fused", device="cuda", deterministic=deterministic)
 
     return check
 
 
 def sparse(_device: Any) -> None:
     """A mask that hides most tiles as a whole."""
-    with in_place(kernels()):
-        sparse_case(3, (203, 331)).check(HALF, method="fused", deterministic=stand_in.seed == 1)
+    sparse_case(3, (203, 331)).check(HALF, method="fused", device="cuda", deterministic=kernels.seed == 1)
 
 
 _attention, _limits = (tests_of(f"kernels/test_attention_{name}") for name in ("kernels", "limits"))

@@ -31,7 +31,6 @@ import pytest
 from handloom.autograd.catalogue import CATALOGUE, Draw
 from handloom.autograd.gradcheck import planting
 from handloom.autograd.kernels import loading
-from tests.support import emulated_attention
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import forget_kernels, installed, kernels
 from tests.support.op_checks import LAYOUTS, check_all
@@ -69,13 +68,10 @@ def kernel_mutant(kind: str, where: str, old: str, new: str, check: Callable[[An
 @functools.cache
 def in_every_mode(check: Callable[[Any], None]) -> Callable[[], None]:
     def examined() -> None:
-        try:
-            for kernels.seed, kernels.checked in MODES:
-                with installed() as cupy, warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # NaN is what many bugs end in
-                    check(cupy)
-        finally:
-            kernels.seed, kernels.checked = 0, False
+        for mode in MODES:
+            with kernels.mode(*mode), installed() as cupy, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # NaN is what many bugs end in
+                check(cupy)
 
     return examined
 
@@ -111,16 +107,10 @@ def source(where: str) -> str:
     return planting.source_of(planting.function_at(where)) if ":" in where else loading.read_source(where)
 
 
-def forget_all() -> None:
-    """What is loaded from here on is loaded anew."""
-    forget_kernels()
-    emulated_attention.loaded.cache_clear()
-
-
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
     """Within the block the changed source is run, or loaded. ValueError unless `old` occurs once."""
-    forget_all()
+    forget_kernels()
     try:
         if ":" in mutant.where:
             with planting.planted(mutant.where, mutant.old, mutant.new):
@@ -133,7 +123,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
         with mock.patch.object(loading, "read_source", lambda file: changed if file == mutant.where else read(file)):
             yield
     finally:
-        forget_all()
+        forget_kernels()
 
 
 def examine(check: str | Callable[[], None], seeds: int = SEEDS) -> None:

@@ -25,9 +25,5 @@ def device(request: Any) -> Iterator[Any]:
         return
     if compiler_missing():
         pytest.skip(str(compiler_missing()))
-    kernels.seed, kernels.checked = _MODES[request.param]
-    try:
-        with installed() as cupy:
-            yield cupy
-    finally:
-        kernels.seed, kernels.checked = 0, False
+    with kernels.mode(*_MODES[request.param]), installed() as cupy:
+        yield cupy

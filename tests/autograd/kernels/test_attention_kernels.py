@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,16 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handloom.autograd import Tensor, grad, ops
+from handloom.autograd.kernels import attention_op
 from handloom.autograd.kernels.attention import (
+    AttentionKernels,
     backward_constants,
     backward_shared,
+    device_kernels,
     forward_constants,
     forward_shared,
 )
+from handloom.autograd.kernels.loading import load_module
 from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case, sparse_case
 from tests.support.cuda_emulator import compiler_missing
-from tests.support.emulated_attention import WithPartOfTheKeys, in_place, kernels
-from tests.support.emulated_kernels import emulated_loader
+from tests.support.fake_cupy import another_gpu, installed, kernels
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 
@@ -39,16 +43,17 @@ EDGES = frozenset({"causal", "window", "key_lengths"})  # what the leaner varian
     dtype=st.sampled_from([SINGLE, HALF]),
 )
 def test_fused_is_as_good_as_the_plain_path(seed, lengths, widths, stacked, chosen, deterministic, dtype) -> None:
-    with in_place(kernels(), seed):
-        Case(seed, lengths, widths, chosen, stacked=stacked).check(dtype, method="fused", deterministic=deterministic)
+    case = Case(seed, lengths, widths, chosen, stacked=stacked)
+    with kernels.mode(seed), installed():
+        case.check(dtype, method="fused", device="cuda", deterministic=deterministic)
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize(("dtype", "width"), [(SINGLE, 128), (HALF, 128), (HALF, 64)])
-def test_a_gpu_with_little_shared_memory_gets_smaller_blocks(dtype, width, deterministic) -> None:
+def test_a_gpu_with_little_shared_memory_gets_smaller_blocks(dtype, width, deterministic, fake_cupy) -> None:
     case = Case(0, (70, 113), (width, width), frozenset({"causal"}))
-    with in_place(kernels(shared_memory=99 * 1024)):
-        case.check(dtype, method="fused", deterministic=deterministic)
+    with another_gpu(shared_memory=99 * 1024):
+        case.check(dtype, method="fused", device="cuda", deterministic=deterministic)
 
 
 def test_some_blocks_fit_into_every_gpu_that_is_served() -> None:
@@ -59,29 +64,45 @@ def test_some_blocks_fit_into_every_gpu_that_is_served() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.3])
-def test_scale_zero_and_negative(scale) -> None:
+def test_scale_zero_and_negative(scale, fake_cupy) -> None:
     case = Case(1, (33, 65), (8, 8))
     case.options["scale"] = scale
-    with in_place(kernels()):
-        case.check(SINGLE, method="fused")
+    case.check(SINGLE, method="fused", device="cuda")
+
+
+class WithPartOfTheKeys(AttentionKernels):
+    """The kernels get memory for the first `seen` keys and values alone, whatever they are told: more is an error."""
+
+    def __init__(self, seen: int, *keys_and_values: Any):
+        super().__init__(load_module, 227 * 1024)
+        self.seen, self.keys_and_values = seen, keys_and_values
+        self.launches: list[str] = []  # of kernels that take keys and values
+
+    def _launch(self, which: tuple[str, str, Any], grid: tuple[int, ...], shared: int, *arguments: Any) -> None:
+        given = [any(x is array for array in self.keys_and_values) for x in arguments[0]]
+        if any(given):
+            self.launches.append(which[1])
+        first = tuple(x[:, :, : self.seen] if cut else x for x, cut in zip(arguments[0], given, strict=True))
+        super()._launch(which, grid, shared, first, *arguments[1:])
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
-def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic) -> None:
+def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic, fake_cupy) -> None:
     """Gradients and output are those of the keys that some query may see, and no others are read."""
     seen, rng = 128, np.random.default_rng(0)
-    arrays = [rng.standard_normal((1, 1, length, 32)).astype(dtype) for length in (150, 203, 203)]
-    g, mask = rng.standard_normal(arrays[0].shape).astype(dtype), rng.random((150, 203)) < 0.7
+    sides = (150, 203, 203, 150)
+    *arrays, g = (fake_cupy.asarray(rng.standard_normal((1, 1, side, 32)).astype(dtype)) for side in sides)
+    mask = fake_cupy.asarray(rng.random((150, 203)) < 0.7)
     mask[:, seen:] = False
-    cutting = WithPartOfTheKeys(emulated_loader(), seen, *arrays[1:])
+    cutting = WithPartOfTheKeys(seen, *arrays[1:])
     results = []
-    for of_a_gpu, keys in ((cutting, 203), (kernels(), seen)):
+    for of_a_gpu, keys in ((cutting, 203), (device_kernels(0), seen)):
         inputs = arrays if keys == 203 else [arrays[0], *(x[:, :, :keys].copy() for x in arrays[1:])]
         leaves = [Tensor(array, requires_grad=True) for array in inputs]
-        with in_place(of_a_gpu):
+        with mock.patch.object(attention_op, "kernels_for", return_value=of_a_gpu):
             out = ops.attention(*leaves, mask=mask[:, :keys], method="fused", deterministic=deterministic)
-            results.append([out.data, *(x.data for x in grad(out, leaves, g))])
+            results.append([x.numpy() for x in (out, *grad(out, leaves, g))])
     passes = ["attention_forward", "attention_backward_keys", "attention_backward_queries"]
     assert cutting.launches == passes[: 2 + deterministic]
     for whole, part in zip(*results, strict=True):
@@ -93,22 +114,20 @@ def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic) -
 
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
-def test_a_mask_with_few_pairs(dtype, deterministic) -> None:
-    with in_place(kernels()):
-        sparse_case(3, (203, 331)).check(dtype, method="fused", deterministic=deterministic)
+def test_a_mask_with_few_pairs(dtype, deterministic, fake_cupy) -> None:
+    sparse_case(3, (203, 331)).check(dtype, method="fused", device="cuda", deterministic=deterministic)
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)])
-def test_empty_axes(shape) -> None:
+def test_empty_axes(shape, fake_cupy) -> None:
     batch, heads, queries, keys = shape
-    arrays = [np.ones((batch, heads, length, 8), SINGLE) for length in (queries, keys, keys)]
+    arrays = [fake_cupy.ones((batch, heads, length, 8), SINGLE) for length in (queries, keys, keys)]
     for deterministic in (False, True):
         leaves = [Tensor(array, requires_grad=True) for array in arrays]
-        with in_place(kernels()):
-            out = ops.attention(*leaves, method="fused", deterministic=deterministic)
-            gradients = grad(out, leaves, np.ones(out.shape, SINGLE))
+        out = ops.attention(*leaves, method="fused", deterministic=deterministic)
+        gradients = grad(out, leaves, fake_cupy.ones(out.shape, SINGLE))
         assert out.shape == (batch, heads, queries, 8)
-        assert all((x.data == 0).all() for x in (out, *gradients))
+        assert all((x.numpy() == 0).all() for x in (out, *gradients))
 
 
 #: The width of arrays and the columns that are the query and the key: in float16, 16 bytes are eight of them.
@@ -118,19 +137,18 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_rows_may_begin_and_end_anywhere(place) -> None:
+def test_rows_may_begin_and_end_anywhere(place, fake_cupy) -> None:
     """Where not every row is a multiple of 16 bytes from such an address, the kernels copy element by element."""
     width, columns = PLACES[place]
     rng, results = np.random.default_rng(0), []
-    wide = rng.standard_normal((2, 2, 2, 40, width)).astype(HALF)[..., columns]
-    value, g = rng.standard_normal((2, 2, 2, 40, 16)).astype(HALF)
+    wide = fake_cupy.asarray(rng.standard_normal((2, 2, 2, 40, width)).astype(HALF))[..., columns]
+    value, g = fake_cupy.asarray(rng.standard_normal((2, 2, 2, 40, 16)).astype(HALF))
     for query, key in (wide, wide.copy()):
         leaves = [Tensor(array, requires_grad=True) for array in (query, key, value)]
-        with in_place(kernels()):
-            out = ops.attention(*leaves, causal=True, method="fused", deterministic=True)
-            results.append([out, *grad(out, leaves, g)])
+        out = ops.attention(*leaves, causal=True, method="fused", deterministic=True)
+        results.append([x.numpy() for x in (out, *grad(out, leaves, g))])
     for a, b in zip(*results, strict=True):
-        np.testing.assert_array_equal(a.data, b.data)
+        np.testing.assert_array_equal(a, b)
 
 
 def test_variants_are_kept_apart(fake_cupy) -> None:
@@ -139,13 +157,13 @@ def test_variants_are_kept_apart(fake_cupy) -> None:
         Case(0, (20, 30), (width, width)).check(HALF, method="fused", device="cuda")
 
 
-def test_deterministic_gradients_do_not_depend_on_the_order_of_threads() -> None:
+def test_deterministic_gradients_do_not_depend_on_the_order_of_threads(fake_cupy) -> None:
     case = Case(5, (128, 203), (32, 32), frozenset({"bias", "alibi"}))
     case.arrays[3] = case.arrays[3][:1, :1]  # many pairs add to one number of its gradient
     results = []
     for seed in (0, 1, 2):
-        with in_place(kernels(), seed):
-            results.append(case.run(SINGLE, method="fused", deterministic=True))
+        with kernels.mode(seed):
+            results.append(case.run(SINGLE, method="fused", device="cuda", deterministic=True))
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -153,26 +171,27 @@ def test_deterministic_gradients_do_not_depend_on_the_order_of_threads() -> None
 
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
 @pytest.mark.parametrize("chosen", [frozenset({"causal", "key_lengths"}), frozenset(RESTRICTIONS)])
-def test_every_access_is_in_order(dtype, chosen) -> None:
+def test_every_access_is_in_order(dtype, chosen, fake_cupy) -> None:
     """No races, nothing read before it is written, nothing out of bounds: each access is watched."""
     options: dict[str, Any] = {"dropout": 0.2} if "mask" in chosen else {}
     for seed, lengths, width, deterministic in ((0, (65, 70), 32, False), (1, (33, 130), 5, True)):
         case = Case(seed, lengths, (width, width), chosen)
-        with in_place(kernels(checked=True), seed):
-            case.run(dtype, method="fused", deterministic=deterministic, **options)
+        with kernels.mode(seed, check=True):
+            case.run(dtype, method="fused", device="cuda", deterministic=deterministic, **options)
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("shape", "dtype", "said"),
     [
-        ([np.zeros((1, 1, 2, 4))] * 3, "float64"),
-        ([np.zeros((1, 1, 2, 129), SINGLE)] * 3, "head_dim up to 128"),
-        ([np.zeros((65536, 1, 1, 4), SINGLE)] * 3, "up to 65535 batch rows"),
+        ((1, 1, 2, 4), np.float64, "float64"),
+        ((1, 1, 2, 129), SINGLE, "head_dim up to 128"),
+        ((65536, 1, 1, 4), SINGLE, "up to 65535 batch rows"),
     ],
 )
-def test_what_the_kernels_can_not_take_is_refused_with_its_reason(arrays, said) -> None:
-    with in_place(kernels()), pytest.raises(ValueError, match=f"'fused' can't be used.*{said}"):
-        ops.attention(*arrays, method="fused")
+def test_what_the_kernels_can_not_take_is_refused_with_its_reason(shape, dtype, said, fake_cupy) -> None:
+    x = fake_cupy.zeros(shape, dtype)
+    with pytest.raises(ValueError, match=f"'fused' can't be used.*{said}"):
+        ops.attention(x, x, x, method="fused")
 
 
 def test_fused_on_the_cpu_says_what_to_do() -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Tensor, grad, ops
-from handloom.autograd.kernels.attention import AttentionOptions
+from handloom.autograd.kernels.attention import AttentionOptions, device_kernels
 from tests.support.attention_cases import Case, far_apart
 from tests.support.cuda_emulator import bank_conflicts, compiler_missing, shared_memory_turns
-from tests.support.emulated_attention import dropout_as_composed, in_place, kernels
+from tests.support.fake_cupy import kernels
+from tests.support.fake_cupy.array import wrap
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 
@@ -21,32 +22,31 @@ HALF, SINGLE = np.float16, np.float32
 EXTRAS = {"alibi_slopes": np.zeros(1)}  # asks for the variant that bias and masks need, and changes nothing
 
 
-def test_dropout_over_more_keys_and_queries_than_a_few_blocks() -> None:
+def test_dropout_over_more_keys_and_queries_than_a_few_blocks(fake_cupy) -> None:
     """No two pairs of a row, or of a column, draw the same bits because some place was counted in too few of them."""
     for lengths in ((9, 601), (601, 9)):
-        dropout_as_composed(Case(1, lengths, (32, 32)), HALF, 0.3, deterministic=False)
+        Case(1, lengths, (32, 32)).check_dropout(HALF, 0.3, method="fused", deterministic=False)
 
 
-def test_padding_may_hold_anything() -> None:
+def test_padding_may_hold_anything(fake_cupy) -> None:
     """Keys and values beyond the lengths may be NaN: they are not read, or count as zeros, in both directions."""
-    rng, lengths = np.random.default_rng(0), np.array([77, 200])
+    rng, lengths = np.random.default_rng(0), fake_cupy.asarray(np.array([77, 200]))
     query, *rest = (rng.standard_normal((2, 2, 200, 32)).astype(HALF) for _ in range(4))
     results = []
     for padding in (None, np.nan):
         key, value, g = (x.copy() for x in rest)
         if padding is not None:
             key[0, :, 77:] = value[0, :, 77:] = padding
-        leaves = [Tensor(array, requires_grad=True) for array in (query, key, value)]
-        with in_place(kernels()):
-            out = ops.attention(*leaves, key_lengths=lengths, method="fused", deterministic=True)
-            results.append([out, *grad(out, leaves, g)])
+        leaves = [Tensor(fake_cupy.asarray(array), requires_grad=True) for array in (query, key, value)]
+        out = ops.attention(*leaves, key_lengths=lengths, method="fused", deterministic=True)
+        results.append([x.numpy() for x in (out, *grad(out, leaves, fake_cupy.asarray(g)))])
     for a, b in zip(*results, strict=True):
-        np.testing.assert_array_equal(a.data, b.data)
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("options", [{}, EXTRAS], ids=["lean", "extras"])
 @pytest.mark.parametrize("dtype", [HALF, SINGLE])
-def test_scores_beyond_float16(dtype, options) -> None:
+def test_scores_beyond_float16(dtype, options, fake_cupy) -> None:
     """Scores from 0 to 114,688, beyond float16: each query sees one key alone, and the greatest come last.
 
     Query i and key j have a product where i % 32 == j % 32, and the greater the later key j is.
@@ -57,11 +57,11 @@ def test_scores_beyond_float16(dtype, options) -> None:
     key[..., places, places % 32] = 256 * (1 + places // 32 / 4)
     value, g = rng.standard_normal((2, 1, 1, 97, 32)).astype(dtype)
     seen = np.where(places % 32 == 0, 96, 64 + places % 32)
-    leaves = [Tensor(array, requires_grad=True) for array in (query, key, value)]
-    with in_place(kernels()):
-        out = ops.attention(*leaves, scale=1.0, method="fused", **options)
-        d_query, d_key, d_value = (x.data.astype(SINGLE) for x in grad(out, leaves, g))
-    np.testing.assert_allclose(out.data, value[:, :, seen], rtol=1e-6)
+    leaves = [Tensor(fake_cupy.asarray(array), requires_grad=True) for array in (query, key, value)]
+    own = {name: fake_cupy.asarray(array) for name, array in options.items()}
+    out = ops.attention(*leaves, scale=1.0, method="fused", **own)
+    d_query, d_key, d_value = (x.numpy().astype(SINGLE) for x in grad(out, leaves, fake_cupy.asarray(g)))
+    np.testing.assert_allclose(out.numpy(), value[:, :, seen], rtol=1e-6)
     # The log-sum-exp's last place is 2^-7 here, in units of log 2: a weight is formed again to within one in a hundred.
     expected = np.zeros((97, 32), SINGLE)
     np.add.at(expected, seen, g[0, 0].astype(SINGLE))
@@ -71,56 +71,59 @@ def test_scores_beyond_float16(dtype, options) -> None:
 
 
 @pytest.mark.parametrize("extras", [{}, {"slopes": np.zeros(2, SINGLE)}], ids=["lean", "extras"])
-def test_sums_of_float16_inputs_are_float32(extras) -> None:
+def test_sums_of_float16_inputs_are_float32(extras, fake_cupy) -> None:
     """The log-sum-exp of float16 inputs is that of float64, to float32's precision."""
     query, key, value = (array.astype(HALF) for array in Case(2, (33, 601), (32, 32)).arrays)
-    found = kernels().forward(query, key, value, AttentionOptions(scale=0.2, **extras))[1]
+    own = {name: fake_cupy.asarray(array) for name, array in extras.items()}
+    arrays = map(fake_cupy.asarray, (query, key, value))
+    found = device_kernels(0).forward(*arrays, AttentionOptions(scale=0.2, **own))[1].get()
     scores = 0.2 * query.astype(np.float64) @ key.astype(np.float64).swapaxes(-1, -2)
     np.testing.assert_allclose(found, np.log2(np.exp(scores).sum(-1)), atol=2e-5)
 
 
 @pytest.mark.parametrize("extras", [False, True])
-def test_rows_that_lie_gigabytes_apart(extras) -> None:
+def test_rows_that_lie_gigabytes_apart(extras, fake_cupy) -> None:
     """Strides are 64 bits wide wherever one is multiplied: the results are those of the same rows side by side."""
     rng = np.random.default_rng(0)
     near = [rng.standard_normal((2, 2, 3, 32)).astype(HALF) for _ in range(4)]
     near += [rng.random((2, 2, 3, 3)) < 0.7, rng.standard_normal((2, 2, 3, 3)).astype(HALF)] if extras else []
-    results = []
-    for arrays in (near, [far_apart(array) for array in near]):
-        query, key, value, g, *others = arrays
+    own, results = device_kernels(0), []
+    for placed in (fake_cupy.asarray, lambda array: wrap(far_apart(array))):
+        query, key, value, g, *others = map(placed, near)
         call = AttentionOptions(scale=0.3, causal=True, **dict(zip(("mask", "bias"), others, strict=False)))
-        out, log_sum_exp = kernels().forward(query, key, value, call)
-        room = tuple(x if arrays is near else far_apart(x) for x in np.zeros((3, *query.shape), HALF))
-        found = kernels().backward(query, key, value, call, out, log_sum_exp, g, deterministic=True, room=room)
-        results.append([out, *found])
+        out, log_sum_exp = own.forward(query, key, value, call)
+        room = tuple(map(placed, np.zeros((3, *query.shape), HALF)))
+        found = own.backward(query, key, value, call, out, log_sum_exp, g, deterministic=True, room=room)
+        results.append([x.get() for x in (out, *found)])
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(("width", "checked"), [(32, True), (64, False), (96, False), (128, True)])
-def test_tiles_are_read_without_bank_conflicts(width, checked) -> None:
+def test_tiles_are_read_without_bank_conflicts(width, checked, fake_cupy) -> None:
     """Every access to shared memory in float16 takes as few turns as can be: ldmatrix, and if `checked` all."""
     case = Case(1, (70, 113), (width, width), frozenset({"causal"}))
     bank_conflicts(), shared_memory_turns()
-    with in_place(kernels(checked)):
+    with kernels.mode(kernels.seed, kernels.checked if checked is None else checked):
         for deterministic in (False, True):
-            case.run(HALF, method="fused", deterministic=deterministic)
+            case.run(HALF, method="fused", device="cuda", deterministic=deterministic)
     conflicts = bank_conflicts()
     assert conflicts == 0, f"ldmatrix took {conflicts} turns more than it need"
     for place, (least, taken) in shared_memory_turns().items():
         assert taken == least, f"{place}: {taken} turns, {least} would do"
 
 
-def test_bank_conflicts_of_float32() -> None:
+def test_bank_conflicts_of_float32(fake_cupy) -> None:
     """By how much they lengthen the turns of shared memory for each kernel, in percent: docs/flash_attention.md.
 
     Where sums are written into a tile, 8 bytes a lane: chunks 2n and 2n + 1 of an even row and the odd one after it lie
     in the same banks, and half a warp writes both rows.
     """
     shared_memory_turns()
-    with in_place(kernels(checked=True)):
+    case = Case(1, (40, 50), (32, 32), frozenset({"causal"}))
+    with kernels.mode(check=True):
         for deterministic in (False, True):
-            Case(1, (40, 50), (32, 32), frozenset({"causal"})).run(SINGLE, method="fused", deterministic=deterministic)
+            case.run(SINGLE, method="fused", device="cuda", deterministic=deterministic)
     least, lost = Counter[str](), Counter[str]()
     for (name, _), turns in shared_memory_turns().items():
         least[name] += turns[0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, Tensor, grad, ops
+from handloom.autograd import Generator, Tensor, ops
 from handloom.autograd.backend import to_device
 from tests.support.attention_cases import RESTRICTIONS, Case
 
@@ -62,20 +62,7 @@ def test_dropout_drops_the_asked_share(method, dropout, cuda) -> None:
 def test_dropout_falls_on_the_same_weights_in_both_directions(method, dtype, chosen, deterministic, cuda) -> None:
     """The composed ops, given the mask that the method drew, have the same output and gradients."""
     case = Case(9, (61, 97), (32, 40), frozenset(chosen))
-    options = {key: to_device(x, "cuda") if isinstance(x, np.ndarray) else x for key, x in case.options.items()}
-    leaves = [Tensor(to_device(array.astype(dtype), "cuda"), requires_grad=True) for array in case.arrays]
-    g = to_device(case.g.astype(dtype), "cuda")
-    options |= {"method": method, "generator": Generator(1), "block_size": 32, "deterministic": deterministic}
-    out = ops.attention(*leaves[:3], bias=(*leaves, None)[3], **options, dropout=0.3)
-    found = grad(out, leaves, g, retain_graph=True)
-    assert out._origin is not None
-    wide = [Tensor(leaf.data.astype(np.float64), requires_grad=True) for leaf in leaves]
-    expected = out._origin.node.composed(*wide)
-    truth = grad(expected, wide, g.astype(np.float64))
-    units = (30 if dtype == HALF else 200) * np.finfo(dtype).eps
-    for a, b in zip([out, *found], [expected, *truth], strict=True):
-        want = b.numpy()
-        np.testing.assert_allclose(a.numpy(), want, rtol=0, atol=units * max(1, np.abs(want).max()))
+    case.check_dropout(dtype, 0.3, method=method, block_size=32, deterministic=deterministic)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -200,8 +200,12 @@ def forget_kernels() -> None:
 
 
 @contextlib.contextmanager
-def another_gpu(capability: str = "90", broken: Exception | None = None) -> Iterator[None]:
-    """Give the stand-in's GPU another compute capability, or let its compiler fail with an error for any source."""
+def another_gpu(
+    capability: str = "90", broken: Exception | None = None, shared_memory: int = 227 * 1024
+) -> Iterator[None]:
+    """Give the stand-in's GPU another compute capability, less shared memory for a block, or let its compiler fail with
+    an error for any source.
+    """
 
     def refusal(source: str) -> Exception | None:
         if int(capability) < 80 and "cp.async" in source:
@@ -209,9 +213,10 @@ def another_gpu(capability: str = "90", broken: Exception | None = None) -> Iter
         return broken
 
     before, Device.compute_capability, kernels.refusal = Device.compute_capability, capability, refusal
+    attributes, Device.attributes = Device.attributes, {"MaxSharedMemoryPerBlockOptin": shared_memory}
     forget_kernels()
     try:
         yield
     finally:
-        Device.compute_capability, kernels.refusal = before, kernels.takes_all
+        Device.compute_capability, kernels.refusal, Device.attributes = before, kernels.takes_all, attributes
         forget_kernels()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,18 @@ from .capture import capturing, current, refuse
 seed = 0
 checked = False
 launches: list[str] = []
+
+
+@contextmanager
+def mode(order: int = 0, check: bool = False) -> Iterator[None]:
+    """The order of threads, and whether every access is watched, within the block."""
+    global seed, checked
+    before = seed, checked
+    seed, checked = order, check
+    try:
+        yield
+    finally:
+        seed, checked = before
 
 
 def takes_all(source: str) -> Exception | None:
