@@ -46,8 +46,6 @@ def test_subnormal_numbers_are_flushed_as_cupy_s_kernels_do() -> None:
     assert (x[2], x[3], y[1]) == (0, 0, np.float16(2**-24))
     assert np.float32(1e-20) * np.float32(1e-20) > 0  # and no longer, once the kernel is over
 
-    # The fast mode sees NaN, or a sum that lacks a warp, in at least one of two orders.
-
 
 @pytest.mark.parametrize(
     ("body", "kind"),

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support import attention_budget as budget
 from tests.support import nvrtc, sass
-from tests.support.kernel_variants import attention_constants
 from tests.support.ladder import RUNGS
 
 pytestmark = pytest.mark.slow
@@ -51,19 +50,6 @@ def test_the_ladder_s_figures_are_of_its_kernels_as_they_are(rung) -> None:
     assert RECORDED["digests"][rung.name] == nvrtc.digest(rung.file, {}), f"run: {RECORDED['command']}"
     if missing is None and RECORDED["nvrtc"] == nvrtc.version():
         assert budget.slots_of_rung(rung) == RECORDED["ladder"][rung.name], f"run: {RECORDED['command']}"
-
-
-@reads
-def test_instructions_of_ptx_are_those_of_the_machine() -> None:
-    """Every LDSM of V is transposed, none of K; copies take 16 bytes and go past L1; products are of 16 x 8 x 16."""
-    constants = attention_constants("forward", 1, 128, 0)
-    code = sass.disassemble(nvrtc.machine_code("attention_forward.cu", constants, "sm_80"))["attention_forward"]
-    way = sass.inner_loop(code)
-    opcodes = [x.opcode for x in way]
-    assert opcodes.count("LDSM.16.MT88.4") == 32
-    assert opcodes.count("LDSM.16.M88.4") == 48
-    assert {x for x in opcodes if x.startswith("HMMA")} == {"HMMA.16816.F32"}
-    assert {x for x in opcodes if x.startswith("LDGSTS")} == {"LDGSTS.E.BYPASS.128"}
 
 
 LISTING = """

@@ -106,22 +106,6 @@ def test_padding_on_the_right(case, tmp_path) -> None:
         np.testing.assert_allclose(ours(*inputs).data, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("case", ["gpt2", "llama"])
-def test_padding_on_the_left(case, tmp_path) -> None:
-    theirs = make(case, tmp_path)
-    ours = load(tmp_path, with_tokenizer=False).model
-    (ids,) = ids_for(case)
-    mask = np.ones_like(ids)
-    mask[1, :4] = 0
-    positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
-    with torch.no_grad(), no_grad():
-        more = {"attention_mask": torch.tensor(mask), "position_ids": torch.tensor(positions)}
-        expected = logits(theirs, ids, **more).numpy()
-        found = ours(ids, [0, 4]).data
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
-    np.testing.assert_allclose(found[1, 4:], expected[1, 4:], atol=1e-5)
-
-
 def test_parts_of_a_text(tmp_path) -> None:
     theirs = make("bert", tmp_path)
     ours = load(tmp_path, with_tokenizer=False).model
@@ -268,14 +252,6 @@ def test_a_translator_of_handloom_runs_in_transformers(case, tied, tmp_path) -> 
         there = peers.again(case, save(model, None, tmp_path))
         np.testing.assert_allclose(logits(there, *inputs).numpy(), expected, atol=1e-5)
         np.testing.assert_allclose(load(tmp_path, with_tokenizer=False).model(*inputs).data, expected, atol=1e-5)
-
-
-def test_a_language_model_of_handloom_runs_in_transformers(tmp_path) -> None:
-    model = LanguageModel(LanguageModelConfig(20, 16, 2, layers=1, dim_feedforward=24, tie_output=True)).eval()
-    (ids,) = ids_for("gpt2")
-    with torch.no_grad(), no_grad():
-        there = peers.again("gpt2", save(model, None, tmp_path))
-        np.testing.assert_allclose(logits(there, ids).numpy(), model(ids).data, atol=1e-5)
 
 
 def test_models_without_an_equivalent_in_transformers_are_refused(tmp_path) -> None:
