@@ -4,10 +4,9 @@ base.py            the interface of every tokenizer
 bpe.py             byte-level BPE: train, encode, decode, save, load
 bpe_reference.py   the paper's training algorithm, slow but readable
 bpe_trainer.py     a faster trainer with the same result, which BPETokenizer.train uses
-word_counts.py     count words; parallel.py runs processes, chunk_counts.py counts chunks of text
+word_counts.py     count words; chunk_counts.py counts chunks of text
 text_encoder.py    encode texts with a cache of chunks
 bpe_encoder.py     encode a word by applying merges
-token_array.py     replace all occurrences of many pairs at once
 byte_alphabet.py   a printable character for each byte
 pre_tokenizer.py   split text into words
 added_tokens.py    find special tokens in a text
@@ -41,10 +40,8 @@ _CLASSES: tuple[type[Tokenizer], ...] = (
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """Load a tokenizer of any class from a file.
-
-    Raises:
-        InputError: the file is missing or damaged, or needs a feature that handloom does not support.
+    """Load a tokenizer of any class from a file. Raises InputError if the file is missing or damaged, or needs a
+    feature that handloom does not support.
     """
     kind = read_json(path).get("handloom_tokenizer")
     for tokenizer_class in _CLASSES:

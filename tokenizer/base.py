@@ -50,19 +50,14 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of `ids`.
-        Special tokens are omitted if `skip_special_tokens` is true, and written as text otherwise.
-
-        Raises:
-            InputError: an id is not in `range(vocab_size)`.
+        """Return the text of `ids`. Special tokens are omitted if `skip_special_tokens` is true, and written as text
+        otherwise. Raises InputError if an id is not in `range(vocab_size)`.
         """
 
     @abstractmethod
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        """Return a printable string for each id, for display. The joined strings can differ from the text.
-
-        Raises:
-            InputError: an id is not in `range(vocab_size)`.
+        """Return a printable string for each id, for display. The joined strings can differ from the text. Raises
+        InputError if an id is not in `range(vocab_size)`.
         """
 
     @abstractmethod
@@ -75,19 +70,13 @@ class Tokenizer(ABC):
         """Return the tokenizer whose file contains `data`. Damaged data can raise the exceptions in `DAMAGED`."""
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer to one JSON file.
-
-        Raises:
-            InputError: the file can't be written.
-        """
+        """Write the tokenizer to one JSON file. Raises InputError if the file can't be written."""
         write_json(path, {"handloom_tokenizer": self.kind, **self._content()}, indent=1)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read the tokenizer from a file that `save` wrote.
-
-        Raises:
-            InputError: the file is missing or damaged, is not JSON, or contains another type of tokenizer.
+        """Read the tokenizer from a file that `save` wrote. Raises InputError if the file is missing or damaged, is not
+        JSON, or contains another type of tokenizer.
         """
         data = read_json(path)
         if data.pop("handloom_tokenizer", None) != cls.kind:
@@ -173,10 +162,8 @@ class Tokenizer(ABC):
 
 
 def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the special tokens as a tuple. They must be distinct non-empty strings.
-
-    Raises:
-        InputError: a token is empty, is not a string, or occurs twice.
+    """Return the special tokens as a tuple. They must be distinct non-empty strings. Raises InputError if a token is
+    empty, is not a string, or occurs twice.
     """
     if isinstance(special_tokens, str):
         raise InputError(f"special_tokens is the single string {special_tokens!r}; give a list of strings.")

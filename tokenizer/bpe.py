@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -46,8 +45,7 @@ class BPETokenizer(Tokenizer):
         vocab, merges, added_tokens, add_prefix_space, ignore_merges, dropout: the arguments.
         generator: the random number generator for the dropout, with a state that can be saved and restored.
 
-    Raises:
-        InputError: a byte or a part of a merge is not in the vocabulary, or the ids are not 0, 1, 2, ...
+    Raises InputError if a byte or a part of a merge is not in the vocabulary, or the ids are not 0, 1, 2, ...
     """
 
     kind = "bpe"
@@ -130,9 +128,8 @@ class BPETokenizer(Tokenizer):
             show_progress: whether to show a progress bar of the merges.
             processes: maximum number of processes that read large files; only 1 is used on a system without fork.
 
-        Raises:
-            InputError: a file can't be read or is not UTF-8, there is no text, `vocab_size` is too small for the bytes
-            and the special tokens, or a special token equals another token.
+        Raises InputError if a file can't be read or is not UTF-8, there is no text, `vocab_size` is too small for the
+        bytes and the special tokens, or a special token equals another token.
         """
         special = check_special_tokens(special_tokens)
         alphabet = [BYTE_TO_CHARACTER[byte] for byte in BYTES_IN_ID_ORDER]
@@ -197,10 +194,15 @@ class BPETokenizer(Tokenizer):
         before = [self.bos_id] if add_bos else []
         behind = [self.eos_id] if add_eos else []
         encode = self._encode
-        with _collector_paused():
+        collecting = gc.isenabled()
+        gc.disable()  # it would repeatedly scan a batch's many lists, although these have no cycles
+        try:
             if before or behind:
                 return [before + encode(text) + behind for text in texts]
             return [encode(text) for text in texts]
+        finally:
+            if collecting:
+                gc.enable()
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """Return the ids of any bytes; `decode_bytes` is the inverse.
@@ -224,10 +226,8 @@ class BPETokenizer(Tokenizer):
             return data.decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Return the bytes of `ids`, including special tokens. The bytes can be invalid UTF-8.
-
-        Raises:
-            InputError: an id is not in `range(vocab_size)`.
+        """Return the bytes of `ids`, including special tokens. The bytes can be invalid UTF-8. Raises InputError if an
+        id is not in `range(vocab_size)`.
         """
         return b"".join([self._token_bytes[id] for id in self._checked(ids)])
 
@@ -236,9 +236,7 @@ class BPETokenizer(Tokenizer):
 
     def save(self, path: str | Path) -> None:
         """Write a `tokenizer.json`. A file without `roles` can also be loaded by `tokenizers.Tokenizer.from_file`.
-
-        Raises:
-            InputError: the file can't be written.
+        Raises InputError if the file can't be written.
         """
         own = {"handloom_tokenizer": self.kind, "roles": dict(self.roles), "begins": self.begins}
         write_json(path, {**own, **self.to_json()} if self.roles else self.to_json(), indent=1)
@@ -255,10 +253,8 @@ class BPETokenizer(Tokenizer):
         """Load a byte-level BPE `tokenizer.json` that was saved by `save` or by Hugging Face's `tokenizers`.
 
         The file's rules for padding, truncation, and special tokens around texts are ignored. `encode` adds `bos_id`
-        and `eos_id` if requested.
-
-        Raises:
-            InputError: the file is missing or damaged, or needs an unsupported feature, which the message names.
+        and `eos_id` if requested. Raises InputError if the file is missing or damaged, or needs an unsupported feature,
+        which the message names.
         """
         data = read_json(path)
         try:
@@ -273,25 +269,8 @@ class BPETokenizer(Tokenizer):
         return tokenizer
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would repeatedly scan a batch's many lists, although these have no cycles."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -> list[bytes]:
-    """Return the bytes of each token by id.
-
-    Raises:
-        InputError: the ids are not 0, 1, 2, ...
-    """
+    """Return the bytes of each token by id. Raises InputError if the ids are not 0, 1, 2, ..."""
     texts = {id: text for text, id in vocab.items()}
     for token in added_tokens:
         if texts.get(token.id, token.content) != token.content or vocab.get(token.content, token.id) != token.id:
@@ -303,11 +282,10 @@ def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -
     texts |= {token.id: token.content for token in added_tokens}
     if sorted(texts) != list(range(len(texts))):
         raise InputError("The vocabulary's ids have a gap or a duplicate. Restore the tokenizer file from a copy.")
-    return [_bytes_of(texts[id]) for id in range(len(texts))]
-
-
-def _bytes_of(text: str) -> bytes:
-    try:
-        return text_to_bytes(text)
-    except UnicodeEncodeError:  # an added token in plain text
-        return text.encode()
+    found = []
+    for id in range(len(texts)):
+        try:
+            found.append(text_to_bytes(texts[id]))
+        except UnicodeEncodeError:  # an added token in plain text
+            found.append(texts[id].encode())
+    return found

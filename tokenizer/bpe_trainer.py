@@ -22,10 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-
-from .token_array import GONE, SEPARATOR, Ints, TokenArray, pack, unpack
+from numpy.typing import NDArray
 
 Pair = tuple[int, int]
+Ints = NDArray[np.int64]
+
+_SEPARATOR = -1  # between words
+_GONE = -2  # merged into the token before it
 
 _CANDIDATES = 256  # pairs that are kept sorted
 _EPOCH_RANGE = 8  # an epoch goes down to this fraction of the largest count
@@ -35,7 +38,7 @@ def train_fast(
     words: Mapping[bytes, int], vocabulary: list[str], byte_ids: list[int], vocab_size: int, min_frequency: int = 0
 ) -> Iterator[Pair]:
     """Yield the merges in order and append the new tokens to `vocabulary`, as `bpe_reference.train_reference` does."""
-    text = _Text(words, byte_ids)
+    text = _Text.of_words(words, byte_ids)
     del words  # the words take as much memory as the array; the caller may have deleted its own reference
     ids = {token: id for id, token in enumerate(vocabulary)}
     lowest = max(min_frequency, 1)
@@ -46,7 +49,7 @@ def train_fast(
             _merge(text, pairs, batch)
         if pairs.floor == lowest:
             return
-        text.compact()
+        text = text.compact()
 
 
 def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:
@@ -70,39 +73,52 @@ def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int]
 
 
 class _Text:
-    """All words of the corpus as one array of tokens.
+    """All words of the corpus as one array of tokens, with links that skip merged tokens.
 
     Attributes:
-        array: the tokens of the words.
+        tokens: (n,) ids, `_SEPARATOR` or `_GONE`; there is a separator before, between and after the words.
         weights: (n,) number of occurrences of each token's word.
+        next, previous: (n,) indices of the neighbours of each remaining token.
     """
 
-    def __init__(self, words: Mapping[bytes, int], byte_ids: list[int]) -> None:
+    def __init__(self, tokens: Ints, weights: Ints) -> None:
+        self.tokens, self.weights = tokens, weights
+        self.next = np.arange(1, len(tokens) + 1)
+        self.previous = np.arange(-1, len(tokens) - 1)
+
+    @classmethod
+    def of_words(cls, words: Mapping[bytes, int], byte_ids: list[int]) -> _Text:
         longer = [word for word in words if len(word) > 1]
         data = np.frombuffer(b"\xff".join([b"", *longer, b""]), dtype=np.uint8)  # UTF-8 never holds 0xff
         table = np.array(byte_ids, dtype=np.int64)
-        table[0xFF] = SEPARATOR
-        self.array = TokenArray(table[data])
+        table[0xFF] = _SEPARATOR
         counts = np.fromiter((words[word] for word in longer), dtype=np.int64, count=len(longer))
         lengths = np.fromiter(map(len, longer), dtype=np.int64, count=len(longer))
-        self.weights = np.concatenate([[0], np.repeat(counts, lengths + 1)])
+        return cls(table[data], np.concatenate([[0], np.repeat(counts, lengths + 1)]))
 
-    def compact(self) -> None:
-        """Remove tokens that were merged into others, and words of one token."""
-        alive = self.array.tokens != GONE
-        tokens, weights = self.array.tokens[alive], self.weights[alive]
-        between = tokens == SEPARATOR
+    def compact(self) -> _Text:
+        """Return the text without tokens that were merged into others, and without words of one token."""
+        alive = self.tokens != _GONE
+        tokens, weights = self.tokens[alive], self.weights[alive]
+        between = tokens == _SEPARATOR
         needed = np.ones(len(tokens), dtype=bool)
         needed[1:-1] = ~(between[:-2] & between[2:])
-        self.array, self.weights = TokenArray(tokens[needed]), weights[needed]
+        return _Text(tokens[needed], weights[needed])
+
+    def every_other(self, positions: Ints) -> Ints:
+        """Select from the ascending positions of (a, a) the first, the third, ... in each run of a."""
+        index = np.arange(len(positions))
+        begins = np.ones(len(positions), dtype=bool)
+        begins[1:] = self.next[positions[:-1]] != positions[1:]
+        return positions[(index - np.maximum.accumulate(np.where(begins, index, 0))) % 2 == 0]
 
 
 class _TrackedPairs:
     """The pairs that occur at least `floor` times, with their counts and positions."""
 
     def __init__(self, text: _Text, lowest: int) -> None:
-        left, right = text.array.tokens[:-1], text.array.tokens[1:]
-        codes = pack(left, right)
+        left, right = text.tokens[:-1], text.tokens[1:]
+        codes = _pack(left, right)
         positions = np.flatnonzero((left >= 0) & (right >= 0))
         codes, counts, starts, order = _sum_by_code(codes[positions], text.weights[positions])
         positions = positions[order]
@@ -124,12 +140,12 @@ class _TrackedPairs:
             self._level = max(self.floor, int(np.partition(self._counts, cut)[cut])) if self._counts.size else 1
             chosen = np.flatnonzero(self._counts >= self._level)
         in_order = chosen[np.argsort(-self._counts[chosen], kind="stable")[:_CANDIDATES]]
-        left, right = unpack(self._codes[in_order])
-        return zip(left.tolist(), right.tolist(), strict=True)
+        codes = self._codes[in_order]
+        return zip((codes >> 32).tolist(), (codes & 0xFFFFFFFF).tolist(), strict=True)
 
     def take(self, left: Ints, right: Ints) -> list[Ints]:
         """Stop tracking these pairs, and return their positions, some of which can be outdated."""
-        codes = pack(left, right)
+        codes = _pack(left, right)
         self._counts[np.searchsorted(self._codes, codes)] = 0
         return [self._positions.pop(code) for code in codes.tolist()]
 
@@ -157,16 +173,42 @@ class _TrackedPairs:
 
 
 def _merge(text: _Text, pairs: _TrackedPairs, batch: dict[Pair, int]) -> None:
-    """Replace all occurrences of a batch's pairs, and update the counts."""
+    """Replace all occurrences of a batch's pairs by the new tokens, and update the counts. Occurrences of different
+    pairs don't overlap. Those of a pair (a, a), which is alone in its batch, can overlap.
+    """
     left, right = np.array(list(batch)).T
-    done = text.array.replace(left, right, np.array(list(batch.values())), pairs.take(left, right))
-    first, second = done.has_before, done.has_behind
-    weights = text.weights[done.position]
-    weights = np.concatenate([weights[first], weights[second]])
-    lost = [pack(done.old_before, done.left)[first], pack(done.right, done.behind)[second]]
-    formed = [pack(done.new_before, done.merged)[first], pack(done.merged, done.behind)[second]]
+    merged, positions = np.array(list(batch.values())), pairs.take(left, right)
+    alike, lengths = left[0] == right[0], [len(of_pair) for of_pair in positions]
+    left, right, merged = (np.repeat(ids, lengths) for ids in (left, right, merged))
+    position = np.concatenate(positions)
+    tokens, next, previous = text.tokens, text.next, text.previous
+    valid = (tokens[position] == left) & (tokens[next[position]] == right)
+    position, left, right, merged = position[valid], left[valid], right[valid], merged[valid]
+    if alike:
+        position = text.every_other(np.sort(position))
+        left, right, merged = left[: len(position)], right[: len(position)], merged[: len(position)]
+
+    second = next[position]
+    following, before = next[second], previous[position]
+    old_before, behind = tokens[before], tokens[following]
+    tokens[position], tokens[second] = merged, _GONE
+    next[position], previous[following] = following, position
+    # The tokens on both sides may have been merged too. Two merged pairs side by side form one pair, which counts once.
+    before = previous[position]
+    new_before = tokens[before]
+    has_before, has_behind = new_before >= 0, (behind >= 0) & (tokens[following] == behind)
+
+    weights = text.weights[position]
+    weights = np.concatenate([weights[has_before], weights[has_behind]])
+    lost = [_pack(old_before, left)[has_before], _pack(right, behind)[has_behind]]
+    formed = [_pack(new_before, merged)[has_before], _pack(merged, behind)[has_behind]]
     pairs.subtract(np.concatenate(lost), weights)
-    pairs.add(np.concatenate(formed), weights, np.concatenate([done.before[first], done.position[second]]))
+    pairs.add(np.concatenate(formed), weights, np.concatenate([before[has_before], position[has_behind]]))
+
+
+def _pack(left: Ints, right: Ints) -> Ints:
+    """Pack two ids into one number. The numbers have the same order as the pairs."""
+    return left << 32 | right
 
 
 def _sum_by_code(codes: Ints, weights: Ints) -> tuple[Ints, Ints, Ints, Ints]:

@@ -37,9 +37,7 @@ def bytes_to_text(token: bytes) -> str:
 
 
 def text_to_bytes(text: str) -> bytes:
-    """Return the bytes of the token that is written as `text` in a vocabulary file.
-
-    Raises:
-        UnicodeEncodeError: a character of `text` represents no byte.
+    """Return the bytes of the token that is written as `text` in a vocabulary file. Raises UnicodeEncodeError if a
+    character of `text` represents no byte.
     """
     return text.translate(_BYTE_TABLE).encode("latin-1")

@@ -80,8 +80,7 @@ class CharacterTokenizer(VocabularyTokenizer):
         special_tokens: special tokens, which get the first ids.
         alphabet: the characters to which `clean_text` reduces texts; None means no clean-up.
 
-    Raises:
-        InputError: a character occurs twice.
+    Raises InputError if a character occurs twice.
     """
 
     kind = "character"

@@ -1,4 +1,4 @@
-"""Statistics of a BPE tokenizer: compression, token lengths, merges, and the tokens of a text."""
+"""Statistics of a BPE tokenizer: compression, token lengths and merges."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from .pre_tokenizer import PreTokenizer
 from .word_counts import count_words
 
 LONGEST_TREE = 64  #: Bytes of the longest token whose tree is shown.
-_RESET = "\x1b[0m"
-# Background colours from the palette of 256 colours, pale enough for black letters; neighbours differ in hue.
-_BACKGROUNDS = (217, 229, 157, 153, 183, 223)
 
 
 @dataclass(frozen=True)
@@ -92,42 +89,6 @@ def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
         trees[left + right] = MergeTree(_display(left + right), rank, parts)
         used |= {left, right}
     return [tree for token, tree in trees.items() if token not in used]
-
-
-def tree_lines(tree: MergeTree) -> list[str]:
-    """Draw a tree like the command `tree`, with the number of the merge (from 1) at each merged token."""
-    lines = [tree.token if tree.rank is None else f"{tree.token}   (merge {tree.rank + 1})"]
-    for part, (first, rest) in zip(tree.parts, (("├─ ", "│  "), ("└─ ", "   ")), strict=False):
-        inner = tree_lines(part)
-        lines += [first + inner[0], *(rest + line for line in inner[1:])]
-    return lines
-
-
-def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
-    """Draw several trees, one below another. All trees of two bytes, such as most first merges, are on one line."""
-    pairs = [tree for tree in trees if not any(part.parts for part in tree.parts)]
-    lines = ["two bytes: " + "  ".join(tree.token for tree in pairs)] if pairs else []
-    return lines + [line for tree in trees if tree not in pairs for line in tree_lines(tree)]
-
-
-def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str:
-    """Return the text with a background colour for each token, or with bars between tokens if `colours` is False.
-    The bytes of a character that is split between tokens are shown as escapes.
-    """
-    tokens = tokenizer.tokens(text)
-    if not colours:
-        return "|".join(tokens)
-    return "".join(f"\x1b[48;5;{_BACKGROUNDS[i % len(_BACKGROUNDS)]};30m{t}{_RESET}" for i, t in enumerate(tokens))
-
-
-def bars(values: dict[str, float], width: int = 50) -> list[str]:
-    """Draw a bar chart as text, in which each line has a label, a bar and a value."""
-    longest = max(map(len, values), default=0)
-    scale = width / (max(values.values(), default=0) or 1)
-    return [
-        f"{label:>{longest}}  {'█' * round(value * scale) or '▏'} {value:,.2f}".removesuffix(".00")
-        for label, value in values.items()
-    ]
 
 
 def _display(token: str) -> str:

@@ -18,8 +18,7 @@ class HuggingFaceTokenizer(Tokenizer):
         data: the content of the `tokenizer.json`.
         roles: the special tokens by their role.
 
-    Raises:
-        InputError: the package tokenizers is not installed or can't read the file, or a special token is missing.
+    Raises InputError if the package tokenizers is not installed or can't read the file, or a special token is missing.
     """
 
     kind = "hugging-face"

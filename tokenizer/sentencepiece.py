@@ -22,8 +22,7 @@ class SentencePieceTokenizer(Tokenizer):
         vocab: {piece: id}; a piece that is not in `vocab` becomes `unk_id`.
         roles: the special tokens by their role.
 
-    Raises:
-        InputError: the package sentencepiece is not installed, a model is damaged, or a special token is missing.
+    Raises InputError if the package sentencepiece is not installed, a model is damaged, or a special token is missing.
     """
 
     kind = "sentencepiece"

@@ -44,10 +44,8 @@ class TextEncoder:
         self._look_up_chunk = self._chunks.__getitem__
 
     def encode_quickly(self, text: str) -> list[int]:
-        """Return the ids of a text.
-
-        Raises:
-            NeedsCareError: the text must be searched for added tokens and encoded by `encode_words`.
+        """Return the ids of a text. Raises NeedsCareError if the text must be searched for added tokens and encoded by
+        `encode_words`.
         """
         if _START in text:
             raise NeedsCareError

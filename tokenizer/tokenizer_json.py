@@ -32,46 +32,25 @@ def bpe_to_json(
         expression = {"Regex": pre_tokenizer.expression}
         split = {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False}
         cutting = {"type": "Sequence", "pretokenizers": [split, {**byte_level, "use_regex": False}]}
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    added = [
+        {"id": token.id, "content": token.content, **plain, "special": token.special}
+        for token in sorted(added_tokens, key=lambda token: token.id)
+    ]
     return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {
-                "id": token.id,
-                "content": token.content,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": token.special,
-            }
-            for token in sorted(added_tokens, key=lambda token: token.id)
-        ],
-        "normalizer": None,
-        "pre_tokenizer": cutting,
-        "post_processor": None,
-        "decoder": _BYTE_LEVEL,
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
+        "pre_tokenizer": cutting, "post_processor": None, "decoder": _BYTE_LEVEL,
         "model": {
-            "type": "BPE",
-            "dropout": dropout or None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": ignore_merges,
-            "vocab": dict(vocab),
-            "merges": [list(pair) for pair in merges],
+            "type": "BPE", "dropout": dropout or None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": ignore_merges,
+            "vocab": dict(vocab), "merges": [list(pair) for pair in merges],
         },
-    }
+    }  # fmt: skip
 
 
 def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `BPETokenizer` from the content of a `tokenizer.json`.
-
-    Raises:
-        InputError: the file is damaged, or needs a feature that this byte-level BPE does not have.
+    """Return the arguments of `BPETokenizer` from the content of a `tokenizer.json`. Raises InputError if the file is
+    damaged, or needs a feature that this byte-level BPE does not have.
     """
     try:
         model = data["model"]

@@ -22,8 +22,7 @@ class VocabularyTokenizer(Tokenizer):
         vocabulary: the units by id, beginning with the special tokens.
         special_tokens: the first units of `vocabulary`.
 
-    Raises:
-        InputError: a unit occurs twice, or is not a string.
+    Raises InputError if a unit occurs twice, or is not a string.
     """
 
     usual_special_tokens: Sequence[str] = SPECIAL_TOKENS
@@ -61,15 +60,22 @@ class VocabularyTokenizer(Tokenizer):
             min_frequency: minimum number of occurrences of a unit in the vocabulary.
             settings: other arguments of the class.
 
-        Raises:
-            InputError: there is no text, or `vocab_size` leaves no room for a unit.
+        Raises InputError if there is no text, or `vocab_size` leaves no room for a unit.
         """
         special = cls.usual_special_tokens if special_tokens is None else special_tokens
         splitter = cls([], special_tokens=special, **settings)
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(splitter.split(text))
-        units = most_common(counts, vocab_size, special, min_frequency)
+        if not counts:
+            raise InputError("The texts are empty, so there is no vocabulary. Check the input.")
+        room = None if vocab_size is None else vocab_size - len(special)
+        if room is not None and room < 1:
+            raise InputError(
+                f"vocab_size={vocab_size} is too small for the {len(special)} special tokens. Increase it."
+            )
+        units = sorted(counts, key=lambda unit: (-counts[unit], unit))
+        units = [unit for unit in units if counts[unit] >= min_frequency and unit not in special][:room]
         return cls(sorted(units) if cls.in_order else units, special_tokens=special, **settings)
 
     @abstractmethod
@@ -107,23 +113,3 @@ class VocabularyTokenizer(Tokenizer):
     @classmethod
     def _from_content(cls, data: dict[str, Any]) -> Self:
         return cls(**data)
-
-
-def most_common(
-    counts: Counter[str], vocab_size: int | None, special_tokens: Sequence[str], min_frequency: int
-) -> list[str]:
-    """Return the most frequent units, up to `vocab_size` including the special tokens.
-    Units with equal counts are in alphabetical order.
-
-    Raises:
-        InputError: there is nothing to count, or `vocab_size` leaves no room after the special tokens.
-    """
-    if not counts:
-        raise InputError("The texts are empty, so there is no vocabulary. Check the input.")
-    room = None if vocab_size is None else vocab_size - len(special_tokens)
-    if room is not None and room < 1:
-        raise InputError(
-            f"vocab_size={vocab_size} is too small for the {len(special_tokens)} special tokens. Increase it."
-        )
-    units = sorted(counts, key=lambda unit: (-counts[unit], unit))
-    return [unit for unit in units if counts[unit] >= min_frequency and unit not in special_tokens][:room]

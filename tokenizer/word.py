@@ -45,8 +45,7 @@ class WordTokenizer(VocabularyTokenizer):
         special_tokens: special tokens, which get the first ids.
         lowercase, punctuation: see `preprocess`.
 
-    Raises:
-        InputError: a word occurs twice.
+    Raises InputError if a word occurs twice.
     """
 
     kind = "word"

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import sys
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from ..errors import InputError
 from .chunk_counts import ChunkCounts
-from .parallel import map_in_processes
 from .pre_tokenizer import WHITE_SPACE, PreTokenizer
 
 _BLOCK = 1 << 20  # bytes
@@ -43,16 +46,16 @@ _LAST_BYTES = np.isin(np.arange(256), [*b"\t\v\f\r\x85\xa0\x9f\xa8\xa9\xaf", *ra
 _BLANK_AFTER_WHITE_SPACE = re.compile(rb"(%b|\n) (?!\xff)" % _OTHER_WHITE_SPACE)
 
 Segment = tuple[Path, int, int]
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 def count_words(
     files_or_texts: str | Path | Iterable[str | Path], pre_tokenizer: PreTokenizer, processes: int = 1
 ) -> dict[bytes, int]:
-    """Return {word as UTF-8 bytes: number of occurrences} for the files or texts.
-    If the system can fork, at most `processes` processes read the files.
-
-    Raises:
-        InputError: a file can't be read or is not UTF-8, or there is no text.
+    """Return {word as UTF-8 bytes: number of occurrences} for the files or texts. If the system can fork, at most
+    `processes` processes read the files. Raises InputError if a file can't be read or is not UTF-8, or there is no
+    text.
     """
     paths, texts = _paths_and_texts(files_or_texts)
     if texts is None:
@@ -234,3 +237,26 @@ def _add(words: dict[bytes, int], *others: dict[bytes, int]) -> dict[bytes, int]
         for word, count in more.items():
             words[word] = words.get(word, 0) + count
     return words
+
+
+def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
+    """Return the function's result for each argument, in order. If the system can fork, all results except the first
+    are computed in other processes. Raises the exceptions of the function, and InputError if a process is killed.
+    """
+    if len(arguments) < 2 or sys.platform != "linux":
+        return [function(argument) for argument in arguments]
+    import multiprocessing  # slow to import, and needed for large data only
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+
+    with warnings.catch_warnings():
+        # Python warns where other threads run, such as those of NumPy's BLAS; the processes do not use them.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        # Ctrl-C reaches all processes of a terminal; this process reports it, and the others end silently.
+        others, fork = len(arguments) - 1, multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(others, fork, signal.signal, (signal.SIGINT, signal.SIG_DFL)) as pool:
+            rest = [pool.submit(function, argument) for argument in arguments[1:]]
+            try:
+                return [function(arguments[0]), *(result.result() for result in rest)]
+            except BrokenProcessPool:
+                cause = "one of the processes was killed, as happens when memory runs out"
+                raise InputError(f"{cause}: free memory, or use processes=1, which needs less memory") from None

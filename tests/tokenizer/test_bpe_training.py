@@ -19,9 +19,8 @@ from handloom.tokenizer import SPECIAL_TOKENS, BPETokenizer
 from handloom.tokenizer.bpe_reference import merge_pair, train_reference
 from handloom.tokenizer.bpe_trainer import train_fast
 from handloom.tokenizer.byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER
-from handloom.tokenizer.parallel import map_in_processes
 from handloom.tokenizer.pre_tokenizer import PATTERNS, PreTokenizer
-from handloom.tokenizer.word_counts import count_words
+from handloom.tokenizer.word_counts import count_words, map_in_processes
 from tests.support.tokenizer_texts import corpora, peer_merges, texts, train_peer
 
 Trainer = Callable[[dict[bytes, int], list[str], list[int], int, int], Iterator[tuple[int, int]]]
