@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..classifier import ClassifierConfig, TransformerClassifier
-from .layouts import NAMES_OF_ACTIVATIONS, Entries, activation_here, linear, needs, norm, refuse, table
+from .layouts import Entries, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
 
 ARCHITECTURE = "BertForSequenceClassification"
 PREFIX = "bert."
@@ -14,26 +14,26 @@ IGNORED = ("position_ids", "cls.")  # the head of pre-training
 HEAD = ("output.", "pooler.")  # starts untrained for a new task, a pooler only if the folder has none
 
 
+FIELDS: Fields = {
+    "vocab_size": "vocab_size", "d_model": "hidden_size", "nhead": "num_attention_heads",
+    "layers": "num_hidden_layers", "dim_feedforward": "intermediate_size", "dropout": ("hidden_dropout_prob", 0.1),
+    "activation": ("hidden_act", "gelu"), "max_length": "max_position_embeddings",
+    "norm_eps": ("layer_norm_eps", 1e-12), "token_types": ("type_vocab_size", 2),
+}  # fmt: skip
+#: The other fields, for BERT and DistilBERT.
+FIXED: dict[str, Any] = {"positions": "learned", "scale_embedding": False, "embedding_norm": True}
+
+
 def config_here(config: dict[str, Any]) -> ClassifierConfig:
     refuse(config, position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
-    return ClassifierConfig(
-        config["vocab_size"],
-        classes_of(config),
-        d_model=config["hidden_size"],
-        nhead=config["num_attention_heads"],
-        layers=config["num_hidden_layers"],
-        dim_feedforward=config["intermediate_size"],
-        dropout=float(config.get("hidden_dropout_prob", 0.1)),
-        activation=activation_here(config, "hidden_act", "gelu"),
-        positions="learned",
-        max_length=config["max_position_embeddings"],
-        pad_id=config.get("pad_token_id") or 0,
-        norm_eps=config.get("layer_norm_eps", 1e-12),
-        scale_embedding=False,
-        token_types=config.get("type_vocab_size", 2),
-        embedding_norm=True,
-        pooler="tanh",
-    )
+    return config_of(config, FIELDS, pooler="tanh")
+
+
+def config_of(config: dict[str, Any], fields: Fields, **options: Any) -> ClassifierConfig:
+    """Return the configuration of BERT or DistilBERT."""
+    pad_id = config.get("pad_token_id") or 0
+    options |= {**read_fields(config, fields), **FIXED}
+    return ClassifierConfig(classes=classes_of(config), pad_id=pad_id, **options)
 
 
 def classes_of(config: dict[str, Any]) -> int:
@@ -61,37 +61,17 @@ def entries(c: ClassifierConfig) -> Entries:
     yield from linear("output", "classifier", c.classes, d)
 
 
-def obstacles(c: ClassifierConfig) -> dict[str, bool]:
-    """Return the options of a model that neither BERT nor DistilBERT supports; see `layouts.needs`."""
-    return {
-        "there is no norm after the embeddings (build it with embedding_norm)": not c.embedding_norm,
-        "embeddings are scaled": c.scale_embedding,
-        "it is pre-norm": c.norm_first,
-        f"norms are {c.norm}": c.norm != "layer",
-        f"the activation is {c.activation}": c.activation not in NAMES_OF_ACTIVATIONS,
-        f"positions are {c.positions}, not learned": c.positions != "learned",
-        f"attention sees a pattern ({c.pattern})": c.pattern != "full",
+def check(c: ClassifierConfig, name: str, no_token_types: bool = False, **fields: Any) -> None:
+    """Raise InputError for a model that can't be saved as BERT or DistilBERT."""
+    fixed = FIXED | {"norm_first": False, "norm": "layer", "pattern": "full", "bias": "all", "pooling": "first"}
+    problems = {
         "keys are shared among heads": c.kv_heads not in (None, c.nhead),
-        "linear layers lack biases": c.bias != "all",
-        f"the class is computed from the {c.pooling} of all tokens": c.pooling != "first",
+        "it has no token types": no_token_types,
     }
+    needs(c, name, problems, **fixed, **fields)
 
 
 def config_there(c: ClassifierConfig, model: TransformerClassifier) -> dict[str, Any]:
-    more = {f"the pooler is {c.pooler}, not tanh": c.pooler != "tanh", "it has no token types": not c.token_types}
-    needs({**obstacles(c), **more}, "BERT")
-    return {
-        "model_type": "bert",
-        "vocab_size": c.vocab_size,
-        "hidden_size": c.d_model,
-        "num_hidden_layers": c.layers,
-        "num_attention_heads": c.nhead,
-        "intermediate_size": c.dim_feedforward,
-        "hidden_act": NAMES_OF_ACTIVATIONS[c.activation],
-        "hidden_dropout_prob": c.dropout,
-        "attention_probs_dropout_prob": c.dropout,
-        "max_position_embeddings": c.max_length,
-        "type_vocab_size": c.token_types,
-        "layer_norm_eps": c.norm_eps,
-        "pad_token_id": c.pad_id,
-    }
+    check(c, "BERT", not c.token_types, pooler="tanh")
+    more = {"attention_probs_dropout_prob": c.dropout, "pad_token_id": c.pad_id}
+    return {"model_type": "bert", **written_fields(c, FIELDS), **more}

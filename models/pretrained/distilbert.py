@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..classifier import ClassifierConfig, TransformerClassifier
-from .bert import classes_of, obstacles
-from .layouts import NAMES_OF_ACTIVATIONS, Entries, activation_here, linear, needs, norm, table
+from .bert import check, config_of
+from .layouts import Entries, Fields, linear, norm, table, written_fields
 
 ARCHITECTURE = "DistilBertForSequenceClassification"
 PREFIX = "distilbert."
@@ -15,24 +15,15 @@ IGNORED = ("position_ids", "vocab_transform", "vocab_layer_norm", "vocab_project
 HEAD = ("output.", "pooler.")
 
 
+FIELDS: Fields = {
+    "vocab_size": "vocab_size", "d_model": "dim", "nhead": "n_heads", "layers": "n_layers",
+    "dim_feedforward": "hidden_dim", "dropout": ("dropout", 0.1), "activation": ("activation", "gelu"),
+    "max_length": "max_position_embeddings",
+}  # fmt: skip
+
+
 def config_here(config: dict[str, Any]) -> ClassifierConfig:
-    return ClassifierConfig(
-        config["vocab_size"],
-        classes_of(config),
-        d_model=config["dim"],
-        nhead=config["n_heads"],
-        layers=config["n_layers"],
-        dim_feedforward=config["hidden_dim"],
-        dropout=float(config.get("dropout", 0.1)),
-        activation=activation_here(config, "activation", "gelu"),
-        positions="learned",
-        max_length=config["max_position_embeddings"],
-        pad_id=config.get("pad_token_id") or 0,
-        norm_eps=1e-12,
-        scale_embedding=False,
-        embedding_norm=True,
-        pooler="relu",
-    )
+    return config_of(config, FIELDS, norm_eps=1e-12, pooler="relu")
 
 
 def entries(c: ClassifierConfig) -> Entries:
@@ -54,22 +45,6 @@ def entries(c: ClassifierConfig) -> Entries:
 
 
 def config_there(c: ClassifierConfig, model: TransformerClassifier) -> dict[str, Any]:
-    more = {
-        f"the pooler is {c.pooler}, not relu": c.pooler != "relu",
-        "it has token types": bool(c.token_types),
-        f"the norms' eps is {c.norm_eps}, not 1e-12": c.norm_eps != 1e-12,
-    }
-    needs({**obstacles(c), **more}, "DistilBERT")
-    return {
-        "model_type": "distilbert",
-        "vocab_size": c.vocab_size,
-        "dim": c.d_model,
-        "n_layers": c.layers,
-        "n_heads": c.nhead,
-        "hidden_dim": c.dim_feedforward,
-        "activation": NAMES_OF_ACTIVATIONS[c.activation],
-        "dropout": c.dropout,
-        "attention_dropout": c.dropout,
-        "max_position_embeddings": c.max_length,
-        "pad_token_id": c.pad_id,
-    }
+    check(c, "DistilBERT", pooler="relu", token_types=0, norm_eps=1e-12)
+    more = {"attention_dropout": c.dropout, "pad_token_id": c.pad_id}
+    return {"model_type": "distilbert", **written_fields(c, FIELDS), **more}

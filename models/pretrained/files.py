@@ -39,10 +39,8 @@ class Stored(NamedTuple):
 
 
 def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path:
-    """Return a local folder, or a folder with the files of a Hugging Face Hub repository.
-    Files that are not in the cache are downloaded.
-
-    Raises InputError if there is neither a folder nor a repository of this name.
+    """Return a local folder, or a folder with the files of a Hugging Face Hub repository. Files that are not in the
+    cache are downloaded. Raises InputError if there is neither a folder nor a repository of this name.
     """
     folder, name = Path(folder_or_name), str(folder_or_name)
     if os.path.isdir(folder):
@@ -69,10 +67,8 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
-    """Read the JSON object in a file.
-    If the file does not exist, return {}, or raise InputError with the message `missing` if it is given.
-
-    Raises InputError if the file does not contain a JSON object.
+    """Read the JSON object in a file. If the file does not exist, return {}, or raise InputError with the message
+    `missing` if it is given. Raises InputError if the file does not contain a JSON object.
     """
     if not path.exists():
         if missing:
@@ -82,9 +78,8 @@ def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
 
 
 def find_tensors(folder: Path) -> dict[str, Stored]:
-    """Return the tensors of a folder by name, from the headers of its safetensors files.
-
-    Raises InputError if there are no tensors, if a file is missing or damaged, or if the weights are pickled.
+    """Return the tensors of a folder by name, from the headers of its safetensors files. Raises InputError if there are
+    no tensors, if a file is missing or damaged, or if the weights are pickled.
     """
     if (folder / INDEX).is_file():
         return _sharded(folder)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...errors import InputError
 from ..fields import Whole, described, field_kinds, fits, short
 from ..generation import Rules, Strategy
@@ -32,23 +34,11 @@ ABSENT: dict[str, Any] = {
 ABSENT_IN_SAMPLING: dict[str, Any] = {
     "epsilon_cutoff": 0, "eta_cutoff": 0, "min_p": 0, "num_beams": 1, "top_h": None, "typical_p": 1,
 }  # fmt: skip
-#: Options that do not change which tokens are generated.
-WITHOUT_EFFECT = {
-    "_from_model_config", "assistant_confidence_threshold", "assistant_early_exit", "assistant_ensemble_weight",
-    "assistant_lookbehind", "bos_token_id", "cache_config", "cache_implementation", "compile_config",
-    "continuous_batching_config", "decoder_start_token_id", "disable_compile", "is_assistant", "low_memory",
-    "max_cache_len", "max_matching_ngram_size", "num_assistant_tokens", "num_assistant_tokens_schedule",
-    "output_attentions", "output_hidden_states", "output_logits", "output_scores", "pad_token_id", "prefill_chunk_size",
-    "prompt_lookup_num_tokens", "remove_invalid_values", "return_dict_in_generate", "speculation_type",
-    "target_lookbehind", "transformers_version", "use_cache", "use_mtp",
-}  # fmt: skip
 
 
 def strategy_of(folder: Path, config: dict[str, Any], vocab_size: int) -> Strategy:
-    """Return the Strategy in generation_config.json, or in config.json if there is no generation_config.json.
-    The default is greedy search.
-
-    Raises InputError for an option that handloom does not have, or an invalid value.
+    """Return the Strategy in generation_config.json, or in config.json if there is no generation_config.json. The
+    default is greedy search. Raises InputError for an option that handloom does not have, or an invalid value.
     """
     path = folder / FILE
     found = read_object(path)
@@ -80,36 +70,28 @@ def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
     bad = _tokens("bad_words_ids", [ids[0] for ids in words])
     # Like transformers: end tokens among the bad words are ignored, and the minimum length does not count end tokens.
     forbidden = [*(one for one in bad if one not in ends), *_tokens("suppress_tokens", said.get("suppress_tokens", []))]
-    most, least = said.get("max_new_tokens"), said.get("min_new_tokens", 0)
-    if most is not None and least >= most:
-        forbidden, least = [*forbidden, *ends], 0
-    rules = Rules(
-        min_length=least + 1 if least else 0,
-        max_length=most,
-        min_total=said.get("min_length", 0) if "min_new_tokens" not in said else 0,
-        max_total=said.get("max_length") if most is None else None,
-        repetition_penalty=said.get("repetition_penalty", 1.0),
-        no_repeat_ngram=said.get("no_repeat_ngram_size", 0),
-        forbidden=tuple(forbidden),
-        forced_last=forced[0] if forced else None,
-        penalise="log-probabilities",
-        stop=tuple(ends) if len(ends) > 1 else (),
-    )
+    # The defaults of transformers, then the options of the file, without those that others disable.
+    values: dict[str, Any] = {"beam": 1, "early_stopping": False, "top_k": 50}
+    values |= {field: said[name] for name, field in FIELDS.items() if name in said}
+    unused = [] if sampling else ["temperature", "top_k", "top_p"]
+    unused += ["alpha"] if values["beam"] == 1 else []
+    unused += [f"{end}_total" for end in ("min", "max") if f"{end}_length" in values]
+    values = {field: value for field, value in values.items() if field not in unused}
+    if least := values.get("min_length"):
+        values["min_length"] = least + 1
+        if least >= values.get("max_length", np.inf):
+            forbidden, values["min_length"] = [*forbidden, *ends], 0
     if (largest := max([*forbidden, *forced], default=0)) >= vocab_size:
         raise ValueError(f"an option contains the token {largest}, but the model has only {vocab_size:,} tokens")
-    beam = said.get("num_beams", 1)
-    return Strategy(
-        beam=beam,
-        alpha=said.get("length_penalty", 1.0) if beam > 1 else 1.0,
-        length_norm="power",
-        early_stopping=said.get("early_stopping", False),
-        n_best=said.get("num_return_sequences", 1),
-        sampling=sampling,
-        temperature=said.get("temperature", 1.0) if sampling else 1.0,
-        top_k=said.get("top_k", 50) if sampling else 0,
-        top_p=said.get("top_p", 1.0) if sampling else 1.0,
-        rules=rules,
-    )
+    of_rules = {field: values.pop(field) for field in field_kinds(Rules) if field in values}
+    stop = tuple(ends) if len(ends) > 1 else ()
+    ends_and_bans: dict[str, Any] = {
+        "forbidden": tuple(forbidden),
+        "forced_last": forced[0] if forced else None,
+        "stop": stop,
+    }
+    rules = Rules(**of_rules, **ends_and_bans, penalise="log-probabilities")
+    return Strategy(**values, length_norm="power", rules=rules)
 
 
 def _tokens(name: str, found: Any) -> list[int]:
@@ -121,10 +103,8 @@ def _tokens(name: str, found: Any) -> list[int]:
 
 
 def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max_length: int) -> dict[str, Any]:
-    """Return the content of a generation_config.json.
-    `ids` contains bos_token_id and similar entries; `max_length` is the model's maximum length.
-
-    Raises InputError for a strategy that `transformers` does not support.
+    """Return the content of a generation_config.json. `ids` contains bos_token_id and similar entries; `max_length` is
+    the model's maximum length. Raises InputError for a strategy that `transformers` does not support.
     """
     said: dict[str, Any] = {name: number for name, number in ids.items() if number is not None}
     if strategy is None:
@@ -145,21 +125,17 @@ def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max
     if any(problems.values()):
         there = "; ".join(problem for problem, found in problems.items() if found)
         raise InputError(f"This strategy can't be saved, because transformers does not support {there}.")
-    if strategy.sampling:
-        said |= {"do_sample": True, "temperature": strategy.temperature, "top_k": strategy.top_k}
-        said |= {"top_p": strategy.top_p}
-    else:
-        said |= {"num_beams": strategy.beam}
-    if search:
-        said |= {"length_penalty": strategy.alpha, "early_stopping": strategy.early_stopping}
-    if strategy.n_best > 1:
-        said["num_return_sequences"] = strategy.n_best
-    if rules.max_length is not None:
-        said["max_new_tokens"] = rules.max_length
-    else:
-        said["max_length"] = max_length if rules.max_total is None else rules.max_total
-    said |= {"min_new_tokens": rules.min_length - 1} if rules.min_length > 1 else {"min_length": rules.min_total}
-    said |= {"repetition_penalty": rules.repetition_penalty, "no_repeat_ngram_size": rules.no_repeat_ngram}
+    names = ["do_sample", "temperature", "top_k", "top_p"] if strategy.sampling else ["num_beams"]
+    names += ["length_penalty", "early_stopping"] if search else []
+    names += ["num_return_sequences"] if strategy.n_best > 1 else []
+    names += ["min_length"] if rules.min_length <= 1 else []
+    names += ["max_length"] if rules.max_length is None else ["max_new_tokens"]
+    values = vars(strategy) | vars(rules)
+    said |= {name: values[FIELDS[name]] for name in (*names, "repetition_penalty", "no_repeat_ngram_size")}
+    if said.get("max_length", 0) is None:
+        said["max_length"] = max_length
+    if rules.min_length > 1:
+        said["min_new_tokens"] = rules.min_length - 1
     if rules.stop:
         said["eos_token_id"] = list(rules.stop)
     if rules.forbidden:

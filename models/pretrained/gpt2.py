@@ -6,7 +6,7 @@ from typing import Any
 
 from ...autograd import Tensor
 from ..language_model import LanguageModel, LanguageModelConfig
-from .layouts import NAMES_OF_ACTIVATIONS, Entries, activation_here, linear, needs, norm, refuse, table
+from .layouts import Entries, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
 
 ARCHITECTURE = "GPT2LMHeadModel"
 PREFIX = "transformer."
@@ -14,28 +14,18 @@ MODEL = LanguageModel
 IGNORED = ("attn.bias", "attn.masked_bias")  # masks that old versions stored
 
 
+FIELDS: Fields = {
+    "vocab_size": "vocab_size", "d_model": "n_embd", "nhead": "n_head", "layers": "n_layer",
+    "dropout": ("resid_pdrop", 0.1), "activation": ("activation_function", "gelu_new"), "max_length": "n_positions",
+    "tie_output": ("tie_word_embeddings", True), "norm_eps": ("layer_norm_epsilon", 1e-5),
+}  # fmt: skip
+
+
 def config_here(config: dict[str, Any]) -> LanguageModelConfig:
-    refuse(
-        config,
-        scale_attn_weights=True,
-        scale_attn_by_inverse_layer_idx=False,
-        reorder_and_upcast_attn=False,
-        add_cross_attention=False,
-    )
-    width = config["n_embd"]
-    return LanguageModelConfig(
-        config["vocab_size"],
-        d_model=width,
-        nhead=config["n_head"],
-        layers=config["n_layer"],
-        dim_feedforward=config.get("n_inner") or 4 * width,
-        dropout=float(config.get("resid_pdrop", 0.1)),
-        activation=activation_here(config, "activation_function", "gelu_new"),
-        max_length=config["n_positions"],
-        tie_output=config.get("tie_word_embeddings", True),
-        norm_eps=config.get("layer_norm_epsilon", 1e-5),
-        output_bias=False,
-    )
+    refuse(config, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
+    refuse(config, reorder_and_upcast_attn=False, add_cross_attention=False)
+    feed = config.get("n_inner") or 4 * config["n_embd"]
+    return LanguageModelConfig(**read_fields(config, FIELDS), dim_feedforward=feed, output_bias=False)
 
 
 def entries(c: LanguageModelConfig) -> Entries:
@@ -58,32 +48,11 @@ def entries(c: LanguageModelConfig) -> Entries:
 
 def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]:
     bias: Tensor | None = model.output.bias
-    needs(
-        {
-            f"positions are {c.positions}, not learned": c.positions != "learned",
-            "it is post-norm": not c.norm_first,
-            f"norms are {c.norm}": c.norm != "layer",
-            f"the activation is {c.activation}": c.activation not in NAMES_OF_ACTIVATIONS,
-            "head_dim is not d_model / nhead": c.head_dim not in (None, c.d_model // c.nhead),
-            "keys are shared among heads": c.kv_heads not in (None, c.nhead),
-            f"attention sees a pattern ({c.pattern})": c.pattern != "full",
-            "linear layers lack biases": c.bias != "all",
-            "the output layer has a bias (build it with tie_output or output_bias=False)": bias is not None,
-        },
-        "GPT-2",
-    )
-    return {
-        "model_type": "gpt2",
-        "vocab_size": c.vocab_size,
-        "n_positions": c.max_length,
-        "n_embd": c.d_model,
-        "n_layer": c.layers,
-        "n_head": c.nhead,
-        "n_inner": c.dim_feedforward,
-        "activation_function": NAMES_OF_ACTIVATIONS[c.activation],
-        "resid_pdrop": c.dropout,
-        "embd_pdrop": c.dropout,
-        "attn_pdrop": c.dropout,
-        "layer_norm_epsilon": c.norm_eps,
-        "tie_word_embeddings": c.tie_output,
+    problems = {
+        "head_dim is not d_model / nhead": c.head_dim not in (None, c.d_model // c.nhead),
+        "keys are shared among heads": c.kv_heads not in (None, c.nhead),
+        "the output layer has a bias (build it with tie_output or output_bias=False)": bias is not None,
     }
+    needs(c, "GPT-2", problems, positions="learned", norm_first=True, norm="layer", pattern="full", bias="all")
+    more = {"n_inner": c.dim_feedforward, "embd_pdrop": c.dropout, "attn_pdrop": c.dropout}
+    return {"model_type": "gpt2", **written_fields(c, FIELDS), **more}

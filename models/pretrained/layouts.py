@@ -85,14 +85,29 @@ ACTIVATIONS = {theirs: name for name, row in ops.ACTIVATIONS.items() for theirs 
 NAMES_OF_ACTIVATIONS = {name: row.names[0] for name, row in ops.ACTIVATIONS.items() if row.names}
 
 
-def activation_here(config: dict[str, Any], key: str, default: str) -> str:
-    """Return handloom's name for the activation config[key]. Raises ValueError if handloom does not have it."""
-    name = config.get(key, default)
-    if name not in ACTIVATIONS:
-        raise ValueError(
-            f"its {key} is {name!r}, which handloom does not support; handloom supports {', '.join(ACTIVATIONS)}"
-        )
-    return ACTIVATIONS[name]
+#: A configuration's fields by their names in config.json, some of them with a default.
+Fields = Mapping[str, str | tuple[str, Any]]
+
+
+def read_fields(config: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return the fields of a configuration from config.json. Raises ValueError for an unknown activation."""
+    values = {own: config[theirs] if isinstance(theirs, str) else config.get(*theirs) for own, theirs in fields.items()}
+    if "activation" in values:
+        if values["activation"] not in ACTIVATIONS:
+            raise ValueError(
+                f"its {fields['activation'][0]} is {values['activation']!r}, which handloom does not support; handloom "
+                f"supports {', '.join(ACTIVATIONS)}"
+            )
+        values["activation"] = ACTIVATIONS[values["activation"]]
+    return values
+
+
+def written_fields(config: Any, fields: Fields) -> dict[str, Any]:
+    """Return the entries of config.json for the fields of a configuration: the inverse of `read_fields`."""
+    values = {own: getattr(config, own) for own in fields}
+    if "activation" in values:
+        values["activation"] = NAMES_OF_ACTIVATIONS[values["activation"]]
+    return {theirs if isinstance(theirs, str) else theirs[0]: values[own] for own, theirs in fields.items()}
 
 
 def refuse(config: dict[str, Any], **expected: Any) -> None:
@@ -102,8 +117,14 @@ def refuse(config: dict[str, Any], **expected: Any) -> None:
             raise ValueError(f"its {key} is {config[key]!r}, but handloom supports only {value!r}")
 
 
-def needs(problems: dict[str, bool], architecture: str) -> None:
-    """Raise InputError if a model can't be saved as `architecture`; the message lists the problems."""
-    found = [problem for problem, there in problems.items() if there]
+def needs(config: Any, architecture: str, problems: dict[str, bool], **fields: Any) -> None:
+    """Raise InputError if a model can't be saved as `architecture`, with a list of the problems. Fields of the
+    configuration must have the values `fields`. `problems` maps further problems to whether they exist.
+    """
+    found = [f"{name} is {getattr(config, name)!r}, not {value!r}" for name, value in fields.items()
+             if getattr(config, name) != value]  # fmt: skip
+    if "activation" not in fields and config.activation not in NAMES_OF_ACTIVATIONS:
+        found.append(f"activation is {config.activation!r}")
+    found += [problem for problem, there in problems.items() if there]
     if found:
         raise InputError(f"This model can't be saved as {architecture}: {'; '.join(found)}.")

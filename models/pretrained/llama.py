@@ -10,7 +10,7 @@ from typing import Any
 from ...nn.transformer import has_biases
 from ..fields import short
 from ..language_model import LanguageModel, LanguageModelConfig
-from .layouts import Entries, linear, needs, norm, refuse, table
+from .layouts import Entries, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
 
 ARCHITECTURE = "LlamaForCausalLM"
 PREFIX = "model."
@@ -18,30 +18,40 @@ MODEL = LanguageModel
 IGNORED = ("rotary_emb.inv_freq",)
 
 
+FIELDS: Fields = {
+    "vocab_size": "vocab_size", "d_model": "hidden_size", "nhead": "num_attention_heads",
+    "layers": "num_hidden_layers", "dim_feedforward": "intermediate_size",
+    "max_length": ("max_position_embeddings", 2048), "tie_output": ("tie_word_embeddings", False),
+    "norm_eps": ("rms_norm_eps", 1e-6),
+}  # fmt: skip
+#: For each scaling of rotary positions, the options of RotaryPositions by their names in config.json.
+SCALINGS: dict[str, dict[str, str]] = {
+    "default": {},
+    "linear": {"factor": "factor"},
+    "llama3": {
+        "factor": "factor", "low": "low_freq_factor", "high": "high_freq_factor",
+        "length": "original_max_position_embeddings",
+    },
+}  # fmt: skip
+
+
 def config_here(config: dict[str, Any]) -> LanguageModelConfig:
     refuse(config, hidden_act="silu", use_sliding_window=False, rope_interleaved=False)
-    kind, width, heads = config["model_type"], config["hidden_size"], config["num_attention_heads"]
-    window, length = config.get("sliding_window"), config.get("max_position_embeddings", 2048)
+    fields, kind, window = read_fields(config, FIELDS), config["model_type"], config.get("sliding_window")
     attention, feed_forward = config.get("attention_bias", False), config.get("mlp_bias", False)
     biases = {(False, False): "none", (True, False): "attention", (False, True): "feed_forward", (True, True): "all"}
+    # Mistral's window counts the token itself.
+    window = window if kind == "mistral" and window and window < fields["max_length"] else 0
     return LanguageModelConfig(
-        config["vocab_size"],
-        d_model=width,
-        nhead=heads,
-        head_dim=config.get("head_dim") or width // heads,
-        layers=config["num_hidden_layers"],
-        dim_feedforward=config["intermediate_size"],
+        **fields,
+        head_dim=config.get("head_dim") or fields["d_model"] // fields["nhead"],
         dropout=float(config.get("attention_dropout") or 0.0),
         activation="swiglu",
         positions="rotary",
-        # Mistral's window counts the token itself.
-        pattern=f"local:{window - 1}" if kind == "mistral" and window and window < length else "full",
-        max_length=length,
-        tie_output=config.get("tie_word_embeddings", False),
+        pattern=f"local:{window - 1}" if window else "full",
         norm="rms",
-        norm_eps=config.get("rms_norm_eps", 1e-6),
         bias="qkv" if kind == "qwen2" else biases[bool(attention), bool(feed_forward)],
-        kv_heads=config.get("num_key_value_heads") or heads,
+        kv_heads=config.get("num_key_value_heads") or fields["nhead"],
         rotary=_rotary_here(config),
         output_bias=False,
     )
@@ -51,28 +61,18 @@ def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
     """Return the options of RotaryPositions, for which the file format has two versions."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
+    if kind not in SCALINGS:
+        raise ValueError(
+            f"its rotary positions have the scaling {short(kind)}, but handloom supports only {', '.join(SCALINGS)}"
+        )
+    names = SCALINGS[kind]
+    if lost := [name for name in names.values() if name not in rope]:
+        raise ValueError(
+            f"its rotary positions have the scaling {kind!r}, but rope_parameters does not contain {lost[0]}"
+        )
     base = float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0)
-    if kind == "default":
-        return {"base": base}
-    if kind == "linear":
-        return {"base": base, "factor": float(rope["factor"])}
-    if kind != "llama3":
-        raise ValueError(
-            f"its rotary positions have the scaling {short(kind)}, but handloom supports only default, linear and "
-            "llama3"
-        )
-    names = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-    if lost := [name for name in names if name not in rope]:
-        raise ValueError(
-            f"its rotary positions have the scaling 'llama3', but rope_parameters does not contain {lost[0]}"
-        )
-    return {
-        "base": base,
-        "factor": float(rope["factor"]),
-        "low": float(rope["low_freq_factor"]),
-        "high": float(rope["high_freq_factor"]),
-        "length": int(rope["original_max_position_embeddings"]),
-    }
+    options = {own: (int if own == "length" else float)(rope[name]) for own, name in names.items()}
+    return {"base": base, **options}
 
 
 def entries(c: LanguageModelConfig) -> Entries:
@@ -98,19 +98,13 @@ def entries(c: LanguageModelConfig) -> Entries:
 
 
 def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]:
-    needs(
-        {
-            f"positions are {c.positions}, not rotary": c.positions != "rotary",
-            "it is post-norm": not c.norm_first,
-            f"norms are {c.norm}, not rms": c.norm != "rms",
-            f"the activation is {c.activation}, not swiglu": c.activation != "swiglu",
-            f"attention sees a pattern ({c.pattern})": c.pattern != "full" and not c.pattern.startswith("local:"),
-            "only the output of attention has a bias": c.bias == "no_qkv",
-            "attention in a window has biases": c.pattern != "full" and c.bias != "none",
-            "the output layer has a bias (build it with output_bias=False)": model.output.bias is not None,
-        },
-        "Llama",
-    )
+    problems = {
+        f"pattern is {c.pattern!r}": c.pattern != "full" and not c.pattern.startswith("local:"),
+        "only the output of attention has a bias": c.bias == "no_qkv",
+        "attention in a window has biases": c.pattern != "full" and c.bias != "none",
+        "the output layer has a bias (build it with output_bias=False)": model.output.bias is not None,
+    }
+    needs(c, "Llama", problems, positions="rotary", norm_first=True, norm="rms", activation="swiglu")
     kind = "mistral" if c.pattern != "full" else "qwen2" if c.bias == "qkv" else "llama"
     own: dict[str, Any] = {
         "mistral": {"sliding_window": int(c.pattern.partition(":")[2] or 0) + 1},
@@ -118,37 +112,19 @@ def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]
         "llama": {"attention_bias": c.bias in ("all", "attention"), "mlp_bias": c.bias in ("all", "feed_forward")},
     }
     architecture = {"mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": ARCHITECTURE}[kind]
+    rotary = c.rotary or {}
+    scaling = (
+        "llama3" if rotary.get("high") is not None else "linear" if rotary.get("factor", 1.0) != 1.0 else "default"
+    )
+    rope = {"rope_theta": rotary.get("base", 10000.0), "rope_type": scaling}
     return {
         "model_type": kind,
         "architectures": [architecture],
-        "vocab_size": c.vocab_size,
-        "hidden_size": c.d_model,
-        "intermediate_size": c.dim_feedforward,
-        "num_hidden_layers": c.layers,
-        "num_attention_heads": c.nhead,
+        **written_fields(c, FIELDS),
         "num_key_value_heads": c.kv_heads or c.nhead,
         "head_dim": c.head_dim or c.d_model // c.nhead,
         "hidden_act": "silu",
-        "max_position_embeddings": c.max_length,
-        "rms_norm_eps": c.norm_eps,
         "attention_dropout": c.dropout,
-        "tie_word_embeddings": c.tie_output,
-        "rope_parameters": _rotary_there(c.rotary or {}),
+        "rope_parameters": {**rope, **{name: rotary[own] for own, name in SCALINGS[scaling].items()}},
         **own[kind],
     }
-
-
-def _rotary_there(rotary: dict[str, Any]) -> dict[str, Any]:
-    base = {"rope_theta": rotary.get("base", 10000.0)}
-    if rotary.get("high") is not None:
-        return {
-            **base,
-            "rope_type": "llama3",
-            "factor": rotary["factor"],
-            "low_freq_factor": rotary["low"],
-            "high_freq_factor": rotary["high"],
-            "original_max_position_embeddings": rotary["length"],
-        }
-    if rotary.get("factor", 1.0) != 1.0:
-        return {**base, "rope_type": "linear", "factor": rotary["factor"]}
-    return {**base, "rope_type": "default"}

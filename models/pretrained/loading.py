@@ -163,7 +163,6 @@ Sources = list[tuple[Entry, dict[str, Stored]]]
 
 def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Sources:
     """Return the tensors from which to read each parameter, except parameters whose names begin with one of `fresh`.
-
     The search stops after a few problems, because a damaged configuration can have any number of layers.
     """
     found = _by_full_names(find_tensors(folder), architecture.PREFIX)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...nn import sinusoidal_table
 from ..seq2seq import Seq2SeqConfig, Seq2SeqTransformer
-from .layouts import NAMES_OF_ACTIVATIONS, Entries, Entry, activation_here, linear, needs, norm, refuse, table
+from .layouts import Entries, Entry, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
 
 ARCHITECTURE = "MarianMTModel"
 PREFIX = "model."
@@ -20,38 +20,32 @@ IGNORED = ("embed_positions.weight", "model.shared.weight")  # sinusoidal tables
 MAX_POSITIONS = 1 << 20  # the table is computed, not read, so a file could ask for any size
 
 
+FIELDS: Fields = {
+    "source_vocab_size": "vocab_size", "d_model": "d_model", "nhead": "encoder_attention_heads",
+    "encoder_layers": "encoder_layers", "decoder_layers": "decoder_layers", "dim_feedforward": "encoder_ffn_dim",
+    "dropout": ("dropout", 0.1), "activation": ("activation_function", "gelu"),
+    "max_length": ("max_position_embeddings", 1024), "pad_id": "pad_token_id",
+    "tie_output": ("tie_word_embeddings", True), "scale_embedding": ("scale_embedding", False),
+}  # fmt: skip
+
+
 def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
     pre_norm = config["model_type"] == "pegasus"
     refuse(config, normalize_before=pre_norm, normalize_embedding=False, add_final_layer_norm=pre_norm)
     refuse(config, static_position_embeddings=True, is_encoder_decoder=True)
-    source = config["vocab_size"]
-    target = config.get("decoder_vocab_size") or source
-    tied = config.get("tie_word_embeddings", True)  # if false there are three tables, whatever the other options
-    shared = tied and config.get("share_encoder_decoder_embeddings", True)
-    heads, feed = config["encoder_attention_heads"], config["encoder_ffn_dim"]
-    decoder_heads, decoder_feed = config["decoder_attention_heads"], config["decoder_ffn_dim"]
-    length = config.get("max_position_embeddings", 1024)
-    if not 0 < length <= MAX_POSITIONS:
+    fields = read_fields(config, FIELDS)
+    if not 0 < (length := fields["max_length"]) <= MAX_POSITIONS:
         raise ValueError(f"its max_position_embeddings is {length}, but handloom supports at most {MAX_POSITIONS:,}")
+    heads, feed = config["decoder_attention_heads"], config["decoder_ffn_dim"]
     return Seq2SeqConfig(
-        source,
-        target,
-        d_model=config["d_model"],
-        nhead=heads,
-        encoder_layers=config["encoder_layers"],
-        decoder_layers=config["decoder_layers"],
-        dim_feedforward=feed,
-        dropout=float(config.get("dropout", 0.1)),
-        activation=activation_here(config, "activation_function", "gelu"),
+        **fields,
+        target_vocab_size=config.get("decoder_vocab_size") or config["vocab_size"],
         norm_first=pre_norm,
-        max_length=length,
-        pad_id=config["pad_token_id"],
-        share_embeddings=shared,
-        tie_output=tied,
+        # Without tied embeddings there are three tables, whatever the other options.
+        share_embeddings=fields["tie_output"] and config.get("share_encoder_decoder_embeddings", True),
         sinusoid_halves=True,
-        scale_embedding=config.get("scale_embedding", False),
-        decoder_nhead=None if decoder_heads == heads else decoder_heads,
-        decoder_dim_feedforward=None if decoder_feed == feed else decoder_feed,
+        decoder_nhead=None if heads == fields["nhead"] else heads,
+        decoder_dim_feedforward=None if feed == fields["dim_feedforward"] else feed,
     )
 
 
@@ -93,22 +87,14 @@ def _attention(own: str, theirs: str, d: int) -> Entries:
 
 
 def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
-    needs(
-        {
-            "source and target have separate tables": c.norm_first and c.tie_output and not c.share_embeddings,
-            "source and target have separate vocabularies": c.norm_first and c.source_vocab_size != c.target_vocab_size,
-            f"norms are {c.norm}": c.norm != "layer" or c.norm_eps != 1e-5,
-            f"the activation is {c.activation}": c.activation not in NAMES_OF_ACTIVATIONS,
-            f"positions are {c.positions}, not sinusoidal": c.positions != "sinusoidal",
-            f"attention sees a pattern ({c.pattern})": c.pattern != "full",
-            "keys are shared among heads": c.kv_heads not in (None, c.nhead),
-            "linear layers lack biases": c.bias != "all",
-            "it copies from its source": c.copy,
-            "it reads its source in Title Case": c.title_case,
-            "the decoder has its own positions": c.decoder_max_length not in (None, c.max_length),
-        },
-        "Pegasus" if c.norm_first else "Marian",
-    )
+    problems = {
+        "source and target have separate tables": c.norm_first and c.tie_output and not c.share_embeddings,
+        "source and target have separate vocabularies": c.norm_first and c.source_vocab_size != c.target_vocab_size,
+        "keys are shared among heads": c.kv_heads not in (None, c.nhead),
+        "the decoder has its own positions": c.decoder_max_length not in (None, c.max_length),
+    }
+    fixed = {"norm": "layer", "norm_eps": 1e-5, "positions": "sinusoidal", "pattern": "full", "bias": "all"}
+    needs(c, "Pegasus" if c.norm_first else "Marian", problems, **fixed, copy=False, title_case=False)
     if c.norm_first:
         # Other programs that read Pegasus, such as CTranslate2, need the first two.
         own: dict[str, Any] = {"normalize_before": True, "normalize_embedding": False, "add_final_layer_norm": True}
@@ -116,25 +102,10 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
     else:
         own = {"model_type": "marian", "decoder_vocab_size": c.target_vocab_size}
         own |= {"share_encoder_decoder_embeddings": c.share_embeddings and c.tie_output}
-    return {
-        **own,
-        "is_encoder_decoder": True,
-        "vocab_size": c.source_vocab_size,
-        "d_model": c.d_model,
-        "encoder_layers": c.encoder_layers,
-        "decoder_layers": c.decoder_layers,
-        "encoder_attention_heads": c.nhead,
-        "decoder_attention_heads": c.decoder_nhead or c.nhead,
-        "encoder_ffn_dim": c.dim_feedforward,
-        "decoder_ffn_dim": c.decoder_dim_feedforward or c.dim_feedforward,
-        "max_position_embeddings": c.max_length,
-        "dropout": c.dropout,
-        "activation_function": NAMES_OF_ACTIVATIONS[c.activation],
-        "scale_embedding": c.scale_embedding,
-        "static_position_embeddings": True,
-        "tie_word_embeddings": c.tie_output,
-        "pad_token_id": c.pad_id,
-    }
+    decoder = {"decoder_attention_heads": c.decoder_nhead or c.nhead}
+    decoder |= {"decoder_ffn_dim": c.decoder_dim_feedforward or c.dim_feedforward}
+    more = {"is_encoder_decoder": True, "static_position_embeddings": True}
+    return {**own, **written_fields(c, FIELDS), **decoder, **more}
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -63,7 +63,6 @@ def _read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any]) -> Tokenizer:
     """Return the tokenizer that a tokenizer.json describes. `names` are the special tokens by role, from other files.
-
     handloom's encoder is used for byte-level BPE, and the package `tokenizers` for all other types.
     """
     try:

@@ -176,7 +176,7 @@ def test_a_table_that_is_made_and_not_read_has_a_limit(tmp_path) -> None:
 def test_llamas_of_other_kinds(tmp_path) -> None:
     folder = save(LanguageModel(LLAMA), None, tmp_path)
     change(folder, rope_parameters={"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4})
-    refused(folder, r"have the scaling 'yarn', but handloom supports only default, linear and llama3")
+    refused(folder, r"have the scaling 'yarn', but handloom supports only default, linear, llama3")
     change(folder, rope_parameters={"rope_type": "llama3", "factor": 4.0})
     refused(folder, r"have the scaling 'llama3', but rope_parameters does not contain low_freq_factor")
     change(folder, rope_parameters=None, hidden_act="gelu")
@@ -197,7 +197,9 @@ def test_names_that_can_t_be_fetched(folder, monkeypatch, tmp_path) -> None:
         raise ConnectionError("no network\nat all")
 
     monkeypatch.setattr(hub, "snapshot_download", fails)
-    match = r"no folder owner/model, and the .* Hub can't be used .*no network.* from https://huggingface.co/owner/model"
+    match = (
+        r"no folder owner/model, and the .* Hub can't be used .*no network.* from https://huggingface.co/owner/model"
+    )
     refused("owner/model", match + " into a folder", revision="v1")
     monkeypatch.setattr(hub, "snapshot_download", lambda name, **options: str(folder))
     load("owner/model", with_tokenizer=False)

@@ -190,10 +190,22 @@ def test_options_of_sampling_that_are_not_said_are_those_of_transformers(tmp_pat
     assert load(tmp_path, with_tokenizer=False).strategy.top_k == 50
 
 
+#: Options that do not change which tokens are generated.
+WITHOUT_EFFECT = {
+    "_from_model_config", "assistant_confidence_threshold", "assistant_early_exit", "assistant_ensemble_weight",
+    "assistant_lookbehind", "bos_token_id", "cache_config", "cache_implementation", "compile_config",
+    "continuous_batching_config", "decoder_start_token_id", "disable_compile", "is_assistant", "low_memory",
+    "max_cache_len", "max_matching_ngram_size", "num_assistant_tokens", "num_assistant_tokens_schedule",
+    "output_attentions", "output_hidden_states", "output_logits", "output_scores", "pad_token_id", "prefill_chunk_size",
+    "prompt_lookup_num_tokens", "remove_invalid_values", "return_dict_in_generate", "speculation_type",
+    "target_lookbehind", "transformers_version", "use_cache", "use_mtp",
+}  # fmt: skip
+
+
 def test_every_option_of_generation_is_read_refused_or_without_effect() -> None:
     """A release of transformers that adds one is noticed here."""
     tables = (generation_config.FIELDS, generation_config.TOKENS, generation_config.ABSENT,
-              generation_config.ABSENT_IN_SAMPLING, generation_config.WITHOUT_EFFECT)  # fmt: skip
+              generation_config.ABSENT_IN_SAMPLING, WITHOUT_EFFECT)  # fmt: skip
     assert {*vars(peers.transformers.GenerationConfig())} <= {name for table in tables for name in table}
 
 
@@ -257,10 +269,13 @@ def test_a_translator_of_handloom_runs_in_transformers(case, tied, tmp_path) -> 
 def test_models_without_an_equivalent_in_transformers_are_refused(tmp_path) -> None:
     for model, reason in (
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1)), "the output layer has a bias"),
-        (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="alibi")), "positions are alibi"),
-        (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")), "norms are layer, not rms"),
+        (
+            LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="alibi")),
+            "positions is 'alibi', not 'learned'",
+        ),
+        (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")), "norm is 'layer', not 'rms'"),
         (Seq2SeqTransformer(Seq2SeqConfig(9, 8, 16, 2, 1, 1, norm_first=True)), "separate vocabularies"),
-        (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "no norm after the embeddings"),
+        (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "embedding_norm is False, not True"),
     ):
         with pytest.raises(InputError, match=reason):
             save(model, None, tmp_path / "refused")
