@@ -19,10 +19,8 @@ RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru":
 
 
 class RandomLanguageModel(Module):
-    """A model that gives the same probability to all tokens except the ids below `special`.
-
-    Its loss is log(vocab_size - special) nats per token. The logits contain random noise below 1e-6, so that the most
-    probable token is random.
+    """A model that gives the same probability to all tokens except the ids below `special`. Its loss is log(vocab_size
+    - special) nats per token. The logits contain random noise below 1e-6, so that the most probable token is random.
     """
 
     def __init__(self, vocab_size: int, special: int = 0):
@@ -42,9 +40,8 @@ class RandomLanguageModel(Module):
 
 
 class BigramLanguageModel(Module):
-    """A model that predicts the next token from the previous token alone.
-
-    Row i of `logits.weight` (vocab_size, vocab_size) contains the logits of the tokens that follow token i.
+    """A model that predicts the next token from the previous token alone. Row i of `logits.weight` (vocab_size,
+    vocab_size) contains the logits of the tokens that follow token i.
     """
 
     def __init__(self, vocab_size: int):

@@ -5,19 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any
 
+from .. import nn
 from ..autograd import Tensor, ops
 from ..autograd.backend import array_module
-from ..nn import (
-    Dropout,
-    Embedding,
-    Linear,
-    Module,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-    embedding_positions,
-    init,
-    make_norm,
-)
 from .fields import Activation, Choices, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .options import ModelOptions
 
@@ -84,7 +74,7 @@ class ClassifierConfig(ModelOptions):
             raise ValueError(f"pad_id is {self.pad_id}, but it must be an id of the vocabulary")
 
 
-class TransformerClassifier(Module):
+class TransformerClassifier(nn.Module):
     """An encoder that classifies texts: ids (batch, length), padded at the end -> logits (batch, classes).
 
     The logits are computed from the encoder outputs that `pooling` selects.
@@ -96,25 +86,25 @@ class TransformerClassifier(Module):
 
     def __init__(self, config: ClassifierConfig):
         self.config = c = config
-        self.embedding = Embedding(c.vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=c.scale_embedding)
-        self.positions, in_attention = embedding_positions(
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=c.scale_embedding)
+        self.positions, in_attention = nn.embedding_positions(
             c.positions, c.d_model, c.max_length, halves=c.sinusoid_halves
         )
         if c.token_types:
-            self.token_types = Embedding(c.token_types, c.d_model)
-            init.normal_(self.token_types.weight, 0.0, 0.02)
+            self.token_types = nn.Embedding(c.token_types, c.d_model)
+            nn.init.normal_(self.token_types.weight, 0.0, 0.02)
         if c.embedding_norm:
-            self.embedding_norm = make_norm(c.norm, c.d_model, c.norm_eps)
-        self.dropout, self.token_dropout = Dropout(c.dropout), Dropout(c.token_dropout)
+            self.embedding_norm = nn.make_norm(c.norm, c.d_model, c.norm_eps)
+        self.dropout, self.token_dropout = nn.Dropout(c.dropout), nn.Dropout(c.token_dropout)
         options = c.layer_options(in_attention, c.pattern)
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
-        self.encoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, **options) for _ in range(c.layers)],
-            make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
+        self.encoder = nn.TransformerEncoder(
+            [nn.TransformerEncoderLayer(*sizes, **options) for _ in range(c.layers)],
+            nn.make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
         )
         if c.pooler != "none":
-            self.pooler = Linear(c.d_model, c.d_model)
-        self.output = Linear(c.d_model, c.classes)
+            self.pooler = nn.Linear(c.d_model, c.d_model)
+        self.output = nn.Linear(c.d_model, c.classes)
 
     def forward(self, ids: Any, lengths: Any = None, token_types: Any = None) -> Tensor:
         """Return the logits of the classes, (batch, classes).

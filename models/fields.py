@@ -136,10 +136,10 @@ def check_fields(owner: Any) -> None:
 
 def fits(kind: Any, value: Any) -> bool:
     """Return whether an annotation allows a value. NumPy scalars are like Python numbers; True is not a number."""
-    alternatives, optional = _alternatives(kind)
+    plain, rule, optional = _parts(kind)
     if value is None or kind is Any:
         return optional or kind is Any
-    kind, rule = _with_rule(alternatives)
+    kind = plain
     if typing.get_origin(kind) is tuple:
         kinds = kind.__args__
         if kinds[-1] is ...:
@@ -163,9 +163,9 @@ def fits(kind: Any, value: Any) -> bool:
 
 def parse_value(kind: Any, text: str) -> Any:
     """Parse text as a `kind`; "none" means None if that is allowed. Raises ValueError for an invalid value."""
-    if _alternatives(kind)[1] and text.lower() == "none":
+    plain, _, optional = _parts(kind)
+    if optional and text.lower() == "none":
         return None
-    plain, _ = plain_kind(kind)
     try:
         if plain is bool:
             value: Any = {"true": True, "false": False}[text.lower()]
@@ -184,8 +184,7 @@ def described(kind: Any, none: bool = True) -> str:
     """Describe the values that an annotation allows, such as "a whole number from 1 to 1,000" or "one of a, b".
     The description ends with ", or none" if None is allowed.
     """
-    alternatives, optional = _alternatives(kind)
-    kind, rule = _with_rule(alternatives)
+    kind, rule, optional = _parts(kind)
     if typing.get_origin(kind) is tuple and kind.__args__[-1] is ...:
         words = f"values, each of them {described(kind.__args__[0])}"
     elif typing.get_origin(kind) is tuple:
@@ -203,33 +202,29 @@ def described(kind: Any, none: bool = True) -> str:
 
 def without_none(kind: Any) -> Any:
     """Return an annotation without its `| None`."""
-    return _alternatives(kind)[0]
+    if typing.get_origin(kind) not in (typing.Union, types.UnionType):
+        return kind
+    others = [one for one in typing.get_args(kind) if one is not type(None)]
+    if len(others) != 1:
+        raise TypeError(f"{kind} combines more than one type with None")
+    return others[0]
 
 
 def plain_kind(kind: Any) -> tuple[Any, Any]:
     """Return an annotation's Python type without `| None`, and its rule (Bounds, Choices or Parsed) or None."""
-    return _with_rule(without_none(kind))
+    return _parts(kind)[:2]
+
+
+def _parts(kind: Any) -> tuple[Any, Any, bool]:
+    """Return the results of `plain_kind`, and whether the annotation allows None."""
+    alone = without_none(kind)
+    if typing.get_origin(alone) is Literal:
+        return str, Choices(typing.get_args(alone)), alone is not kind
+    if typing.get_origin(alone) is Annotated:
+        return *typing.get_args(alone)[:2], alone is not kind
+    return alone, None, alone is not kind
 
 
 def short(value: Any) -> str:
     """Return the repr of a value, abridged if it is long or deep."""
     return _SHORT.repr(value)
-
-
-def _alternatives(kind: Any) -> tuple[Any, bool]:
-    """Return the annotation `kind` without its `| None`, and whether it contained `| None`."""
-    if typing.get_origin(kind) not in (typing.Union, types.UnionType):
-        return kind, False
-    others = [one for one in typing.get_args(kind) if one is not type(None)]
-    if len(others) != 1:
-        raise TypeError(f"{kind} combines more than one type with None")
-    return others[0], True
-
-
-def _with_rule(kind: Any) -> tuple[Any, Any]:
-    """Return the plain type of an annotation and its rule (Bounds, Choices or Parsed) or None."""
-    if typing.get_origin(kind) is Literal:
-        return str, Choices(typing.get_args(kind))
-    if typing.get_origin(kind) is Annotated:
-        return typing.get_args(kind)[0], typing.get_args(kind)[1]
-    return kind, None

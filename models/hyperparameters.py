@@ -47,9 +47,8 @@ Betas = tuple[Fraction, Fraction]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
-    """The hyperparameters that all tasks share: the Transformer's sizes and options, and the training options.
-
-    Raises ValueError for an invalid value; see `fields`.
+    """The hyperparameters that all tasks share: the Transformer's sizes and options, and the training options. Raises
+    ValueError for an invalid value; see `fields`.
     """
 
     vocab_size: Count = setting(help="maximum vocabulary size, in tokens")

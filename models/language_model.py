@@ -7,19 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import nn
 from ..autograd import Tensor, no_grad
 from ..autograd.backend import array_module, constant
-from ..nn import (
-    Dropout,
-    Embedding,
-    Linear,
-    Module,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-    embedding_positions,
-    init,
-    make_norm,
-)
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, check_fields
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
@@ -66,7 +56,7 @@ class LanguageModelConfig(ModelOptions):
         check_fields(self)
 
 
-class LanguageModel(Module):
+class LanguageModel(nn.Module):
     """A decoder-only Transformer: ids (batch, length) -> logits (batch, length, vocab_size) of the next tokens.
 
     Matrices and embeddings are initialised from a normal distribution with standard deviation 0.02, or 0.02 / sqrt(2
@@ -76,24 +66,26 @@ class LanguageModel(Module):
 
     def __init__(self, config: LanguageModelConfig):
         self.config = c = config
-        self.embedding = Embedding(c.vocab_size, c.d_model)
-        self.positions, in_attention = embedding_positions(
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.positions, in_attention = nn.embedding_positions(
             c.positions, c.d_model, c.max_length, halves=c.sinusoid_halves
         )
-        self.dropout = Dropout(c.dropout)
+        self.dropout = nn.Dropout(c.dropout)
         options = {"head_dim": c.head_dim, **c.layer_options(in_attention, c.pattern)}
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
-        self.decoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, **options) for _ in range(c.layers)],
-            make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
+        self.decoder = nn.TransformerEncoder(
+            [nn.TransformerEncoderLayer(*sizes, **options) for _ in range(c.layers)],
+            nn.make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
         )
-        self.output = Linear(c.d_model, c.vocab_size, bias=not c.tie_output if c.output_bias is None else c.output_bias)
+        self.output = nn.Linear(
+            c.d_model, c.vocab_size, bias=not c.tie_output if c.output_bias is None else c.output_bias
+        )
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
-                init.zeros_(parameter)
+                nn.init.zeros_(parameter)
             elif parameter.ndim > 1 and "position_scores" not in name:
                 into_stream = name.endswith(("out_proj.weight", "linear2.weight"))
-                init.normal_(parameter, 0.0, 0.02 / (2 * c.layers) ** 0.5 if into_stream else 0.02)
+                nn.init.normal_(parameter, 0.0, 0.02 / (2 * c.layers) ** 0.5 if into_stream else 0.02)
         if c.tie_output:
             self.output.weight = self.embedding.weight
 
@@ -123,10 +115,9 @@ class LanguageModel(Module):
         return RawDecoder(self._embed, self.decoder.layers, self.decoder.norm, self.output, packed)
 
     def start(self, rows: int = 1, *, keep_attention: bool = False, decoder: RawDecoder | None = None) -> CachedState:
-        """Return a DecodingState for generating `rows` sequences; see `models.generation`.
-
-        With `keep_attention`, the state stores each step's attention weights. A `decoder` from `raw_decoder` saves time
-        if the model is used repeatedly. Dropout is not applied, even in training mode.
+        """Return a DecodingState for generating `rows` sequences; see `models.generation`. With `keep_attention`, the
+        state stores each step's attention weights. A `decoder` from `raw_decoder` saves time if the model is used
+        repeatedly. nn.Dropout is not applied, even in training mode.
         """
         limited = self.config.positions in ("sinusoidal", "learned")
         return CachedState(

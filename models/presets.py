@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationPreset
@@ -42,12 +44,11 @@ PAPER = TranslationPreset(
 )  # fmt: skip
 
 
-def translation_preset(name: str, data: str) -> TranslationPreset:
-    """Return the preset `smoke`, `laptop` or `paper`; `laptop` depends on the data set."""
-    if name == "laptop":
-        return {"embedded": LAPTOP_EMBEDDED, "multi30k": LAPTOP_MULTI30K}.get(data, LAPTOP)
-    return {"smoke": SMOKE, "paper": PAPER}[name]
-
+#: German into English.
+TRANSLATION_PRESETS = {
+    "smoke": SMOKE, "laptop embedded": LAPTOP_EMBEDDED, "laptop multi30k": LAPTOP_MULTI30K, "laptop": LAPTOP,
+    "paper": PAPER,
+}  # fmt: skip
 
 #: Descriptions into headlines: the embedded articles, tens of thousands of HuffPost articles, and the report's model.
 SUMMARY_PRESETS = {
@@ -108,26 +109,6 @@ EN_FR_PRESETS = {
 }  # fmt: skip
 
 
-def _sized(presets: dict[str, Any], name: str, data: str) -> Any:
-    """Return the preset for this name and data set, or, if there is none, the preset for this name."""
-    return presets.get(f"{name} {data}", presets[name])
-
-
-def summary_preset(name: str, data: str) -> TranslationPreset:
-    """Return the preset for headlines; see `translation_preset`."""
-    return _sized(SUMMARY_PRESETS, name, data)
-
-
-def paraphrase_preset(name: str, data: str) -> TranslationPreset:
-    """Return the preset for paraphrases; see `translation_preset`."""
-    return _sized(PARAPHRASE_PRESETS, name, data)
-
-
-def en_fr_preset(name: str, data: str) -> TranslationPreset:
-    """Return the preset for English into French; see `translation_preset`."""
-    return _sized(EN_FR_PRESETS, name, data)
-
-
 LANGUAGE_MODEL_PRESETS = {
     "smoke": LanguageModelPreset(
         d_model=32, nhead=2, head_dim=16, layers=1, dim_feedforward=64, dropout=0.0, length=32, batch_size=8,
@@ -163,11 +144,6 @@ def kth_cell(heads: int, head_dim: int) -> dict[str, int]:
     return {"nhead": heads, "head_dim": head_dim, "d_model": d_model, "dim_feedforward": 4 * d_model, "layers": 1}
 
 
-def language_model_preset(name: str, data: str) -> LanguageModelPreset:
-    """Return the preset `smoke`, `laptop` or `paper`; `laptop` depends on whether the data set is `embedded`."""
-    return _sized(LANGUAGE_MODEL_PRESETS, name, data)
-
-
 CLASSIFIER_PRESETS = {
     "smoke": ClassifierPreset(
         vocab_size=300, d_model=32, nhead=2, layers=1, dim_feedforward=64, dropout=0.0, batch_size=64, epochs=1,
@@ -192,6 +168,14 @@ CLASSIFIER_PRESETS = {
 }  # fmt: skip
 
 
-def classifier_preset(name: str, data: str) -> ClassifierPreset:
-    """Return the preset `smoke`, `laptop` or `paper`; `laptop` depends on whether the data set is `embedded`."""
-    return _sized(CLASSIFIER_PRESETS, name, data)
+def _chosen(presets: dict[str, Any], name: str, data: str) -> Any:
+    """Return the preset `smoke`, `laptop` or `paper`; `laptop` may depend on the data set."""
+    return presets.get(f"{name} {data}", presets[name])
+
+
+translation_preset: Callable[[str, str], TranslationPreset] = partial(_chosen, TRANSLATION_PRESETS)
+summary_preset: Callable[[str, str], TranslationPreset] = partial(_chosen, SUMMARY_PRESETS)
+paraphrase_preset: Callable[[str, str], TranslationPreset] = partial(_chosen, PARAPHRASE_PRESETS)
+en_fr_preset: Callable[[str, str], TranslationPreset] = partial(_chosen, EN_FR_PRESETS)
+language_model_preset: Callable[[str, str], LanguageModelPreset] = partial(_chosen, LANGUAGE_MODEL_PRESETS)
+classifier_preset: Callable[[str, str], ClassifierPreset] = partial(_chosen, CLASSIFIER_PRESETS)

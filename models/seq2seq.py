@@ -7,21 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import nn
 from ..autograd import Tensor, no_grad, ops
 from ..autograd.backend import array_module, is_array, to_device
-from ..nn import (
-    Dropout,
-    Embedding,
-    Linear,
-    Module,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-    embedding_positions,
-    init,
-    make_norm,
-)
 from .copying import copied_shares, copy_logits, coverage_loss
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .generation.cached import CachedState
@@ -96,7 +84,7 @@ class Seq2SeqConfig(ModelOptions):
             )
 
 
-class Seq2SeqTransformer(Module):
+class Seq2SeqTransformer(nn.Module):
     """An encoder-decoder Transformer: ids of a source sentence and a target -> logits of each next target token.
 
     Embeddings are scaled by sqrt(d_model), and positions are added to them. Matrices are initialised by Xavier uniform,
@@ -107,40 +95,42 @@ class Seq2SeqTransformer(Module):
     def __init__(self, config: Seq2SeqConfig):
         self.config = c = config
         table: dict[str, Any] = {"padding_idx": c.pad_id, "scale_by_sqrt_dim": c.scale_embedding}
-        self.source_embedding = Embedding(c.source_vocab_size, c.d_model, **table)
+        self.source_embedding = nn.Embedding(c.source_vocab_size, c.d_model, **table)
         self.target_embedding = self.source_embedding
         if not c.share_embeddings:
-            self.target_embedding = Embedding(c.target_vocab_size, c.d_model, **table)
+            self.target_embedding = nn.Embedding(c.target_vocab_size, c.d_model, **table)
         halves = c.sinusoid_halves
-        self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length, halves=halves)
+        self.positions, in_attention = nn.embedding_positions(c.positions, c.d_model, c.max_length, halves=halves)
         if c.decoder_max_length is not None:
-            self.decoder_positions, _ = embedding_positions(c.positions, c.d_model, c.decoder_max_length, halves=halves)
-        self.dropout = Dropout(c.dropout)
+            self.decoder_positions, _ = nn.embedding_positions(
+                c.positions, c.d_model, c.decoder_max_length, halves=halves
+            )
+        self.dropout = nn.Dropout(c.dropout)
         options = c.layer_options(in_attention, c.pattern)
         more = (c.dropout, c.activation, c.norm_first)
         sizes = (c.d_model, c.nhead, c.dim_feedforward, *more)
         in_decoder = (c.d_model, c.decoder_nhead or c.nhead, c.decoder_dim_feedforward or c.dim_feedforward, *more)
-        self.encoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, **options) for _ in range(c.encoder_layers)],
-            make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
+        self.encoder = nn.TransformerEncoder(
+            [nn.TransformerEncoderLayer(*sizes, **options) for _ in range(c.encoder_layers)],
+            nn.make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
         )
-        self.decoder = TransformerDecoder(
-            [TransformerDecoderLayer(*in_decoder, **options) for _ in range(c.decoder_layers)],
-            make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
+        self.decoder = nn.TransformerDecoder(
+            [nn.TransformerDecoderLayer(*in_decoder, **options) for _ in range(c.decoder_layers)],
+            nn.make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
         )
         for stack in (self.encoder, self.decoder):
             for name, parameter in stack.named_parameters():
                 if parameter.ndim > 1 and "position_scores" not in name:
-                    init.xavier_uniform_(parameter)
-        self.output = Linear(c.d_model, c.target_vocab_size)
-        init.zeros_(self.output.bias)  # type: ignore[arg-type]
+                    nn.init.xavier_uniform_(parameter)
+        self.output = nn.Linear(c.d_model, c.target_vocab_size)
+        nn.init.zeros_(self.output.bias)  # type: ignore[arg-type]
         if c.tie_output:
             self.output.weight = self.target_embedding.weight
         else:
-            init.xavier_uniform_(self.output.weight)
+            nn.init.xavier_uniform_(self.output.weight)
         if c.copy:
-            self.copy_gate = Linear(c.d_model, 1)
-            init.zeros_(self.copy_gate.bias)  # type: ignore[arg-type]
+            self.copy_gate = nn.Linear(c.d_model, 1)
+            nn.init.zeros_(self.copy_gate.bias)  # type: ignore[arg-type]
             # The other methods of attention give weights without a gradient.
             self.decoder.layers[-1].multihead_attn.method = "standard"
 
@@ -239,7 +229,6 @@ class Seq2SeqTransformer(Module):
 
     def copied(self, source: Any, target: Any, written: Any) -> Any:
         """Return the probability that each token of `written` (batch, target_length) was copied from each source token.
-
         `source` and `target` are the arguments with which `forward` predicts `written`; see `copying.copied_shares`.
         """
         with no_grad():
@@ -289,5 +278,5 @@ class Seq2SeqTransformer(Module):
             return self._target_positions(self.target_embedding(ids), offset).data
 
     @property
-    def _target_positions(self) -> Module:
+    def _target_positions(self) -> nn.Module:
         return self.positions if self.config.decoder_max_length is None else self.decoder_positions

@@ -44,7 +44,6 @@ class TreeCache:
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
         """Write keys and values of new nodes, (sentences, heads, new, head_dim), and return this layer's whole cache.
-
         `extend` must have added the nodes.
         """
         keys, values = self.keys[layer][: self.sentences], self.values[layer][: self.sentences]
@@ -67,9 +66,8 @@ class TreeCache:
         self.length += nodes
 
     def distances(self, position: int, new: int) -> np.ndarray:
-        """Return, for each new token and each cached node, the node's position minus the token's position.
-
-        The shape is (sentences or 1, new or 1, length).
+        """Return, for each new token and each cached node, the node's position minus the token's position. The shape is
+        (sentences or 1, new or 1, length).
         """
         positions = self.positions if self.allowed is not None else self.positions[:1]
         queries = np.arange(position, position + (1 if self.width > 1 else new))

@@ -42,9 +42,8 @@ def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) 
 
 
 def common_lengths(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Return the lengths of the longest common subsequences of all pairs of n sequences of numbers >= 0.
-
-    The result is an (n, n) integer array. The dynamic program's table is computed row by row, for all pairs at once.
+    """Return the lengths of the longest common subsequences of all pairs of n sequences of numbers >= 0. The result is
+    an (n, n) integer array. The dynamic program's table is computed row by row, for all pairs at once.
     """
     n, longest = len(sequences), max(map(len, sequences))
     ids = np.full((n, longest), -1)

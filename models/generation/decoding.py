@@ -95,9 +95,8 @@ class Uncached:
 
 
 def survivors(going: np.ndarray) -> np.ndarray:
-    """Return the argument of `select` that keeps only the rows for which `going` (rows,) is true.
-
-    The last rows replace the removed rows, so that most rows keep their index and need not be copied.
+    """Return the argument of `select` that keeps only the rows for which `going` (rows,) is true. The last rows replace
+    the removed rows, so that most rows keep their index and need not be copied.
     """
     rows = np.arange(int(going.sum()))
     rows[~going[: len(rows)]] = len(rows) + np.flatnonzero(going[len(rows) :])

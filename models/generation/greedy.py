@@ -42,11 +42,8 @@ def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
 
 
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
-    """Run a greedy search, which takes the most probable token at each step.
-
-    Returns a Hypothesis for each row of the state.
-
-    If `scores` is false, the scores are NaN, which saves the time of a sum over the vocabulary.
+    """Run a greedy search, which takes the most probable token at each step. Returns a Hypothesis for each row of the
+    state. If `scores` is false, the scores are NaN, which saves the time of a sum over the vocabulary.
     """
     return decode(state, rules, likeliest, scores=scores)
 
@@ -67,10 +64,8 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
 
 
 def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> list[Hypothesis]:
-    """Extend every sequence with the tokens that `choose` returns, until all sequences have ended.
-    A sequence that has ended is removed from the batch.
-
-    Raises ValueError if a logit is NaN.
+    """Extend every sequence with the tokens that `choose` returns, until all sequences have ended. A sequence that has
+    ended is removed from the batch. Raises ValueError if a logit is NaN.
     """
     ids: list[list[int]] = [[] for _ in range(state.rows)]
     total = np.zeros(state.rows)
@@ -83,9 +78,8 @@ def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool =
 
 
 def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> Iterator[DecodingStep]:
-    """Yield a DecodingStep for each token position, beginning with the prefix that all sequences share.
-
-    If `scores` is false, the log-probabilities are NaN.
+    """Yield a DecodingStep for each token position, beginning with the prefix that all sequences share. If `scores` is
+    false, the log-probabilities are NaN.
     """
     progress = SearchProgress(state, rules)
     may_ban = rules.ruled_out if choose is likeliest and not scores else None

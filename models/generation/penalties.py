@@ -50,9 +50,8 @@ def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -
 
 
 def repeated_ngrams(history: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and ids of the next tokens that would repeat an n-gram of `history` (rows, length).
-
-    Source: Paulus et al. 2017, arXiv 1705.04304, section 2.5 (with n = 3).
+    """Return the rows and ids of the next tokens that would repeat an n-gram of `history` (rows, length). Source:
+    Paulus et al. 2017, arXiv 1705.04304, section 2.5 (with n = 3).
     """
     length = history.shape[1]
     if length < n:

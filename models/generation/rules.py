@@ -158,9 +158,8 @@ class SearchProgress:
         return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
 
     def rule_out(self, logits: Any, total: Any = 0.0) -> None:
-        """Set the logits of forbidden next tokens to -inf; `total` (rows,) is their log-sum-exp.
-
-        Raises ValueError if a rule contains a token that the model does not have.
+        """Set the logits of forbidden next tokens to -inf; `total` (rows,) is their log-sum-exp. Raises ValueError if a
+        rule contains a token that the model does not have.
         """
         rules = self.rules
         if self.largest >= logits.shape[1]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 
 from ...autograd.backend import array_module
+from ..fields import Bounds, NotNegative, Whole, check_fields
 from .decoding import DecodingState
 from .greedy import decode, likeliest
 from .rules import Hypothesis, Rules
@@ -15,6 +17,7 @@ from .top import refuse_nan
 from .top import top_k as largest
 
 
+@dataclass(kw_only=True)
 class Sampler:
     """A Choice that draws each token from the model's distribution after temperature, top-k and top-p.
 
@@ -32,19 +35,13 @@ class Sampler:
     out of range.
     """
 
-    def __init__(
-        self, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int | Sequence[Any] = 0
-    ):
-        if not 0 <= temperature < np.inf:
-            raise ValueError(
-                f"temperature = {temperature} must be 0 or more; 0 means greedy search, 1 leaves the probabilities "
-                "unchanged"
-            )
-        if top_k < 0:
-            raise ValueError(f"top_k = {top_k} must not be negative; 0 keeps all tokens")
-        if not 0 < top_p <= 1:
-            raise ValueError(f"top_p = {top_p} must be above 0 and at most 1; 1 keeps all tokens")
-        self.temperature, self.top_k, self.top_p, self.seed = temperature, top_k, top_p, seed
+    temperature: NotNegative = 1.0
+    top_k: Whole = 0
+    top_p: Annotated[float, Bounds(0, 1, above=True)] = 1.0
+    seed: Any = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
         self._streams: dict[int, np.random.Generator] = {}
 
     def __call__(self, logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
@@ -93,17 +90,8 @@ def _first_above(total: Any, uniform: Any) -> Any:
     return (total > threshold[:, None]).argmax(axis=1)
 
 
-def sample(
-    state: DecodingState,
-    rules: Rules,
-    *,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    seed: int | Sequence[Any] = 0,
-) -> list[Hypothesis]:
-    """Sample a sequence for each row of the state. The arguments are those of `Sampler`.
-
-    The score of a hypothesis is the model's log-probability, before temperature, top-k and top-p are applied.
+def sample(state: DecodingState, rules: Rules, **options: Any) -> list[Hypothesis]:
+    """Sample a sequence for each row of the state. The options are the arguments of `Sampler`. The score of a
+    hypothesis is the model's log-probability, before temperature, top-k and top-p are applied.
     """
-    return decode(state, rules, Sampler(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed))
+    return decode(state, rules, Sampler(**options))

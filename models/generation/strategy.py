@@ -95,16 +95,8 @@ class Strategy:
             return self._draw(state, rules, numbers, self.n_best)
         if self.beam == self.n_best == 1 and not self.coverage:
             return [[hypothesis] for hypothesis in greedy_search(state, rules, scores=scores)]
-        return beam_search(
-            state,
-            rules,
-            width=self.beam,
-            alpha=self.alpha,
-            coverage=self.coverage,
-            n_best=self.n_best,
-            length_norm=self.length_norm,
-            early_stopping=self.early_stopping,
-        )
+        names = ("alpha", "coverage", "n_best", "length_norm", "early_stopping")
+        return beam_search(state, rules, width=self.beam, **{name: getattr(self, name) for name in names})
 
     def _draw(self, state: DecodingState, rules: Rules, numbers: Sequence[int], n: int) -> list[list[Hypothesis]]:
         rows = state.rows
