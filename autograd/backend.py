@@ -44,7 +44,6 @@ def register_namespace(kind: type, namespace: ModuleType) -> None:
 
 def array_module(*operands: Any) -> Any:
     """Return the namespace whose functions accept `operands`: numpy, cupy, or handloom's ops if an operand is a Tensor.
-
     Every namespace accepts Python scalars. If all operands are Python scalars, the namespace is numpy.
     """
     found: ModuleType = np
@@ -124,9 +123,8 @@ def use_device(device: str) -> None:
 
 
 def check_device(device: str) -> None:
-    """Raise DeviceError, with a remedy, if `device` ("cpu", "cuda" or "cuda:N") can't be used on this machine.
-
-    The first check of a GPU compiles and runs a kernel.
+    """Raise DeviceError, with a remedy, if `device` ("cpu", "cuda" or "cuda:N") can't be used on this machine. The
+    first check of a GPU compiles and runs a kernel.
     """
     if device == "cpu":
         return
@@ -213,8 +211,7 @@ class GraphError(RuntimeError):
 
 @replaceable
 def cuda_graphs() -> Any:
-    """Return a `Graphs` object, which launches a computation of fixed shapes as one CUDA graph (`kernels/graphs.py`).
-    """
+    """Return a `Graphs`, which launches a computation of fixed shapes as one CUDA graph (`kernels/graphs.py`)."""
     raise GraphError("CUDA graphs are disabled by HANDLOOM_PLAIN=1")
 
 
@@ -255,9 +252,8 @@ def constant(xp: Any, array: Any) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Blas:
-    """The linear algebra library under NumPy: its name, version, kernels and number of threads (0: unknown).
-
-    The number is the one from before `fast/parallel.py` sets it to one.
+    """The linear algebra library under NumPy: its name, version, kernels and number of threads (0: unknown). The number
+    is the one from before `fast/parallel.py` sets it to one.
     """
 
     name: str

@@ -17,7 +17,7 @@ from .backend import is_array
 from .engine import inner_gradients
 from .function import Function
 from .ops.registry import is_plain, plain
-from .origin import Leaf, call_numbers, enable_grad, grad_mode
+from .origin import Leaf, call_numbers, enable_grad, grad_mode, graph_of
 from .random import Draws
 from .tensor import Tensor
 
@@ -57,8 +57,8 @@ class Checkpoint(Function):
         indices = {id(tensor): index for index, tensor in enumerate((*self.operands, *constants))}
         # The array and the index of each tensor are kept; each run makes new tensors from them.
         self.constants = [tensor.data for tensor in constants]
-        self.args = [(indices.get(id(value)), None if id(value) in indices else value) for value in args]
-        self.kwargs = {key: (indices.get(id(v)), None if id(v) in indices else v) for key, v in kwargs.items()}
+        self.values = [(indices.get(id(value)), None if id(value) in indices else value) for value in values]
+        self.names = list(kwargs)
         self.arrays = [value for value in values if is_array(value)]
         self.function, self.draws, self.plain = function, Draws(), is_plain()
         self.outputs: list[Any] = []
@@ -71,28 +71,22 @@ class Checkpoint(Function):
         with self.draws.noted():
             inner, outputs = self._run([tensor.data for tensor in self.operands])
         self.operands = []
-        own = {id(tensor.origin) for tensor in inner}
-        waiting = [tensor.origin for tensor in outputs if tensor.requires_grad]
-        seen, leaves = set(), {}
-        while waiting:
-            origin = waiting.pop()
+        own, leaves = {tensor.origin for tensor in inner}, []
+        for origin in graph_of(outputs):
             if isinstance(origin, Leaf):
                 leaf = origin.tensor()
-                if id(origin) not in own and leaf is not None:
-                    leaves[id(origin)] = leaf
+                if origin not in own and leaf is not None:
+                    leaves.append(leaf)
             elif origin.node.number < oldest:
                 raise RuntimeError(
                     f"checkpoint: the function uses a Tensor that was computed outside it ({origin.node.name}, shape "
                     f"{origin.shape}); pass this Tensor as an argument, so that it gets its gradient"
                 )
-            elif id(origin.node) not in seen:
-                seen.add(id(origin.node))
-                waiting += [other for other in origin.node.inputs if other is not None]
-        self.leaves = [(leaf, leaf.data) for leaf in leaves.values()]
+        self.leaves = [(leaf, leaf.data) for leaf in leaves]
         # The outputs become views, since results are made read-only and an output may be the array of a constant.
         self.outputs = [tensor.data[...] for tensor in outputs]
         self.seen = [_glance(array) for array in self.outputs]
-        return list(leaves.values())
+        return leaves
 
     def forward(self, *arrays):
         outputs, self.outputs = self.outputs, []
@@ -131,13 +125,9 @@ class Checkpoint(Function):
         """Call the function with new leaves that have these arrays; return the leaves and the outputs."""
         inner = [Tensor(array[...], requires_grad=True) for array in arrays]
         tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]
-
-        def value(index: int | None, other: Any) -> Any:
-            return other if index is None else tensors[index]
-
-        result = self.function(
-            *(value(*pair) for pair in self.args), **{key: value(*pair) for key, pair in self.kwargs.items()}
-        )
+        values = [other if index is None else tensors[index] for index, other in self.values]
+        positional = len(values) - len(self.names)
+        result = self.function(*values[:positional], **dict(zip(self.names, values[positional:], strict=True)))
         for output in result if isinstance(result, tuple) else (result,):
             if isinstance(output, list | dict | type(None)):
                 raise TypeError(
@@ -150,8 +140,7 @@ class Checkpoint(Function):
 
     def release(self) -> None:
         super().release()
-        self.function, self.args, self.kwargs, self.leaves = None, [], {}, []
-        self.constants, self.arrays = [], []
+        self.function, self.values, self.names, self.leaves, self.constants, self.arrays = None, [], [], [], [], []
 
 
 def _glance(array: Any) -> tuple[Any, Any, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .backend import array_module, is_array
 from .function import Function
-from .origin import Leaf, Origin, enable_grad, leaf_lock, no_grad
+from .origin import Leaf, Origin, enable_grad, graph_of, leaf_lock, no_grad
 from .row_gradient import RowGradient, as_dense
 from .tensor import Tensor
 
@@ -84,15 +84,10 @@ class _Pass:
 
     def count_uses(self, outputs: Sequence[Tensor]) -> None:
         """Count the uses of each leaf in the graph, so that the pass knows when a leaf's gradient is complete."""
-        waiting = [output.origin.node for output in outputs if output.origin.node is not None]
-        seen = set(map(id, waiting))
-        while waiting:
-            for origin in waiting.pop().inputs:
+        for call in graph_of(outputs):
+            for origin in call.node.inputs if call.node is not None else ():
                 if isinstance(origin, Leaf):
                     self.uses[origin] = self.uses.get(origin, 0) + 1
-                elif origin is not None and id(origin.node) not in seen:
-                    seen.add(id(origin.node))
-                    waiting.append(origin.node)
 
     def _used(self, inputs: Sequence[Origin | None]) -> None:
         """After a call's backward rule, deliver the gradients of those input leaves that no other call uses."""

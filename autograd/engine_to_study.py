@@ -23,7 +23,6 @@ _numbers = itertools.count()  # a value is made after its inputs: its number is 
 
 class Value:
     """A float64 array `data`, its gradient `grad` (None before a backward pass), and the calls that computed it.
-
     `rule(g)` takes the gradient g of this value and returns the gradients of `inputs`.
     """
 

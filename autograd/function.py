@@ -206,9 +206,8 @@ class Function:
         composed: Callable[..., Any] | None = None,
         collected: Sequence[Array | None] | None = None,
     ) -> list[Any]:
-        """Return the input gradients, computed by `backward` or `composed`, after checking their shapes and dtypes.
-
-        In `gradients`, the gradient of an unused output is None. The class documents `collected`.
+        """Return the input gradients, computed by `backward` or `composed`, after checking their shapes and dtypes. In
+        `gradients`, the gradient of an unused output is None. The class documents `collected`.
         """
         if self._saved is None:
             raise self._freed()
@@ -348,10 +347,8 @@ def _stacked(value: Any) -> Any:
 
 
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
-    """Replace an array that two tensors share, such as x and Tensor(x.data), by a view, a separate Python object.
-
-    Saved arrays are matched to their tensors by object identity, and perhaps only one of the two tensors has a
-    gradient.
+    """Replace an array that two tensors share, such as x and Tensor(x.data), by a view, a separate Python object. Saved
+    arrays are matched to their tensors by object identity, and perhaps only one of the two tensors has a gradient.
     """
     first: dict[int, int] = {}
     for position, array in enumerate(arrays):

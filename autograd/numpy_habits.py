@@ -162,7 +162,6 @@ class NumPyHabits:
 
 class _Missing:
     """An attribute that NumPy's arrays have and tensors lack. Access to it raises AttributeError with an alternative.
-
     (A `__getattr__` would also work, but would make access to every other attribute slower.)
     """
 

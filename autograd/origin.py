@@ -6,9 +6,10 @@ import inspect
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ContextDecorator
-from typing import TYPE_CHECKING, Any, ClassVar
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 from .backend import Array
 
@@ -24,10 +25,8 @@ leaf_lock = threading.Lock()
 
 
 class Origin:
-    """The origin of a tensor that requires a gradient: an output of a call, or a leaf (`Leaf`).
-
-    A call refers to the origins of its inputs, not to the tensors, so that values that no backward rule saved can be
-    freed.
+    """The origin of a tensor that requires a gradient: an output of a call, or a leaf (`Leaf`). A call refers to the
+    origins of its inputs, not to the tensors, so that values that no backward rule saved can be freed.
     """
 
     __slots__ = ("dtype", "node", "shape", "slot")
@@ -58,6 +57,18 @@ class Leaf(Origin):
         self.hooks: dict[int, Callable[[Any], Any]] = {}
 
 
+def graph_of(tensors: Iterable[Tensor]) -> Iterator[Origin]:
+    """Yield one origin for each call and each leaf in the graph of `tensors`."""
+    waiting, seen = [tensor.origin for tensor in tensors if tensor.requires_grad], set()
+    while waiting:
+        origin = waiting.pop()
+        key = origin if origin.node is None else origin.node
+        if key not in seen:
+            seen.add(key)
+            yield origin
+            waiting += [source for source in (origin.node.inputs if origin.node else ()) if source is not None]
+
+
 # -- whether operations are recorded: a switch for each thread ---------------------------------------------------------
 
 
@@ -73,18 +84,21 @@ def is_grad_enabled() -> bool:
     return grad_mode.enabled
 
 
-class _SetGradMode(ContextDecorator):
-    value: ClassVar[bool]
+class Switch(ContextDecorator):
+    """Context manager and decorator: set an attribute of a thread's state to a value within the block."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: threading.local, attribute: str, value: bool) -> None:
+        self._setting = state, attribute, value
         self._previous: list[bool] = []
 
     def __enter__(self) -> None:
-        self._previous.append(grad_mode.enabled)
-        grad_mode.enabled = self.value
+        state, attribute, value = self._setting
+        self._previous.append(getattr(state, attribute))
+        setattr(state, attribute, value)
 
     def __exit__(self, *exception: object) -> None:
-        grad_mode.enabled = self._previous.pop()
+        state, attribute, _ = self._setting
+        setattr(state, attribute, self._previous.pop())
 
     def __call__(self, function: Any) -> Any:
         if inspect.isgeneratorfunction(function):
@@ -94,17 +108,21 @@ class _SetGradMode(ContextDecorator):
             )
         return super().__call__(function)
 
-    def _recreate_cm(self) -> _SetGradMode:
-        return type(self)()  # a decorated function may run in several threads at once
+    def _recreate_cm(self) -> Switch:  # a decorated function may run in several threads at once
+        again = copy(self)
+        again._previous = []
+        return again
 
 
-class no_grad(_SetGradMode):  # noqa: N801  (reads as a statement: `with no_grad():`)
+class no_grad(Switch):  # noqa: N801  (reads as a statement: `with no_grad():`)
     """Context manager and decorator: do not record operations in this thread within the block."""
 
-    value = False
+    def __init__(self) -> None:
+        super().__init__(grad_mode, "enabled", False)
 
 
-class enable_grad(_SetGradMode):  # noqa: N801
+class enable_grad(Switch):  # noqa: N801
     """Context manager and decorator: record operations within the block, even inside `no_grad`."""
 
-    value = True
+    def __init__(self) -> None:
+        super().__init__(grad_mode, "enabled", True)

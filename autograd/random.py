@@ -9,6 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,7 @@ class Generator:
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Continue from a state that `get_state` returned. Raises ValueError if it is not the state of an SFC64
-        generator.
-
-        This method has no effect while draws are repeated (see `Draws`).
+        generator. This method has no effect while draws are repeated (see `Draws`).
         """
         if state.get("bit_generator") != "SFC64" or len(state.get("state", ())) != 4:
             raise ValueError(f"this is not the state of an SFC64 generator: {state!r}")
@@ -113,9 +112,7 @@ class Generator:
 
     def next_call(self, x: Array) -> tuple[Array, int]:
         """Return the two numbers for a kernel's random bits: a seed (1,) uint64 on x's device, and the number of this
-        call.
-
-        The first call draws the seed.
+        call. The first call draws the seed.
         """
         log = _thread.log
         call = None if log is None else log.given()
@@ -214,33 +211,32 @@ class Draws:
 
     def __init__(self) -> None:
         self.states: list[Any] = []
+        self.repeats, self.index = False, 0
+        self.outer: Draws | None = None
 
     @contextmanager
     def noted(self) -> Iterator[None]:
         """Record the draws of this block."""
-        with _Log(self.states, repeats=False):
+        with self._active(repeats=False):
             yield
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
         """Repeat the recorded draws in this block. Raises RuntimeError if the numbers of draws differ."""
-        with _Log(self.states, repeats=True) as log:
+        with self._active(repeats=True) as draws:
             yield
-            log.check(log.index == len(self.states))
+            draws._check(draws.index == len(self.states))
 
-
-class _Log:
-    """The initial states of the draws in a block of this thread, which are repeated if `repeats`, else recorded."""
-
-    def __init__(self, states: list[Any], repeats: bool):
-        self.states, self.repeats, self.index = states, repeats, 0
-
-    def __enter__(self) -> _Log:
-        self.outer, _thread.log = _thread.log, self
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        _thread.log = self.outer
+    @contextmanager
+    def _active(self, repeats: bool) -> Iterator[Draws]:
+        """Record or repeat this thread's draws in the block, and inform the record that was active before."""
+        draws = copy(self)  # a second block, also in another thread, repeats the same draws
+        draws.repeats, draws.index, draws.outer = repeats, 0, _thread.log
+        _thread.log = draws
+        try:
+            yield draws
+        finally:
+            _thread.log = draws.outer
 
     def is_repeating(self) -> bool:
         return self.repeats or (self.outer is not None and self.outer.is_repeating())
@@ -249,7 +245,7 @@ class _Log:
         """Return the state at which the next draw must start, or None if no draws are being repeated."""
         if not self.repeats:
             return None if self.outer is None else self.outer.given()
-        self.check(self.index < len(self.states))
+        self._check(self.index < len(self.states))
         self.index += 1
         return self.states[self.index - 1]
 
@@ -259,7 +255,7 @@ class _Log:
             if self.outer is not None:
                 self.outer.note(state)
 
-    def check(self, alike: bool) -> None:
+    def _check(self, alike: bool) -> None:
         if not alike:
             raise RuntimeError(
                 f"a repeated computation must draw random numbers as often as before ({len(self.states)} times), but "
@@ -268,7 +264,7 @@ class _Log:
 
 
 class _Thread(threading.local):
-    log: _Log | None = None
+    log: Draws | None = None
 
 
 _thread = _Thread()

@@ -177,9 +177,7 @@ class Tensor(Operators, NumPyHabits):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set whether a leaf requires a gradient. Raises RuntimeError for a recorded result."""
         if not self.is_leaf:
-            raise RuntimeError(
-                "requires_grad can only be set on a leaf; use detach() to cut a result from its graph"
-            )
+            raise RuntimeError("requires_grad can only be set on a leaf; use detach() to cut a result from its graph")
         if requires_grad:
             _check_differentiable(self.dtype)
         self.requires_grad = requires_grad

@@ -17,7 +17,7 @@ from handloom.autograd.fast import mkl
 from handloom.autograd.fast.costs import FLOPS
 from handloom.autograd.fast.mkl import multiply
 from handloom.autograd.fast.parallel import parallel_for
-from handloom.autograd.ops.linalg import divided_product
+from handloom.autograd.fast.products import divided_product
 
 #: (number of independent products, rows, inner dimension, columns)
 Product = tuple[int, int, int, int]

@@ -18,7 +18,7 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from tqdm import tqdm
 
 from handloom.arguments import path, positive, whole
 from handloom.autograd import Tensor, grad, manual_seed, no_grad, ops
-from handloom.autograd.backend import to_device, use_device
-from handloom.autograd.observe.costs import peak_bytes, seconds
+from handloom.autograd.backend import import_cupy, to_device, use_device
+from handloom.autograd.observe.costs import peak_bytes
 from handloom.autograd.ops.attention import attention_plain
 from handloom.autograd.ops.registry import unsupported_reason
 from handloom.models import Seq2SeqTransformer
@@ -222,6 +222,20 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         axes.set(xlabel="length of the sequence", ylabel=label)
         axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
+
+
+def seconds(run: Callable[[], Any], repeats: int, device: str) -> float:
+    """Return the median time of several calls of `run`, after one call for warm-up."""
+
+    def once() -> float:
+        start = time.perf_counter()
+        run()
+        if device != "cpu":
+            import_cupy().cuda.Device().synchronize()
+        return time.perf_counter() - start
+
+    once()
+    return sorted(once() for _ in range(repeats))[repeats // 2]
 
 
 def main() -> None:

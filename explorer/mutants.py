@@ -68,7 +68,7 @@ MUTANTS = (
            "g = g / count", "pass"),
     Mutant(("Dropout",), "the mask forgotten", "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
     Mutant(("DropoutOnCPU",), "the mask forgotten", "fast.dropout:DropoutOnCPU.backward",
-           "else masked(g, *self.kept)", "else g * self.kept[1]"),
+           "else masked(g, mask, scale)", "else g * scale"),
 )  # fmt: skip
 
 

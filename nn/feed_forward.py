@@ -9,9 +9,8 @@ from .linear import Linear
 
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:
-    """Compute linear2(dropout(activation(linear1(x)))) for x (..., d_model), at each position separately.
-
-    Source: arXiv 1706.03762, section 3.3; gated activations: arXiv 2002.05202.
+    """Compute linear2(dropout(activation(linear1(x)))) for x (..., d_model), at each position separately. Source: arXiv
+    1706.03762, section 3.3; gated activations: arXiv 2002.05202.
     """
     p = dropout.p if dropout.training else 0.0
     hidden = ops.linear_activation(

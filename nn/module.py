@@ -97,10 +97,8 @@ class Module:
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the parameter arrays by name, on the CPU.
-
-        Names and layouts are PyTorch's. A shared parameter is listed under all its names. The arrays share memory with
-        the parameters; to keep their values, copy them.
+        """Return the parameter arrays by name, on the CPU. Names and layouts are PyTorch's. A shared parameter is
+        listed under all its names. The arrays share memory with the parameters; to keep their values, copy them.
         """
         arrays: dict[int, np.ndarray] = {}
         return {

@@ -198,10 +198,8 @@ POSITIONS = ("sinusoidal", "learned", *ATTENTION_POSITIONS[1:], "none")
 def attention_positions(
     kind: str, num_heads: int, head_dim: int, rotary: Mapping[str, Any] | None = None
 ) -> PositionScores | None:
-    """Return the position encoding for `kind`, one of `ATTENTION_POSITIONS`, or None for "none".
-    `rotary` are options of `RotaryPositions`.
-
-    Raises ValueError for an unknown kind.
+    """Return the position encoding for `kind`, one of `ATTENTION_POSITIONS`, or None for "none". `rotary` are options
+    of `RotaryPositions`. Raises ValueError for an unknown kind.
     """
     if kind == "rotary":
         return RotaryPositions(head_dim, **(rotary or {}))

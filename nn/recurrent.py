@@ -109,7 +109,6 @@ class RNN(Recurrent):
 
 class LSTM(Recurrent):
     """With (i, f, g, o) = W_ih x + b_ih + W_hh h + b_hh: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c'), s the sigmoid.
-
     Source: Hochreiter and Schmidhuber 1997; forget gate: Gers et al. 2000.
     """
 

@@ -49,7 +49,6 @@ class SparsePattern(PositionScores):
 
 def with_pattern(pattern: str, inner: PositionScores | None) -> PositionScores | None:
     """Restrict `inner` to a pattern such as "full", "local:16" or "strided:16". A local size can be 0; a stride cannot.
-
     Raises ValueError for another pattern.
     """
     if pattern == "full":

@@ -94,9 +94,8 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """A decoder layer: causal self-attention, cross-attention to the encoder output, and feed-forward.
-
-    The arguments are the same as for TransformerEncoderLayer.
+    """A decoder layer: causal self-attention, cross-attention to the encoder output, and feed-forward. The arguments
+    are the same as for TransformerEncoderLayer.
     """
 
     def __init__(

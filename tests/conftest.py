@@ -16,9 +16,9 @@ from handloom.autograd import Generator
 from handloom.autograd.backend import DeviceError, check_device, import_cupy
 from handloom.autograd.fast import parallel
 from handloom.autograd.kernels.attention import device_kernels
-from handloom.autograd.kernels.philox import keep_mask
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import installed
+from tests.support.philox import keep_mask
 from tests.support.pictures import plot_nothing
 
 matplotlib.use("Agg")

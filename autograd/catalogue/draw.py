@@ -1,7 +1,7 @@
 """Random inputs for ops. The tests draw them by the library hypothesis, and the command line draws them from a seed.
 
-A specification is a function that draws shapes, axes and arrays from a `Draw` and returns a `Sample`. Arrays avoid
-kinks, poles and ties, because difference quotients are meaningless there; other tests cover kinks, poles and ties.
+`spec` enters a function that draws axes, arrays and options from a `Draw`. Arrays avoid kinks, poles and ties, because
+difference quotients are meaningless there; other tests cover kinks, poles and ties.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from ..ops import OPS
 from ..random import Generator
 
 T = TypeVar("T")
+Arguments = Callable[["Draw", tuple[int, ...]], Any]
 CLEARANCE = 0.1  # minimum distance from a kink or between values whose order matters
 
 
 @dataclass
 class Sample:
-    """The arguments of one call of an op; its arrays are NumPy arrays.
-
-    `differentiable` lists the indices in `args` of the arguments whose gradients are checked. By default these are all
-    floating point arrays.
+    """The arguments of one call of an op; its arrays are NumPy arrays. `differentiable` lists the indices in `args` of
+    the arguments whose gradients are checked. By default these are all floating point arrays.
     """
 
     args: tuple[Any, ...]
@@ -70,8 +69,9 @@ class Draw:
     def flag(self, label: str) -> bool:
         return self.choice(label, (False, True))
 
-    def number(self, low: float, high: float) -> float:
-        return float(self.rng.uniform(low, high))
+    def maybe(self, **option: Any) -> dict[str, Any]:
+        """Draw whether to pass a keyword argument: return it, or an empty dictionary."""
+        return dict(option) if self.flag(f"{', '.join(option)} given") else {}
 
     # -- shapes and axes -------------------------------------------------------------------------------------------
 
@@ -90,16 +90,18 @@ class Draw:
     def axis(self, shape: tuple[int, ...], *, none: bool = True, many: bool = True) -> Any:
         """Draw an argument `axis` for an array of `shape`: None, an axis counted from either end, or a tuple."""
         ndim = len(shape)
-        kinds = ["first", "last"] * bool(ndim) + ["none"] * none + ["many"] * many
+        kinds = ["one", "one"] * bool(ndim) + ["none"] * none + ["many"] * many
         kind = self.choice(f"axis of {min(ndim, 1)} or more dimensions", kinds)
-        if kind == "first":
-            return self.integer(0, ndim - 1)
-        if kind == "last":
-            return -self.integer(1, ndim)
+        if kind == "one":
+            return self.position(shape)
         if kind == "none":
             return None
         picked = [a for a in range(ndim) if self.flag("axis in tuple")]
         return tuple(a - ndim if self.flag("negative axis in tuple") else a for a in picked)
+
+    def position(self, shape: tuple[int, ...]) -> int:
+        """Draw one axis of an array of `shape`, counted from either end."""
+        return self.integer(-len(shape), len(shape) - 1)
 
     # -- arrays ----------------------------------------------------------------------------------------------------
 
@@ -166,29 +168,39 @@ class OpSpec:
 CATALOGUE: dict[str, OpSpec] = {}
 
 
-def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callable[[Draw], Sample]]:
-    """Return a decorator that enters a sampler for the op `name` into CATALOGUE, with the other attributes `facts`."""
+def spec(
+    name: str,
+    *,
+    least: int = 0,
+    most: int = 3,
+    empty: bool = True,
+    adapt: Callable[[Any], Any] = lambda function: function,
+    **facts: Any,
+) -> Callable[[Arguments], Arguments]:
+    """Return a decorator that enters the inputs of the op `name` into CATALOGUE.
 
-    def enter(draw: Callable[[Draw], Sample]) -> Callable[[Draw], Sample]:
+    The decorated function draws the arguments of a call from a Draw and a shape. It returns a tuple, in which a
+    dictionary at the end has the keyword arguments, or a Sample.
+
+    Args:
+        least, most, empty: the arguments of `Draw.shape` for the shape.
+        adapt: function that converts the op, and its reference, to one that accepts the drawn arguments.
+        facts: other attributes of OpSpec.
+    """
+
+    def enter(arguments: Arguments) -> Arguments:
+        def draw(d: Draw) -> Sample:
+            found = arguments(d, d.shape(least, most, empty=empty))
+            if isinstance(found, Sample):
+                return found
+            return Sample(found[:-1], found[-1]) if isinstance(found[-1], dict) else Sample(found)
+
         op = OPS[name]
-        CATALOGUE[name] = OpSpec(name, draw, **{"function": op.function, "reference": op.reference, **facts})
-        return draw
+        callables = {"function": adapt(op.function), "reference": adapt(facts.pop("reference", op.reference))}
+        CATALOGUE[name] = OpSpec(name, draw, **callables, **facts)
+        return arguments
 
     return enter
-
-
-def gathered(name: str) -> dict[str, Any]:
-    """Return OpSpec attributes for an op that takes a list of tensors; the checks pass these as separate arguments."""
-    op = OPS[name]
-    return {
-        "function": lambda *tensors, **kwargs: op.function(tensors, **kwargs),
-        "reference": lambda *arrays, **kwargs: op.reference(arrays, **kwargs),
-    }
-
-
-def seeded(name: str) -> dict[str, Any]:
-    """Return OpSpec attributes for a random op. The checks call it with `seed`, from which its generator is made."""
-    return {"function": with_seed(OPS[name].function), "reference": with_seed(OPS[name].reference)}
 
 
 def with_seed(function: Any) -> Any:

@@ -31,7 +31,7 @@ UNARY = [name for *_, names in RANGES for name in names.split()]
 
 
 def _unary(low: float, high: float, avoid: tuple[float, ...]) -> Any:
-    return lambda d: Sample((d.array(d.shape(), low, high, avoid),))
+    return lambda d, shape: (d.array(shape, low, high, avoid),)
 
 
 for _low, _high, _avoid, _analytic, _names in RANGES:
@@ -39,9 +39,8 @@ for _low, _high, _avoid, _analytic, _names in RANGES:
         spec(_name, analytic=_analytic)(_unary(_low, _high, _avoid))
 
 
-def pair(d: Draw, low: float = -2, high: float = 2, avoid: tuple[float, ...] = ()) -> tuple[Any, Any]:
-    """Draw two operands that broadcast against each other. One of the operands can be a Python number."""
-    shape = d.shape()
+def pair(d: Draw, shape: tuple[int, ...], low: float = -2, high: float = 2, avoid: tuple[float, ...] = ()) -> Any:
+    """Draw two operands that broadcast to `shape` or less. One of the operands can be a Python number."""
     x, y = (d.array(d.narrowed(shape), low, high, avoid) for _ in range(2))
     kind = d.choice("operand", ("arrays", "arrays", "arrays", "number left", "number right"))
     return (x.item(0) if kind == "number left" and x.size else x), (
@@ -50,119 +49,74 @@ def pair(d: Draw, low: float = -2, high: float = 2, avoid: tuple[float, ...] = (
 
 
 for _name in ("add", "subtract", "multiply", "logaddexp"):
-    spec(_name)(lambda d: Sample(pair(d)))
+    spec(_name)(pair)
 for _name in ("divide", "hypot"):
-    spec(_name)(lambda d: Sample(pair(d, avoid=ZERO)))
+    spec(_name)(lambda d, shape: pair(d, shape, avoid=ZERO))
+for _name in ("maximum", "minimum"):
+    spec(_name)(lambda d, shape: tuple(d.distinct(d.narrowed(shape), d.narrowed(shape))))
+spec("arctan2")(lambda d, shape: tuple(d.array(d.narrowed(shape), avoid=ZERO) for _ in range(2)))
 
 
 @spec("power")
-def _power(d: Draw) -> Sample:
-    if d.flag("whole exponent"):
-        # Negative bases need an integer exponent. The gradient with respect to the exponents is not defined for them.
-        shape = d.shape()
-        exponents: Any = d.choice("exponent", (0, 1, 2, 3, -1, -2, 0.0, 2.0, "array"))
-        if exponents == "array":
-            exponents = d.rng.integers(-2, 4, d.narrowed(shape)).astype(d.dtype)
-        return Sample((d.array(shape, avoid=(0.0,)), exponents), differentiable=(0,))
-    return Sample(pair(d, 0.3, 2))
-
-
-@spec("arctan2")
-def _arctan2(d: Draw) -> Sample:
-    shape = d.shape()
-    y, x = d.array(d.narrowed(shape), avoid=(0.0,)), d.array(d.narrowed(shape), avoid=(0.0,))
-    return Sample((y, x))
+def _power(d: Draw, shape: tuple[int, ...]) -> Any:
+    if not d.flag("whole exponent"):
+        return pair(d, shape, 0.3, 2)
+    # Negative bases need an integer exponent. The gradient with respect to the exponents is not defined for them.
+    exponents: Any = d.choice("exponent", (0, 1, 2, 3, -1, -2, 0.0, 2.0, "array"))
+    if exponents == "array":
+        exponents = d.rng.integers(-2, 4, d.narrowed(shape)).astype(d.dtype)
+    return Sample((d.array(shape, avoid=ZERO), exponents), differentiable=(0,))
 
 
 @spec("round", analytic=False)
-def _round(d: Draw) -> Sample:
+def _round(d: Draw, shape: tuple[int, ...]) -> Any:
     """Draw inputs that are not near the jumps of rounding, half-way between two results."""
-    decimals = d.integer(-1, 2)
-    whole = d.rng.integers(-8, 8, d.shape())
-    return Sample((np.asarray((whole + d.rng.uniform(-0.3, 0.3, whole.shape)) / 10**decimals, d.dtype), decimals))
+    decimals, whole = d.integer(-1, 2), d.rng.integers(-8, 8, shape)
+    return np.asarray((whole + d.rng.uniform(-0.3, 0.3, shape)) / 10**decimals, d.dtype), decimals
 
 
 @spec("floor_divide", analytic=False)
 @spec("remainder", analytic=False)
-def _remainder(d: Draw) -> Sample:
+def _remainder(d: Draw, shape: tuple[int, ...]) -> Any:
     """Draw y and x = (quotient + fraction) y, so that x / y is not near an integer, where the ops jump."""
-    shape = d.shape()
     y = d.array(d.narrowed(shape), 0.5, 2) * (-1 if d.flag("negative divisor") else 1)
     quotient = d.rng.integers(-2, 3, shape) + d.rng.uniform(0.3, 0.7, shape)
-    return Sample((np.asarray(quotient * y, dtype=d.dtype), y))
-
-
-def ordered_pair(d: Draw) -> Sample:
-    shape = d.shape()
-    return Sample(tuple(d.distinct(d.narrowed(shape), d.narrowed(shape))))
-
-
-spec("maximum")(ordered_pair)
-spec("minimum")(ordered_pair)
+    return np.asarray(quotient * y, dtype=d.dtype), y
 
 
 @spec("clip")
-def _clip(d: Draw) -> Sample:
-    shape = d.shape()
+def _clip(d: Draw, shape: tuple[int, ...]) -> Any:
     bounds = d.choice("bounds", ("numbers", "low number", "high number", "arrays", "low array", "high array"))
     if bounds.endswith(("number", "numbers")):
         low, high = -0.8, 0.7
         x = d.array(shape, avoid=(low, high))
     else:
         x, low, high = d.distinct(shape, d.narrowed(shape), d.narrowed(shape))
-    return Sample((x, None if bounds.startswith("high") else low, None if bounds.startswith("low") else high))
+    return x, None if bounds.startswith("high") else low, None if bounds.startswith("low") else high
 
 
-@spec("where")
-def _where(d: Draw) -> Sample:
-    shape = d.shape()
-    return Sample((d.mask(d.narrowed(shape)), *pair_of(d, shape)))
-
-
-def pair_of(d: Draw, shape: tuple[int, ...]) -> tuple[Any, Any]:
-    return d.array(d.narrowed(shape)), d.array(d.narrowed(shape))
-
-
-@spec("masked_fill")
-def _masked_fill(d: Draw) -> Sample:
-    shape = d.shape()
-    value = d.choice("value", (0.5, "tensor"))
-    return Sample((d.array(d.narrowed(shape)), d.mask(d.narrowed(shape)), d.array(()) if value == "tensor" else value))
-
-
-@spec("astype", reference=lambda x, dtype: x)
-def _astype(d: Draw) -> Sample:
-    """Draw a cast to the same dtype. Casts between precisions have another test."""
-    return Sample((d.array(d.shape()), d.dtype))
-
-
-@spec("leaky_relu")
-def _leaky_relu(d: Draw) -> Sample:
-    return Sample((d.array(d.shape(), avoid=(0.0,)),), d.choice("slope", ({}, {"negative_slope": 0.3})))
-
-
-@spec("elu")
-def _elu(d: Draw) -> Sample:
-    return Sample((d.array(d.shape(), avoid=(0.0,)),), d.choice("alpha", ({}, {"alpha": 0.7})))
-
-
-@spec("gelu", analytic=False)
-def _gelu(d: Draw) -> Sample:
-    x = d.array(d.shape(), -2.5, 4)  # below, F(x) is a small difference of large numbers
-    return Sample((x,), d.choice("approximate", ({}, {"approximate": "none"}, {"approximate": "tanh"})))
-
-
-def _halves(d: Draw) -> Sample:
-    shape = list(d.shape(1))
-    axis = d.integer(-len(shape), len(shape) - 1)
-    shape[axis] *= 2
-    # Zero is avoided, since relu has its kink there; it is applied to the second half, the gate.
-    return Sample(
-        (d.array(tuple(shape), avoid=(0.0,)),), {} if axis == -1 and d.flag("axis left out") else {"axis": axis}
+spec("where")(lambda d, shape: (d.mask(d.narrowed(shape)), *(d.array(d.narrowed(shape)) for _ in range(2))))
+spec("masked_fill")(
+    lambda d, shape: (
+        d.array(d.narrowed(shape)), d.mask(d.narrowed(shape)), d.array(()) if d.flag("a tensor as value") else 0.5,
     )
+)  # fmt: skip
+# A cast to the same dtype. Casts between precisions have another test.
+spec("astype", reference=lambda x, dtype: x)(lambda d, shape: (d.array(shape), d.dtype))
+spec("leaky_relu")(lambda d, shape: (d.array(shape, avoid=ZERO), d.maybe(negative_slope=0.3)))
+spec("elu")(lambda d, shape: (d.array(shape, avoid=ZERO), d.maybe(alpha=0.7)))
+# Below -2.5, F(x) is a small difference of large numbers.
+spec("gelu", analytic=False)(
+    lambda d, shape: (d.array(shape, -2.5, 4), d.choice("how", ({}, {"approximate": "none"}, {"approximate": "tanh"})))
+)
 
 
-spec("glu")(_halves)
-spec("reglu")(_halves)
-spec("geglu", analytic=False)(_halves)
-spec("swiglu")(_halves)
+def _halves(d: Draw, shape: tuple[int, ...]) -> Any:
+    axis = d.position(shape)
+    sides = tuple(2 * side if i == axis % len(shape) else side for i, side in enumerate(shape))
+    # Zero is avoided, since relu has its kink there; it is applied to the second half, the gate.
+    return d.array(sides, avoid=ZERO), {} if axis == -1 and d.flag("axis left out") else {"axis": axis}
+
+
+for _name in ("glu", "reglu", "geglu", "swiglu"):
+    spec(_name, least=1, analytic=_name != "geglu")(_halves)

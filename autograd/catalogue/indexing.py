@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .draw import Draw, Sample, spec
+from .draw import Draw, spec
 
 
 def _slice(d: Draw, size: int) -> slice:
@@ -50,66 +50,47 @@ def index_of(d: Draw, shape: tuple[int, ...], *, repeated: bool = True) -> Any:
     return (d.indices((2,), shape[0]), slice(None, None, -1), d.indices((2,), shape[2]))
 
 
-@spec("getitem", views=True)
-def _getitem(d: Draw) -> Sample:
-    shape = d.shape()
-    return Sample((d.array(shape), index_of(d, shape)), differentiable=(0,))
-
-
-def _value_for(d: Draw, shape: tuple[int, ...], index: Any) -> Any:
-    chosen = np.empty(shape)[index].shape
-    kind = d.choice("value", ("array", "array", "number", "leading axis"))
-    if kind == "number":
-        return 0.5
-    # NumPy refuses a further leading axis if the index selects one element or is a mask.
-    leading = kind == "leading axis" and chosen and not isinstance(index, np.ndarray)
-    return d.array((1, *chosen) if leading else d.narrowed(chosen))
+spec("getitem", views=True)(lambda d, shape: (d.array(shape), index_of(d, shape)))
 
 
 @spec("setitem")
-def _setitem(d: Draw) -> Sample:
-    shape = d.shape()
+def _setitem(d: Draw, shape: tuple[int, ...]) -> Any:
     index = index_of(d, shape, repeated=False)
-    value = _value_for(d, shape, index)
-    return Sample((d.array(shape), index, value), differentiable=(0, 2) if isinstance(value, np.ndarray) else (0,))
+    chosen = np.empty(shape)[index].shape
+    kind = d.choice("value", ("array", "array", "number", "leading axis"))
+    # NumPy refuses a further leading axis if the index selects one element or is a mask.
+    leading = kind == "leading axis" and chosen and not isinstance(index, np.ndarray)
+    return d.array(shape), index, 0.5 if kind == "number" else d.array((1, *chosen) if leading else d.narrowed(chosen))
 
 
 @spec("scatter_add")
-def _scatter_add(d: Draw) -> Sample:
-    shape = d.shape()
+def _scatter_add(d: Draw, shape: tuple[int, ...]) -> Any:
     index = index_of(d, shape)
-    chosen = np.empty(shape)[index].shape
-    return Sample((d.array(shape), index, d.array(d.narrowed(chosen))), differentiable=(0, 2))
+    return d.array(shape), index, d.array(d.narrowed(np.empty(shape)[index].shape))
 
 
-@spec("take")
-def _take(d: Draw) -> Sample:
-    shape = d.shape(1, empty=False)
+@spec("take", least=1, empty=False)
+def _take(d: Draw, shape: tuple[int, ...]) -> Any:
     axis = d.axis(shape, many=False)
     size = int(np.prod(shape)) if axis is None else shape[axis]
-    indices: Any = d.indices(d.shape(), size, negative=True)
-    if d.flag("a list"):
-        indices = indices.tolist()
-    return Sample((d.array(shape), indices), {"axis": axis}, differentiable=(0,))
+    indices = d.indices(d.shape(), size, negative=True)
+    return d.array(shape), indices.tolist() if d.flag("a list") else indices, {"axis": axis}
 
 
-@spec("take_along_axis")
-def _take_along_axis(d: Draw) -> Sample:
-    shape = d.shape(1, empty=False)
+@spec("take_along_axis", least=1, empty=False)
+def _take_along_axis(d: Draw, shape: tuple[int, ...]) -> Any:
     axis = d.axis(shape, many=False)
     if axis is None:
-        return Sample((d.array(shape), d.indices((d.integer(0, 4),), int(np.prod(shape)))), {"axis": None})
+        return d.array(shape), d.indices((d.integer(0, 4),), int(np.prod(shape))), {"axis": None}
     # Every other axis may be broadcast, both of the indices and of x.
     x_shape = [1 if d.choice("stretched x", (False, False, True)) else side for side in shape]
     sizes = [1 if d.choice("stretched indices", (False, False, True)) else side for side in shape]
     x_shape[axis], sizes[axis] = shape[axis], d.integer(0, 4)
-    indices = d.indices(tuple(sizes), shape[axis], negative=True)
-    return Sample((d.array(tuple(x_shape)), indices), {"axis": axis}, differentiable=(0,))
+    return d.array(tuple(x_shape)), d.indices(tuple(sizes), shape[axis], negative=True), {"axis": axis}
 
 
 @spec("embedding")
-def _embedding(d: Draw) -> Sample:
-    rows = d.integer(1, 4)
+def _embedding(d: Draw, shape: tuple[int, ...]) -> Any:
     # `padding_id` is tested separately: its row has no gradient by definition, but a difference quotient.
-    ids, table = d.indices(d.shape(), rows), d.array((rows, d.integer(1, 3)))
-    return Sample((ids, table), {"scale": d.choice("scale", (1.0, 2.5))}, differentiable=(1,))
+    rows = d.integer(1, 4)
+    return d.indices(shape, rows), d.array((rows, d.integer(1, 3))), d.maybe(scale=2.5)

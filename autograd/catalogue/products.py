@@ -7,80 +7,77 @@ from typing import Any
 import numpy as np
 
 from ..ops import ACTIVATIONS
-from .draw import Draw, Sample, seeded, spec
+from .draw import Draw, spec, with_seed
 
 
-@spec("matmul")
-def _matmul(d: Draw) -> Sample:
+@spec("matmul", least=2, most=2, empty=False)
+def _matmul(d: Draw, batch: tuple[int, ...]) -> Any:
     m, k, n = (d.integer(1, 3) for _ in range(3))
     if d.choice("empty", (False, False, False, True)):
         m, k, n = d.choice("empty side", ((0, k, n), (m, 0, n), (m, k, 0)))
     kind = d.choice("ranks", ("1 1", "1 2", "2 1", "2 2", "3 2", "2 3", "3 3", "1 3", "3 1", "broadcast"))
     if kind == "broadcast":
-        batch = d.shape(2, 2, empty=False)
-        return Sample((d.array((*d.narrowed(batch), m, k)), d.array((*d.narrowed(batch), k, n))))
+        return d.array((*d.narrowed(batch), m, k)), d.array((*d.narrowed(batch), k, n))
     left, right = (int(rank) for rank in kind.split())
-    x = {1: (k,), 2: (m, k), 3: (2, m, k)}[left]
-    y = {1: (k,), 2: (k, n), 3: (2, k, n)}[right]
-    return Sample((d.array(x), d.array(y)))
+    return d.array((2, m, k)[-left:]), d.array((k,) if right == 1 else (2, k, n)[-right:])
 
 
-@spec("linear")
-def _linear(d: Draw) -> Sample:
-    rows, features, outputs = d.shape(0, 2), d.integer(0, 3), d.integer(1, 3)
-    bias = (d.array((outputs,)),) if d.flag("bias") else ()
-    return Sample((d.array((*rows, features)), d.array((outputs, features)), *bias))
+def _biased(d: Draw, outputs: int) -> tuple[Any, ...]:
+    return (d.array((outputs,)),) if d.flag("bias") else ()
 
 
-@spec("linear_activation", **seeded("linear_activation"), analytic=False)
-def _linear_activation(d: Draw) -> Sample:
-    rows, features, outputs = d.shape(0, 2), d.integer(1, 3), d.integer(1, 3)
+@spec("linear", most=2)
+def _linear(d: Draw, rows: tuple[int, ...]) -> Any:
+    features, outputs = d.integer(0, 3), d.integer(1, 3)
+    return d.array((*rows, features)), d.array((outputs, features)), *_biased(d, outputs)
+
+
+@spec("linear_activation", most=2, adapt=with_seed, analytic=False)
+def _linear_activation(d: Draw, rows: tuple[int, ...]) -> Any:
+    features, outputs = d.integer(1, 3), d.integer(1, 3)
     # The weights and the bias of an output have the same sign, so that the output is well above or below 0.
     sign = np.where(d.mask((outputs,)), 1, -1).astype(d.dtype)
     bias = (d.array((outputs,), 0.1, 1) * sign,) if d.flag("bias") else ()
-    kwargs: dict[str, Any] = {"dropout": 0.4, "seed": d.integer(0, 9)} if d.flag("dropout") else {}
     names = [name for name, row in ACTIVATIONS.items() if not row.gated]
-    kwargs |= d.choice("activation", ({}, *({"activation": name} for name in names)))
+    kwargs = d.choice("activation", ({}, *({"activation": name} for name in names)))
     x, weight = d.array((*rows, features), 0.2, 2), d.array((outputs, features), 0.2, 2) * sign[:, None]
-    return Sample((x, weight, *bias), kwargs)
+    return x, weight, *bias, {**kwargs, **d.maybe(dropout=0.4, seed=d.integer(0, 9))}
 
 
-spec("outer")(lambda d: Sample((d.array(d.shape(most=2)), d.array(d.shape(most=2)))))
+spec("outer", most=2)(lambda d, shape: (d.array(shape), d.array(d.shape(most=2))))
 
 
 @spec("dot")
-def _dot(d: Draw) -> Sample:
+def _dot(d: Draw, shape: tuple[int, ...]) -> Any:
     k = d.integer(0, 3)
     kind = d.choice("ranks", ("0 n", "n 0", "1 1", "n 1", "1 n", "n m"))
-    if kind == "0 n":
-        return Sample((d.array(()), d.array(d.shape())))
-    if kind == "n 0":
-        return Sample((d.array(d.shape()), d.array(())))
+    if "0" in kind:
+        operands = d.array(()), d.array(shape)
+        return operands if kind == "0 n" else operands[::-1]
     left = (k,) if kind.startswith("1") else (*d.shape(1, 2, empty=False), k)
     right = (k,) if kind.endswith("1") else (*d.shape(0, 1, empty=False), k, d.integer(1, 3))
-    return Sample((d.array(left), d.array(right)))
+    return d.array(left), d.array(right)
 
 
-@spec("inner")
-def _inner(d: Draw) -> Sample:
-    k = d.integer(0, 3)
+@spec("inner", most=2, empty=False)
+def _inner(d: Draw, shape: tuple[int, ...]) -> Any:
     if d.choice("a number", (False, False, False, True)):
-        return Sample((d.array(d.shape()), d.array(())))
-    return Sample((d.array((*d.shape(0, 2, empty=False), k)), d.array((*d.shape(0, 2, empty=False), k))))
+        return d.array(shape), d.array(())
+    k = d.integer(0, 3)
+    return d.array((*shape, k)), d.array((*d.shape(0, 2, empty=False), k))
 
 
-@spec("tensordot")
-def _tensordot(d: Draw) -> Sample:
-    shared = d.shape(0, 2, empty=False)
+@spec("tensordot", most=2, empty=False)
+def _tensordot(d: Draw, shared: tuple[int, ...]) -> Any:
     left, right = d.shape(0, 1), d.shape(0, 1)
     x, y = d.array((*left, *shared)), d.array((*shared, *right))
     if d.flag("a number of axes"):
-        return Sample((x, y), {"axes": len(shared)})
+        return x, y, {"axes": len(shared)}
     over_x, over_y = tuple(range(len(left), x.ndim)), tuple(range(len(shared)))
     if d.flag("reversed axes"):
         x, y = x.transpose(), y.transpose()
         over_x, over_y = tuple(x.ndim - 1 - a for a in over_x), tuple(-1 - a for a in over_y)
-    return Sample((x, y), {"axes": (over_x, over_y)})
+    return x, y, {"axes": (over_x, over_y)}
 
 
 EQUATIONS = (
@@ -92,7 +89,7 @@ EQUATIONS = (
 
 
 @spec("einsum", views=True)
-def _einsum(d: Draw) -> Sample:
+def _einsum(d: Draw, _: tuple[int, ...]) -> Any:
     dotted = d.flag("ellipsis")
     equation = d.choice(f"equation with ellipsis: {dotted}", [e for e in EQUATIONS if ("..." in e) == dotted])
     sizes = {letter: d.integer(1, 3) for letter in sorted(set(equation) - set("->,."))}
@@ -103,4 +100,4 @@ def _einsum(d: Draw) -> Sample:
         before, found, after = part.partition("...")
         middle = d.narrowed(dots) if found else ()
         operands.append(d.array((*(sizes[x] for x in before), *middle, *(sizes[x] for x in after))))
-    return Sample((equation, *operands))
+    return equation, *operands

@@ -6,196 +6,137 @@ from typing import Any
 
 import numpy as np
 
-from .draw import Draw, Sample, gathered, spec
+from .draw import Draw, spec
 
 
 @spec("reshape", views=True)
-def _reshape(d: Draw) -> Sample:
-    shape = d.shape()
-    new: Any = d.choice("new shape", ("flat", "reversed", "minus one", "split", "one number"))
-    size = int(np.prod(shape))
-    target: Any = {
-        "flat": (size,),
-        "reversed": shape[::-1],
-        "minus one": (*shape[:1], -1) if 0 not in shape[:1] else (0, 1),
-        "split": (1, *shape, 1),
-        "one number": size,
-    }[new]
-    return Sample((d.array(shape), target))
+def _reshape(d: Draw, shape: tuple[int, ...]) -> Any:
+    size, rest = int(np.prod(shape)), (*shape[:1], -1) if 0 not in shape[:1] else (0, 1)
+    return d.array(shape), d.choice("new shape", ((size,), shape[::-1], rest, (1, *shape, 1), size))
 
 
-spec("ravel", views=True)(lambda d: Sample((d.array(d.shape()),)))
+spec("ravel", views=True)(lambda d, shape: (d.array(shape),))
 
 
-@spec("transpose", views=True)
-def _transpose(d: Draw) -> Sample:
-    shape = d.shape()
+@spec("transpose", most=4, views=True)
+def _transpose(d: Draw, shape: tuple[int, ...]) -> Any:
     if d.flag("axes left out"):
-        return Sample((d.array(shape),))
-    axes = [int(a) for a in d.rng.permutation(len(shape))]
-    if d.flag("negative axes"):
-        axes = [a - len(shape) for a in axes]
-    return Sample((d.array(shape), tuple(axes)))
+        return (d.array(shape),)
+    back = len(shape) if d.flag("negative axes") else 0
+    return d.array(shape), tuple(int(a) - back for a in d.rng.permutation(len(shape)))
 
 
-@spec("swapaxes", views=True)
-def _swapaxes(d: Draw) -> Sample:
-    shape = d.shape(1)
-    n = len(shape)
-    return Sample((d.array(shape), d.integer(-n, n - 1), d.integer(-n, n - 1)))
+spec("swapaxes", least=1, views=True)(lambda d, shape: (d.array(shape), d.position(shape), d.position(shape)))
 
 
-@spec("moveaxis", views=True)
-def _moveaxis(d: Draw) -> Sample:
-    shape = d.shape(1)
-    n = len(shape)
+@spec("moveaxis", least=1, views=True)
+def _moveaxis(d: Draw, shape: tuple[int, ...]) -> Any:
     if d.flag("one axis"):
-        return Sample((d.array(shape), d.integer(-n, n - 1), d.integer(-n, n - 1)))
-    count = d.integer(1, n)
-    source, destination = (tuple(int(a) for a in d.rng.permutation(n)[:count]) for _ in range(2))
-    return Sample((d.array(shape), source, destination))
+        return d.array(shape), d.position(shape), d.position(shape)
+    count = d.integer(1, len(shape))
+    return d.array(shape), *(tuple(int(a) for a in d.rng.permutation(len(shape))[:count]) for _ in range(2))
 
 
-@spec("expand_dims", views=True)
-def _expand_dims(d: Draw) -> Sample:
-    shape = d.shape()
-    n = len(shape)
-    axis: Any = (0, -1) if d.flag("two axes") else d.integer(-n - 1, n)
-    return Sample((d.array(shape), axis))
+spec("expand_dims", views=True)(
+    lambda d, shape: (d.array(shape), (0, -1) if d.flag("two axes") else d.position((1, *shape)))
+)
 
 
 @spec("squeeze", views=True)
-def _squeeze(d: Draw) -> Sample:
-    shape = list(d.shape())
+def _squeeze(d: Draw, shape: tuple[int, ...]) -> Any:
     position = d.integer(0, len(shape))
-    shape.insert(position, 1)
-    axis = d.choice("axis", (None, position, position - len(shape), (position,)))
-    return Sample((d.array(tuple(shape)),), {} if axis is None else {"axis": axis})
+    axis = d.choice("axis", (None, position, position - len(shape) - 1, (position,)))
+    return d.array((*shape[:position], 1, *shape[position:])), {} if axis is None else {"axis": axis}
 
 
-@spec("broadcast_to", views=True)
-def _broadcast_to(d: Draw) -> Sample:
-    shape = d.shape()
-    return Sample((d.array(d.narrowed(shape)), shape))
-
-
-@spec("flip", views=True)
-def _flip(d: Draw) -> Sample:
-    shape = d.shape()
-    return Sample((d.array(shape),), {"axis": d.axis(shape)})
+spec("broadcast_to", views=True)(lambda d, shape: (d.array(d.narrowed(shape)), shape))
+spec("flip", views=True)(lambda d, shape: (d.array(shape), {"axis": d.axis(shape)}))
 
 
 @spec("roll")
-def _roll(d: Draw) -> Sample:
-    shape = d.shape()
+def _roll(d: Draw, shape: tuple[int, ...]) -> Any:
     axis = d.axis(shape) or None
     if isinstance(axis, tuple):
         axis = tuple(a % len(shape) for a in axis)
-        return Sample((d.array(shape), tuple(d.integer(-4, 4) for _ in axis)), {"axis": axis})
-    return Sample((d.array(shape), d.integer(-4, 4)), {"axis": axis})
+    shift = tuple(d.integer(-4, 4) for _ in axis) if isinstance(axis, tuple) else d.integer(-4, 4)
+    return d.array(shape), shift, {"axis": axis}
 
 
-def _joined(d: Draw) -> tuple[list[tuple[int, ...]], int]:
-    shape = d.shape(1)
-    axis = d.integer(-len(shape), len(shape) - 1)
-    shapes = []
+def _gathered(function: Any) -> Any:
+    """Return an op that takes a list of tensors with the tensors as separate arguments."""
+    return lambda *tensors, **kwargs: function(tensors, **kwargs)
+
+
+@spec("concatenate", least=1, adapt=_gathered)
+def _concatenate(d: Draw, shape: tuple[int, ...]) -> Any:
+    axis, arrays = d.position(shape), []
     for _ in range(d.choice("tensors", (1, 2, 3))):
         sides = list(shape)
         sides[axis] = d.integer(0, 3)
-        shapes.append(tuple(sides))
-    return shapes, axis
+        arrays.append(d.array(tuple(sides)))
+    return *arrays, {"axis": axis}
 
 
-@spec("concatenate", **gathered("concatenate"))
-def _concatenate(d: Draw) -> Sample:
-    shapes, axis = _joined(d)
-    return Sample(tuple(d.array(shape) for shape in shapes), {"axis": axis})
+@spec("stack", adapt=_gathered)
+def _stack(d: Draw, shape: tuple[int, ...]) -> Any:
+    return *(d.array(shape) for _ in range(d.choice("tensors", (1, 2, 3)))), {"axis": d.position((1, *shape))}
 
 
-@spec("stack", **gathered("stack"))
-def _stack(d: Draw) -> Sample:
-    shape = d.shape()
-    tensors = tuple(d.array(shape) for _ in range(d.choice("tensors", (1, 2, 3))))
-    return Sample(tensors, {"axis": d.integer(-len(shape) - 1, len(shape))})
-
-
-@spec("split", views=True)
-def _split(d: Draw) -> Sample:
-    shape = list(d.shape(1))
-    axis = d.integer(-len(shape), len(shape) - 1)
+@spec("split", least=1, views=True)
+def _split(d: Draw, shape: tuple[int, ...]) -> Any:
+    sides, axis = list(shape), d.position(shape)
+    parts: Any = sorted(d.integer(0, shape[axis]) for _ in range(d.choice("cuts", (1, 2))))
     if d.flag("equal parts"):
         parts = d.integer(1, 3)
-        shape[axis] *= parts
-        return Sample((d.array(tuple(shape)), parts), {"axis": axis})
-    cuts = sorted(d.integer(0, shape[axis]) for _ in range(d.choice("cuts", (1, 2))))
-    return Sample((d.array(tuple(shape)), cuts), {"axis": axis})
+        sides[axis] *= parts
+    return d.array(tuple(sides)), parts, {"axis": axis}
 
 
-@spec("tile")
-def _tile(d: Draw) -> Sample:
-    shape = d.shape(most=2)
-    reps = d.choice("reps", ("number", "fewer", "as many", "more"))
-    count = {"fewer": max(len(shape) - 1, 0), "as many": len(shape), "more": len(shape) + 1}.get(reps, 0)
-    return Sample(
-        (d.array(shape), d.integer(0, 3) if reps == "number" else tuple(d.integer(1, 2) for _ in range(count)))
-    )
+@spec("tile", most=2, views=True)
+def _tile(d: Draw, shape: tuple[int, ...]) -> Any:
+    if d.flag("a number"):
+        return d.array(shape), d.integer(0, 3)
+    count = max(len(shape) + d.choice("more counts than axes", (-1, 0, 1)), 0)
+    return d.array(shape), tuple(d.integer(1, 2) for _ in range(count))
 
 
-@spec("repeat")
-def _repeat(d: Draw) -> Sample:
-    shape = d.shape()
+@spec("repeat", views=True)
+def _repeat(d: Draw, shape: tuple[int, ...]) -> Any:
     axis = d.axis(shape, many=False) if shape else None
     size = int(np.prod(shape)) if axis is None else shape[axis]
     repeats: Any = d.rng.integers(0, 3, size).tolist() if d.flag("a list of counts") and size else d.integer(0, 3)
-    return Sample((d.array(shape), repeats), {"axis": axis})
+    return d.array(shape), repeats, {"axis": axis}
 
 
-@spec("pad")
-def _pad(d: Draw) -> Sample:
-    shape = d.shape(1)
+@spec("pad", least=1)
+def _pad(d: Draw, shape: tuple[int, ...]) -> Any:
     mode = d.choice("mode", ("constant", "constant", "edge", "reflect", "symmetric", "wrap"))
     if mode != "constant":
         shape = tuple(max(side, 1) for side in shape)
-    widths: Any = {
-        "number": d.integer(0, 2),
-        "pair": (d.integer(0, 2), d.integer(0, 2)),
-        "pairs": tuple((d.integer(0, 2), d.integer(0, 2)) for _ in shape),
-    }[d.choice("widths", ("number", "pair", "pairs"))]
-    kwargs: dict[str, Any] = {"mode": mode}
-    if mode == "constant" and d.flag("a value"):
-        kwargs["constant_values"] = 0.5
-    return Sample((d.array(shape), widths), kwargs)
+    pairs = tuple((d.integer(0, 2), d.integer(0, 2)) for _ in shape)
+    widths: Any = d.choice("widths", (d.integer(0, 2), pairs[0], pairs))
+    return d.array(shape), widths, {"mode": mode, **(d.maybe(constant_values=0.5) if mode == "constant" else {})}
 
 
-def _plane(d: Draw) -> Sample:
-    shape = d.shape(2, 4)
-    n = len(shape)
-    first = d.integer(-n, n - 1)
-    second = (first + d.integer(1, n - 1)) % n
-    kwargs = {"offset": d.integer(-3, 3), "axis1": first, "axis2": second} if d.flag("axes given") else {}
-    return Sample((d.array(shape),), kwargs)
+def _plane(d: Draw, shape: tuple[int, ...]) -> Any:
+    first = d.position(shape)
+    second = (first + d.integer(1, len(shape) - 1)) % len(shape)
+    return d.array(shape), d.maybe(offset=d.integer(-3, 3), axis1=first, axis2=second)
 
 
-spec("diagonal")(_plane)
-spec("trace")(_plane)
+spec("diagonal", least=2, most=4)(_plane)
+spec("trace", least=2, most=4)(_plane)
+for _name in ("tril", "triu"):
+    spec(_name, least=2)(lambda d, shape: (d.array(shape), d.maybe(k=d.integer(-2, 2))))
 
 
-def _triangle(d: Draw) -> Sample:
-    return Sample((d.array(d.shape(2, 3)),), {"k": d.integer(-2, 2)} if d.flag("k given") else {})
-
-
-spec("tril")(_triangle)
-spec("triu")(_triangle)
-
-
-@spec("split_heads", views=True)
-def _split_heads(d: Draw) -> Sample:
+@spec("split_heads", least=2, most=2, views=True)
+def _split_heads(d: Draw, shape: tuple[int, ...]) -> Any:
     heads, parts, width = d.integer(1, 2), d.integer(1, 3), d.integer(1, 2)
-    batch, length = d.shape(2, 2)
-    return Sample((d.array((batch, length, heads * parts * width)),), {"heads": heads, "parts": parts})
+    return d.array((*shape, heads * parts * width)), {"heads": heads, "parts": parts}
 
 
-@spec("merge_heads")
-def _merge_heads(d: Draw) -> Sample:
-    (batch, length), heads, width = d.shape(2, 2), d.integer(1, 3), d.integer(1, 2)
-    return Sample(tuple(d.array((batch, heads, length, width)) for _ in range(d.choice("parts", (1, 2, 3)))))
+@spec("merge_heads", least=2, most=2)
+def _merge_heads(d: Draw, shape: tuple[int, ...]) -> Any:
+    (batch, length), heads, width = shape, d.integer(1, 3), d.integer(1, 2)
+    return tuple(d.array((batch, heads, length, width)) for _ in range(d.choice("parts", (1, 2, 3))))

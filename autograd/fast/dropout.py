@@ -38,29 +38,22 @@ def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Arr
 
 
 @implements(Dropout, "cpu", on_cpu)
-class DropoutOnCPU(Dropout):
-    """Dropout on the CPU: x times a mask of 0 and 1/(1-p)."""
-
-    def forward(self, x):
-        mask, scale = self.generator.keep_mask(x.shape, self.p)
-        self.keep(mask, x.dtype.type(scale))
-        return masked(x, *self.kept)
-
-    def backward(self, g):
-        return Dropout.backward(self, g) if isinstance(g, Tensor) else masked(g, *self.kept)
-
-
-@implements(dropout_add_plain, "cpu", on_cpu)
-class DropoutAddOnCPU(QuickImplementation):
-    """Dropout and residual connection on the CPU: residual + dropout(x)."""
+class DropoutOnCPU(QuickImplementation):
+    """Dropout on the CPU: x times a mask of 0 and 1/(1-p), plus a residual if there is one."""
 
     composed = None
 
-    def forward(self, x, residual):
+    def forward(self, x, *residual):
         mask, scale = self.generator.keep_mask(x.shape, self.p)
         self.keep(mask, x.dtype.type(scale))
-        return masked(x, self.kept[0], self.kept[1], residual)
+        return masked(x, *self.kept, *residual)
 
     def backward(self, g):
         mask, scale = self.kept
-        return g * mask * scale if isinstance(g, Tensor) else masked(g, mask, scale), g
+        dx = g * mask * scale if isinstance(g, Tensor) else masked(g, mask, scale)
+        return (dx, g)[: len(self.inputs)]
+
+
+@implements(dropout_add_plain, "cpu", on_cpu)
+class DropoutAddOnCPU(DropoutOnCPU):
+    pass

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.linalg import divided_product, rows_of
+from ..ops.linalg import rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
-from ..ops.reduction import sum_of_rows
 from ..ops.registry import QuickImplementation, all_of, implements, on_cpu
 from ..random import ReplayedMask
 from ..tensor import Tensor
 from .costs import FLOPS, RELU_BACKWARD
 from .mkl import multiply
 from .parallel import parallel_for, parallel_jobs
+from .products import divided_product, sum_of_rows
 
 
 @implements(Linear, "cpu", on_cpu)

@@ -52,10 +52,8 @@ _LOWEST = _F(-87.3)  # below it e^x is less than the smallest normal float32, an
 
 @inlined
 def exponential(x):
-    """Compute e^x for x <= 0, by Taylor's polynomial of degree 7 (relative error 2e-7). NaN stays NaN.
-
-    The function has no branches or calls, so the compiler can vectorise the loops that use it, unlike loops that call
-    math.exp.
+    """Compute e^x for x <= 0, by Taylor's polynomial of degree 7 (relative error 2e-7). NaN stays NaN. The function has
+    no branches or calls, so the compiler can vectorise the loops that use it, unlike loops that call math.exp.
     """
     y = _LOWEST if x < _LOWEST else x
     n = np.floor(y * _LOG2_E + _F(0.5))
@@ -78,7 +76,6 @@ def exponential(x):
 @fused
 def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, out, start, stop):
     """Write residual + x * mask * scale into `total`, its layer norm into `out`, and also `x_hat` and `rstd`.
-
     `residual`, `mask` and `total` can be None.
     """
     features = x.shape[1]
@@ -357,10 +354,8 @@ def relu_backward(g, out, scale, d, start, stop):
 
 @exact
 def adam(w, g, m, v, b1, c1, b2, c2, eps, rate, keep):
-    """Apply one step of Adam to flat arrays; see the optimizer `Adam`.
-
-    c1 = 1 - b1 and c2 = 1 - b2. `eps` and `rate` include the bias corrections, and `w` is multiplied by `keep` for the
-    weight decay.
+    """Apply one step of Adam to flat arrays; see the optimizer `Adam`. c1 = 1 - b1 and c2 = 1 - b2. `eps` and `rate`
+    include the bias corrections, and `w` is multiplied by `keep` for the weight decay.
     """
     for i in range(w.size):
         m[i] = m[i] * b1 + g[i] * c1

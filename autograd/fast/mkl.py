@@ -117,9 +117,8 @@ def address(name: str) -> int:
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
-    """Compute out = a @ b for matrices a (m, k) and b (k, n). `out` (m, n) must share no memory with a or b.
-
-    If `add` is true, the product is added to `out` instead.
+    """Compute out = a @ b for matrices a (m, k) and b (k, n). `out` (m, n) must share no memory with a or b. If `add`
+    is true, the product is added to `out` instead.
     """
     gemm = _gemm(out.dtype)
     if (
@@ -136,7 +135,6 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 
 def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return a @ b^T, (m, n) int32, without rounding, for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0.
-
     Call this function only if `multiplies_bytes` returns True.
     """
     (m, k), n = a.shape, len(b)
@@ -152,9 +150,8 @@ def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def multiplies_bytes() -> bool:
-    """Return whether MKL has a product of 8-bit integers that is exact even for the largest values.
-
-    On processors without instructions for 8-bit products, MKL adds pairs of products in 16 bits, which can overflow.
+    """Return whether MKL has a product of 8-bit integers that is exact even for the largest values. On processors
+    without instructions for 8-bit products, MKL adds pairs of products in 16 bits, which can overflow.
     """
     if missing() or not hasattr(_load()[0], "cblas_gemm_s8u8s32"):
         return False
@@ -177,7 +174,6 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
 
 def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
     """Return MKL's code for the memory layout of `x`: by rows, by columns (transposed), or 0 for an unsupported layout.
-
     The second result is the number of elements from one row, or column, to the next.
     """
     (rows, columns), (down, right) = x.shape, x.strides

@@ -10,11 +10,11 @@ import numpy as np
 from ..backend import Array
 from ..ops.linalg import rows_of
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
-from ..ops.reduction import sum_of_rows
 from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..random import ReplayedMask
 from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
 from .parallel import PIECE, parallel_for, pieces
+from .products import sum_of_rows
 
 
 class Normalization(QuickImplementation):

@@ -104,9 +104,8 @@ _chosen: int | None = None
 
 
 def set_num_threads(count: int | None) -> None:
-    """Set the number of threads of large ops; None means as many as BLAS had when handloom was imported.
-
-    Raises ValueError for a count below 1.
+    """Set the number of threads of large ops; None means as many as BLAS had when handloom was imported. Raises
+    ValueError for a count below 1.
     """
     global _chosen
     if count is not None and count < 1:

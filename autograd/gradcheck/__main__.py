@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,41 +54,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check_op(spec: OpSpec, seed: int, samples: int) -> tuple[str, list[str]]:
     """Check one op. Return its line of the table, and the reports of failed checks."""
     start = time.perf_counter()
+    reports: tuple[list[GradcheckReport], list[GradcheckReport]] = [], []  # of both orders
     # Each op has its own stream of random numbers: adding an op does not change the samples of the others.
     rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
-    first: list[GradcheckReport] = []
-    second: list[GradcheckReport] = []
-    for number, sample in enumerate(spec.samples(rng, np.float64, samples)):
-        if not sample.differentiable:
-            continue
-        inputs = [sample.args[index] for index in sample.differentiable]
-        call, text = _of_differentiable(spec, sample), _text(spec, sample)
-        first.append(gradcheck(call, inputs, seed=seed + number, name=text))
-        if spec.second_order:
-            second.append(gradgradcheck(call, inputs, seed=seed + number, name=f"the gradient of {text}"))
-    failed = [report for report in (*first, *second) if not report]
-    verdict = "FAILED" if failed else "ok" if first else "no gradient"
+    for number, sample in enumerate(spec.samples(rng, np.float64, samples), start=seed):
+        if sample.differentiable:
+            inputs = [sample.args[index] for index in sample.differentiable]
+            call, text = partial(_call, spec, sample), _text(spec, sample)
+            reports[0].append(gradcheck(call, inputs, seed=number, name=text))
+            if spec.second_order:
+                reports[1].append(gradgradcheck(call, inputs, seed=number, name=f"the gradient of {text}"))
+    failed = [str(report) for of_order in reports for report in of_order if not report]
+    verdict = "FAILED" if failed else "ok" if reports[0] else "no gradient"
+    numbers: list[str] = []
+    for of_order in reports:
+        entries, error = (
+            sum(report.entries for report in of_order),
+            max((r.relative_error for r in of_order), default=0),
+        )
+        numbers += [str(entries), f"{error:.1e}"] if of_order else ["-", "-"]
     seconds = f"{time.perf_counter() - start:.2f}"
-    line = _COLUMNS.format(spec.name, len(first), *_summary(first), *_summary(second), seconds, verdict)
-    return line, [str(report) for report in failed]
+    return _COLUMNS.format(spec.name, len(reports[0]), *numbers, seconds, verdict), failed
 
 
-def _summary(reports: list[GradcheckReport]) -> tuple[str, str]:
-    if not reports:
-        return "-", "-"
-    return str(sum(report.entries for report in reports)), f"{max(report.relative_error for report in reports):.1e}"
-
-
-def _of_differentiable(spec: OpSpec, sample: Sample) -> Callable[..., Any]:
-    """Return the op's call as a function of only those arguments whose gradients are checked."""
-
-    def call(*tensors: Any) -> Any:
-        arguments = list(sample.args)
-        for index, tensor in zip(sample.differentiable or (), tensors, strict=True):
-            arguments[index] = tensor
-        return spec.function(*arguments, **sample.kwargs)
-
-    return call
+def _call(spec: OpSpec, sample: Sample, *tensors: Any) -> Any:
+    """Call the op with `tensors` as the arguments whose gradients are checked."""
+    arguments = list(sample.args)
+    for index, tensor in zip(sample.differentiable or (), tensors, strict=True):
+        arguments[index] = tensor
+    return spec.function(*arguments, **sample.kwargs)
 
 
 def _text(spec: OpSpec, sample: Sample) -> str:

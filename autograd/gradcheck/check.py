@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backend import is_array, to_device
 from ..engine import grad
-from ..origin import enable_grad, is_grad_enabled, no_grad
+from ..origin import enable_grad, graph_of, is_grad_enabled, no_grad
 from ..random import default_generator
 from ..tensor import Tensor
 from .differences import Estimate, central_difference, complex_step
@@ -276,16 +276,8 @@ def _floating(output: Any) -> list[Tensor]:
 
 def _graph_contains(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
     """Return whether one of `leaves` is in the graph of `outputs`, whatever its gradient is."""
-    waiting = [out.origin for out in outputs]
-    wanted, seen = {leaf.origin for leaf in leaves}, set()
-    while waiting:
-        origin = waiting.pop()
-        if origin in wanted:
-            return True
-        if origin.node is not None and origin.node not in seen:
-            seen.add(origin.node)
-            waiting += [other for other in origin.node.inputs if other is not None]
-    return False
+    wanted = {leaf.origin for leaf in leaves}
+    return any(origin in wanted for origin in graph_of(outputs))
 
 
 @contextmanager

@@ -35,9 +35,8 @@ def source_of(function: Any) -> str:
 
 @contextmanager
 def planted(where: str, old: str, new: str) -> Iterator[None]:
-    """Replace `old` by `new` in the source of a function within the `with` block, in all threads.
-
-    The replacement affects all references to the function. Raises ValueError unless `old` occurs once.
+    """Replace `old` by `new` in the source of a function within the `with` block, in all threads. The replacement
+    affects all references to the function. Raises ValueError unless `old` occurs once.
     """
     function = function_at(where)
     source = source_of(function)

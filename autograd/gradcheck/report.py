@@ -9,38 +9,35 @@ import numpy as np
 
 @dataclass
 class EntryCheck:
-    """The result of checking one tensor's gradient: the flat compared entries, and the entry with the largest error."""
+    """The result of checking one tensor's gradient.
+
+    Attributes:
+        positions: the flat indices of the compared entries.
+        analytic: the gradient by the backward pass.
+        numeric: the derivative by differences of the forward pass; NaN where the function has a kink at every point
+            tried.
+        allowed: the largest absolute differences that rounding explains.
+        kinks: the number of entries that were skipped because the function has no derivative there.
+        excess: each entry's difference divided by the allowed one: 0 at kinks, infinite where the gradient is not
+            finite.
+        worst: the index, in these arrays, of the entry with the largest excess.
+    """
 
     name: str
     shape: tuple[int, ...]
-    positions: np.ndarray  # flat indices of the entries
-    analytic: np.ndarray  # by the backward pass
-    numeric: np.ndarray  # by differences of the forward pass; NaN where it has a kink at every point tried
-    allowed: np.ndarray  # the largest absolute difference that rounding explains
+    positions: np.ndarray
+    analytic: np.ndarray
+    numeric: np.ndarray
+    allowed: np.ndarray
 
-    @property
-    def kinks(self) -> int:
-        """The number of entries that were skipped because the function has no derivative there."""
-        return int(np.isnan(self.numeric).sum())
-
-    @property
-    def excess(self) -> np.ndarray:
-        """Each entry's difference divided by the allowed one: 0 at kinks, infinite where the gradient is not finite."""
+    def __post_init__(self) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
-            excess = np.abs(self.analytic - self.numeric) / self.allowed
-        excess[~np.isfinite(self.analytic)] = np.inf
-        excess[np.isnan(self.numeric)] = 0.0
-        return excess
-
-    @property
-    def ok(self) -> bool:
-        if self.positions.size and self.kinks == self.positions.size:
-            return False
-        return bool((self.excess <= 1).all())
-
-    @property
-    def worst(self) -> int:
-        return int(self.excess.argmax())
+            self.excess = np.abs(self.analytic - self.numeric) / self.allowed
+        self.excess[~np.isfinite(self.analytic)] = np.inf
+        self.excess[np.isnan(self.numeric)] = 0.0
+        size, self.kinks = self.positions.size, int(np.isnan(self.numeric).sum())
+        self.ok = not size or (self.kinks < size and bool((self.excess <= 1).all()))
+        self.worst = int(self.excess.argmax()) if size else 0
 
     @property
     def worst_index(self) -> tuple[int, ...]:
@@ -49,7 +46,7 @@ class EntryCheck:
     @property
     def relative_error(self) -> float:
         """The worst relative error: the difference divided by the larger value, or by 1e-6 for smaller values."""
-        if self.positions.size == 0:
+        if self.positions.size == self.kinks:
             return 0.0
         analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
         if np.isnan(numeric):
@@ -70,29 +67,25 @@ class EntryCheck:
             return "the right numbers in the wrong places: an axis order, a transpose, a shift or an index"
         ratio = float(a @ n / (n @ n)) if n.any() else 0.0
         if ratio and _same(a, ratio * n):
+            size = max(abs(ratio), 1 / abs(ratio))
+            whole = round(size)
             if abs(ratio + 1) < 1e-6:
                 return "the sign is flipped"
-            whole = round(max(abs(ratio), 1 / abs(ratio)))
-            size = f"{whole}" if abs(ratio) > 1 else f"1/{whole}"
-            if abs(max(abs(ratio), 1 / abs(ratio)) - whole) > 1e-5:
+            if abs(size - whole) > 1e-5:
                 return f"everything is off by the factor {ratio:.6g}: a missing scale?"
             return (
-                f"everything is off by the factor {'-' if ratio < 0 else ''}{size}: a constant is missing, or a sum "
-                f"over an axis of {whole} is used instead of a mean (or the reverse: look at broadcast inputs)"
+                f"everything is off by the factor {'-' if ratio < 0 else ''}{'' if abs(ratio) > 1 else '1/'}{whole}: a "
+                f"constant is missing, or a sum over an axis of {whole} is used instead of a mean (or the reverse: "
+                "look at broadcast inputs)"
             )
-        wrong = self.excess[usable] > 1
-        if not wrong.all():
-            return (
-                f"{int((~wrong).sum())} of {wrong.size} entries are right: is a special case, a mask or an edge missed?"
-            )
-        return ""
+        right = int((self.excess[usable] <= 1).sum())
+        return f"{right} of {a.size} entries are right: is a special case, a mask or an edge missed?" if right else ""
 
     def __str__(self) -> str:
         text = f"{'ok  ' if self.ok else 'FAIL'} {self.name} {self.shape}: "
         if self.positions.size == 0:
             return text + "no entries"
-        checked = self.positions.size - self.kinks
-        total = max(int(np.prod(self.shape)), 1)
+        checked, total = self.positions.size - self.kinks, max(int(np.prod(self.shape)), 1)
         text += f"{checked} of {total} entries, relative error {self.relative_error:.1e}"
         text += f", {self.kinks} left out at kinks" if self.kinks else ""
         if not self.ok:

@@ -28,9 +28,8 @@ _BLOCKS = 264
 
 
 class DropoutKey(NamedTuple):
-    """The values that determine a dropout mask.
-
-    Its fields are the seed, (1,) uint64 on the device, the number of the call, and the threshold, 65536 p.
+    """The values that determine a dropout mask. Its fields are the seed, (1,) uint64 on the device, the number of the
+    call, and the threshold, 65536 p.
     """
 
     seed: Array
@@ -100,9 +99,8 @@ def layer_norm_backward(
     drop: DropoutKey | None = None,
     past: Array | None = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """Compute the gradients of z, x, weight and bias from the gradient of y.
-
-    Without `drop`, the gradients of x and z are equal. `past`, if given, is added to the gradient of z.
+    """Compute the gradients of z, x, weight and bias from the gradient of y. Without `drop`, the gradients of x and z
+    are equal. `past`, if given, is added to the gradient of z.
     """
     xp, width = array_module(g), g.shape[-1]
     rows = g.size // width
@@ -149,9 +147,7 @@ def column_sums(x: Array) -> Array:
 
 def _tickets(x: Array, least: int = _BLOCKS) -> Array:
     """Return at least `least` counters, by which a kernel identifies the last block of its launch; they are 0 between
-    launches.
-
-    All kernels of a device use one array of counters, so these kernels must not run on two streams at once.
+    launches. All kernels of a device use one array of counters, so these kernels must not run on two streams at once.
     """
     return _tickets_of(array_module(x), x.device.id, max(least, _BLOCKS).bit_length())
 
@@ -304,9 +300,7 @@ def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padd
 
 def sorted_ids(ids: Array, rows: int, padding: int | None = None) -> Array:
     """Return an array (4, count) uint32: the sorted ids, the position of each in `ids`, and scratch space. The sort is
-    stable.
-
-    The id `padding`, and every id outside 0 .. rows - 1, is replaced by `rows` and comes last.
+    stable. The id `padding`, and every id outside 0 .. rows - 1, is replaced by `rows` and comes last.
     """
     count = len(ids)
     out = array_module(ids).empty((4, count), np.uint32)

@@ -85,9 +85,8 @@ class Graphs:
         return {name: value.copy() if is_array(value) else value for name, value in entry.results.items()}
 
     def sizes(self) -> dict[Hashable, int]:
-        """Return the number of launches in the last graph of each name: kernels, products, copies, fills.
-
-        With CuPy before version 14, which does not describe its graphs, the result is empty.
+        """Return the number of launches in the last graph of each name: kernels, products, copies, fills. With CuPy
+        before version 14, which does not describe its graphs, the result is empty.
         """
         graphs = {name: one.graph for (name, _), one in self._entries.items() if hasattr(one.graph, "debug_dot_str")}
         return {name: len(_NODE.findall(graph.debug_dot_str())) for name, graph in graphs.items()}

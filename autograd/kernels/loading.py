@@ -21,7 +21,6 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILI
 
 def read_source(file: str | Path) -> str:
     """Return the text of a kernel file, given by name or path, with each header of `#include "x.cuh"` inserted once.
-
     Raises FileNotFoundError for a file that does not exist.
     """
     return _inlined(FOLDER / file, set())
@@ -64,9 +63,8 @@ def load_kernel(file: str, name: str, **constants: int | float | bool) -> Any:
 
 
 def launch(kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared: int = 0) -> None:
-    """Launch a kernel on the current stream; `args[0]` is an array.
-
-    Raises DeviceError if `args[0]` is not on the current GPU, on which the kernel would run.
+    """Launch a kernel on the current stream; `args[0]` is an array. Raises DeviceError if `args[0]` is not on the
+    current GPU, on which the kernel would run.
     """
     first: Array = args[0]
     on_device = not isinstance(first, np.ndarray)  # an emulator's kernels take NumPy arrays

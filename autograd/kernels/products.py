@@ -80,16 +80,19 @@ def _handle(cupy: Any, library: Any, device: int) -> _Handle:
     return _Handle(cupy, library)
 
 
+_on_cpu: Any = linalg.product.now  # type: ignore[attr-defined]  # of `fast`
+
+
 @replaces(linalg.product)
 def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
     """Return x @ y for matrices or stacks of matrices. If `out`, which must be in row-major order, is given, write into
     it.
 
     If `add` is true, the product is added to `out`. On a device, float16 and float32 products call cuBLAS directly,
-    which rounds the sum once. All other products use `linalg.divided_product`.
+    which rounds the sum once. All other products are computed as on a CPU.
     """
     if isinstance(x, np.ndarray) or not _multiplies(x, y):
-        return array_module(x, y).add(out, x @ y, out=out) if add else linalg.divided_product(x, y, out)
+        return array_module(x, y).add(out, x @ y, out=out) if add else _on_cpu(x, y, out)
     shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     sizes = (*shape, x.shape[-2], y.shape[-1])
     if out is None:

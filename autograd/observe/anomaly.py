@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import linecache
 import sys
-import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class AnomalyError(RuntimeError):
     """An op produced NaN or infinity, or a saved array was overwritten. The message names the op and the line."""
 
 
-class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
+@contextmanager
+def detect_anomaly() -> Iterator[None]:
     """Context manager: check every value and every gradient, in all threads, and raise an error at the first NaN or
     infinity.
 
@@ -37,30 +38,11 @@ class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly
     NumPy's floating-point warnings are off inside the ops. Computations inside the block are several times slower than
     outside.
     """
-
-    _lock = threading.Lock()
-    _depth = 0
-    _observer: Any = None
-
-    def __enter__(self) -> detect_anomaly:
-        with self._lock:
-            detect_anomaly._depth += 1
-            if detect_anomaly._depth == 1:
-                detect_anomaly._observer = start_observing(_Observer())
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        with self._lock:
-            detect_anomaly._depth -= 1
-            if detect_anomaly._depth == 0:
-                stop_observing(detect_anomaly._observer)
-
-
-class _Seen(NamedTuple):
-    """The record of a call: the line of the caller's code, and checksums of the arrays that the backward rule needs."""
-
-    line: str
-    checksums: list[int]
+    observer = start_observing(_Observer())
+    try:
+        yield
+    finally:
+        stop_observing(observer)
 
 
 class _Observer(Observer):
@@ -77,7 +59,8 @@ class _Observer(Observer):
         for array in output if isinstance(output, tuple) else (output,):
             if bad := _bad_kind(array, [*arrays, *vars(call).values()]):
                 raise AnomalyError(f"{call.name} made {bad} from {_describe(arrays)}\n{line}")
-        call._seen = _Seen(line, [_checksum(array) for _, array in call.held()])
+        # For the backward pass: the line, and checksums of the arrays that the rule needs.
+        call._seen = line, [_checksum(array) for _, array in call.held()]
         return output
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
@@ -87,7 +70,7 @@ class _Observer(Observer):
                     f"the gradient that arrives at output {slot} of {call.name} contains {bad}: it was passed to "
                     f"backward(), a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
                 )
-        for (name, array), checksum in zip(call.held(), call._seen.checksums if call._seen else (), strict=False):
+        for (name, array), checksum in zip(call.held(), call._seen[1] if call._seen else (), strict=False):
             if _checksum(array) != checksum:
                 raise AnomalyError(
                     f"{call.name}: {name} of shape {array.shape}, which its backward pass needs, was changed after the "
@@ -107,7 +90,7 @@ class _Observer(Observer):
 
     @staticmethod
     def line_of(call: Function) -> str:
-        return call._seen.line if call._seen is not None else "  (called outside detect_anomaly(): line unknown)"
+        return call._seen[0] if call._seen is not None else "  (called outside detect_anomaly(): line unknown)"
 
 
 def _is_floating(array: Any) -> bool:

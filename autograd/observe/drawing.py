@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ..origin import Leaf, Origin
+from ..origin import Leaf, Origin, graph_of
 from ..tensor import Tensor
 
 
@@ -47,30 +47,20 @@ def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
             "draw_graph: no graph was recorded, because no input requires a gradient or the computation was under "
             "no_grad()"
         )
-    origins: dict[str, Origin] = {}
-    edges: list[str] = []
-    waiting = [tensor.origin]
-    while waiting:
-        origin = waiting.pop()
-        if _key(origin) in origins:
-            continue
-        origins[_key(origin)] = origin
-        if origin.node is None:
+    boxes, edges = [], []
+    for origin in sorted(graph_of([tensor]), key=lambda origin: origin.number):
+        if isinstance(origin, Leaf):
+            label = f"{names.get(id(origin.tensor()), 'leaf')}\n{_form(origin)}"
+            boxes.append(_box(_key(origin), label, "ellipse"))
             continue
         if origin.node._saved is None:
             raise RuntimeError(
                 "draw_graph: the graph was freed by backward(): call draw_graph before backward(), or pass "
                 "retain_graph=True"
             )
-        sources = [source for source in origin.node.inputs if source is not None]
-        edges += [_edge(source, _key(origin)) for source in sources]
-        waiting += sources
-    boxes = []
-    for key, origin in sorted(origins.items(), key=lambda item: item[1].number):
-        if isinstance(origin, Leaf):
-            boxes.append(_box(key, f"{names.get(id(origin.tensor()), 'leaf')}\n{_form(origin)}", "ellipse"))
-        else:
-            boxes.append(_box(key, "\n".join(filter(None, (origin.node.name, origin.node.implementation))), "box"))
+        label = "\n".join(filter(None, (origin.node.name, origin.node.implementation)))
+        boxes.append(_box(_key(origin), label, "box"))
+        edges += [_edge(source, _key(origin)) for source in origin.node.inputs if source is not None]
     boxes.append(_box("result", f"result\n{_form(tensor.origin)}", "doubleoctagon"))
     return [*boxes, *edges, _edge(tensor.origin, "result")]
 

@@ -3,7 +3,6 @@
 from . import attention_blocked
 from .activation import elu, gelu, leaky_relu, log_sigmoid, mish, relu, selu, sigmoid, silu, softplus, softsign
 from .attention import attention
-from .creation import ones_like, zeros_like
 from .diagonal import diagonal, trace, tril, triu
 from .dropout import dropout, dropout_add
 from .einsum import einsum
@@ -17,6 +16,7 @@ from .elementwise import (
     floor_divide,
     multiply,
     negative,
+    ones_like,
     power,
     reciprocal,
     remainder,
@@ -26,6 +26,7 @@ from .elementwise import (
     square,
     subtract,
     trunc,
+    zeros_like,
 )
 from .elementwise_loss import binary_cross_entropy, binary_cross_entropy_with_logits, l1_loss, mse_loss
 from .embedding import embedding
@@ -33,7 +34,7 @@ from .erf import erf
 from .exponential import exp, exp2, expm1, log, log1p, log2, log10, logaddexp, rsqrt, sqrt
 from .gated import ACTIVATIONS, geglu, glu, reglu, swiglu
 from .heads import merge_heads, split_heads
-from .indexing import getitem, scatter_add, setitem, take, take_along_axis
+from .indexing import flip, getitem, scatter_add, setitem, take, take_along_axis
 from .joining import concatenate, pad, repeat, split, stack, tile
 from .linalg import dot, inner, matmul, outer, tensordot
 from .linear import linear, linear_activation
@@ -46,7 +47,6 @@ from .selection import clip, masked_fill, maximum, minimum, where
 from .shape import (
     broadcast_to,
     expand_dims,
-    flip,
     moveaxis,
     ravel,
     reshape,

@@ -148,9 +148,8 @@ class GELU(Function):
 
 
 class GELUTanh(Function):
-    """y = x (1 + t) / 2 with t = tanh u, u = sqrt(2/pi) (x + 0.044715 x^3); dx = g (1 + t + x (1 - t^2) u') / 2.
-
-    u is computed from x clipped to [-16, 16]: beyond these limits, t is -1 or 1 and x^3 can overflow.
+    """y = x (1 + t) / 2 with t = tanh u, u = sqrt(2/pi) (x + 0.044715 x^3); dx = g (1 + t + x (1 - t^2) u') / 2. u is
+    computed from x clipped to [-16, 16]: beyond these limits, t is -1 or 1 and x^3 can overflow.
     """
 
     def forward(self, x):

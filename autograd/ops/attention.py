@@ -33,9 +33,8 @@ def attention_plain(
     query: Any, key: Any, value: Any, bias: Any = None, *, mask_spec: MaskSpec, dropout: float, scale: float,
     generator: Any, return_weights: Any = False, **choices: Any,
 ) -> Any:  # fmt: skip
-    """Compute softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend.
-
-    The output of a query that may attend to no key is 0. Scores and sums of float16 inputs are float32.
+    """Compute softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend. The output of a
+    query that may attend to no key is 0. Scores and sums of float16 inputs are float32.
     """
     xp, (batch, heads, queries, _), keys = array_module(array_of(query)), query.shape, key.shape[2]
     scores = matmul(widened(query), widened(key).swapaxes(-1, -2)) * scale  # (batch, heads, query, key)
@@ -62,7 +61,6 @@ def attention_plain(
 @dataclass(frozen=True)
 class MaskSpec:
     """The masks that determine which query may attend to which key, and the term that their distance adds to the score.
-
     Query i has position i + key_length - query_length, so that the last query and the last key have the same position.
     """
 
@@ -102,39 +100,17 @@ class MaskSpec:
 
 
 def _attention_reference(
-    query: np.ndarray,
-    key: np.ndarray,
-    value: np.ndarray,
-    *,
-    mask: Any = None,
-    key_lengths: Any = None,
-    causal: bool = False,
-    window: int | None = None,
-    bias: Any = None,
-    alibi_slopes: Any = None,
-    dropout: float = 0.0,
-    scale: float | None = None,
-    method: str = "auto",
-    block_size: int | None = None,
-    deterministic: bool = False,
-    generator: Generator | None = None,
-) -> np.ndarray:
+    query, key, value, *, mask=None, key_lengths=None, causal=False, window=None, bias=None, alibi_slopes=None,
+    dropout=0.0, scale=None, generator=None, **choices,
+):  # fmt: skip
     """Compute attention for one query at a time, with explicit sums over the keys that the query may attend to."""
     batch, heads, queries, width = query.shape
     keys, group = key.shape[2], heads // max(key.shape[1], 1)
     key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
     scale = 1 / np.sqrt(width) if scale is None else scale
-    out = np.zeros(
-        (batch, heads, queries, value.shape[3]),
-        dtype=np.result_type(query, key, value, *(() if bias is None else (bias,))),
-    )
-    allowed = (
-        np.ones((batch, heads, queries, keys), dtype=bool)
-        if mask is None
-        else np.broadcast_to(mask, (batch, heads, queries, keys))
-    )
-    added = np.zeros(()) if bias is None else bias
-    added = np.broadcast_to(added, (batch, heads, queries, keys))
+    added = np.broadcast_to(np.zeros((), query.dtype) if bias is None else bias, (batch, heads, queries, keys))
+    out = np.zeros((batch, heads, queries, value.shape[3]), np.result_type(query, key, value, added))
+    allowed = np.broadcast_to(True if mask is None else mask, added.shape)
     slopes = np.zeros(heads) if alibi_slopes is None else alibi_slopes
     # The mask is drawn in the layout in which fast/attention.py holds the weights.
     keep_mask, factor = np.ones((batch, keys, heads, queries)), 1.0

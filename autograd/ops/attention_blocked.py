@@ -55,10 +55,8 @@ def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
 
 
 def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
-    """Return the terms to add to a block of scores (batch, heads, key, query).
-
-    The terms are ALiBi, and -inf where a query may not attend. Return None if the block has no terms, for example below
-    the diagonal of a causal mask.
+    """Return the terms to add to a block of scores (batch, heads, key, query). The terms are ALiBi, and -inf where a
+    query may not attend. Return None if the block has no terms, for example below the diagonal of a causal mask.
     """
     rows, heads, q, k = block
     nearest, farthest = _distances(mask_spec, block)
@@ -269,7 +267,6 @@ class BlockedAttention(Function):
 
     def each(self, groups: list[Group], size: int, work: Any, buffers: int = 1, threads: bool = True) -> None:
         """Call work(group, *buffers) for each group, on several threads. A buffer has room for the scores of a block.
-
         The groups, and therefore the results, don't depend on the number of threads.
         """
         if not groups:

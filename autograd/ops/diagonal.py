@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function
 from ..tensor import Tensor, array_of
 from .indexing import getitem
 from .reduction import normalized_axes, sum
 from .registry import declare
+from .selection import where
 from .shape import moveaxis
 
 
@@ -36,35 +36,22 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     return sum(diagonal(x, offset, axis1, axis2), axis=-1)
 
 
-class Triangle(Function):
-    """The elements on one side of a diagonal, with zeros elsewhere. The gradient is g on this side, and 0 elsewhere."""
-
-    def __init__(self, lower, k):
-        self.lower, self.k = lower, k
-
-    def triangle(self, x):
-        xp = array_module(x)
-        rows, columns = x.shape[-2:]
-        # Built by comparison: CuPy's tri can't make booleans.
-        distance = xp.arange(columns) - xp.arange(rows)[:, None] - self.k
-        return xp.where(distance <= 0 if self.lower else distance >= 0, x, x.dtype.type(0))
-
-    def forward(self, x):
-        if x.ndim < 2:
-            raise ValueError("tril and triu need an array of at least two dimensions")
-        return self.triangle(x)
-
-    def backward(self, g):
-        return Triangle(self.lower, self.k)(g) if isinstance(g, Tensor) else self.triangle(g)
+def _triangle(x: Any, k: int, lower: bool) -> Tensor:
+    x, shape = Tensor(x) if isinstance(x, list) else x, np.shape(array_of(x))
+    if len(shape) < 2:
+        raise ValueError("tril and triu need an array of at least two dimensions")
+    xp = array_module(array_of(x))
+    distance = xp.arange(shape[-1]) - xp.arange(shape[-2])[:, None] - k  # CuPy's tri can't make booleans
+    return where(distance <= 0 if lower else distance >= 0, x, x.dtype.type(0))
 
 
 @declare(np.tril)
 def tril(x: Any, k: int = 0) -> Tensor:
     """Return the lower triangles of matrices (..., rows, columns), with zeros above diagonal k."""
-    return Triangle(True, k)(x)
+    return _triangle(x, k, lower=True)
 
 
 @declare(np.triu)
 def triu(x: Any, k: int = 0) -> Tensor:
     """Return the upper triangles of matrices (..., rows, columns), with zeros below diagonal k."""
-    return Triangle(False, k)(x)
+    return _triangle(x, k, lower=False)

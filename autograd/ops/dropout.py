@@ -70,9 +70,7 @@ def dropout_add(
     x: Any, residual: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
 ) -> Tensor:
     """Compute residual + dropout(x): a residual connection around a sublayer with output x. The shapes of x and
-    residual must be equal.
-
-    Raises ValueError unless 0 <= p <= 1, or if the shapes differ.
+    residual must be equal. Raises ValueError unless 0 <= p <= 1, or if the shapes differ.
     """
     check_probability("dropout_add", p)
     x, residual = promoted(x, residual)

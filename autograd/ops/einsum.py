@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import string
 from typing import Any
@@ -11,9 +10,8 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, run
-from ..quick import parallel_for
+from ..quick import replaceable
 from ..tensor import Tensor, array_of
-from . import linalg
 from .diagonal import diagonal
 from .reduction import widened
 from .registry import declare
@@ -39,36 +37,13 @@ class Einsum(Function):
     def forward(self, *arrays):
         self.save(*arrays)
         equation = ",".join(self.subscripts) + "->" + self.output
-        if _is_product(self.subscripts):
-            return self._product(equation, *arrays)
+        if len(arrays) == 2 and set(self.subscripts[0]) & set(self.subscripts[1]):
+            return product(equation, *arrays)
         if len(arrays) < 3:
             return array_module(*arrays).einsum(equation, *arrays)
         # Computed as products of two operands each, which may overflow float16 on the way.
         out = array_module(*arrays).einsum(equation, *map(widened, arrays), optimize=True)
         return out.astype(np.result_type(*arrays), copy=False)
-
-    def _product(self, equation, *arrays):
-        """Compute the sum of products of two operands. The longest axis of a large result is divided among threads."""
-        xp, sizes = array_module(*arrays), {}
-        for letters, array in zip(self.subscripts, arrays, strict=True):
-            for letter, size in zip(letters, array.shape, strict=True):
-                if size != 1 or letter not in sizes:
-                    sizes[letter] = size
-        multiplications = math.prod(sizes.values())
-        if xp is not np or not self.output or multiplications < linalg.MIN_DIVIDED:
-            return xp.einsum(equation, *arrays, optimize=True)
-        divided = max(self.output, key=lambda letter: sizes[letter])
-        out = np.empty([sizes[letter] for letter in self.output], np.result_type(*arrays))
-
-        def part(start, stop):
-            some = [
-                _slice(array, letters.find(divided), start, stop)
-                for letters, array in zip(self.subscripts, arrays, strict=True)
-            ]
-            _slice(out, self.output.index(divided), start, stop)[...] = np.einsum(equation, *some, optimize=True)
-
-        parallel_for(np, sizes[divided], part, cost=multiplications / 50 / sizes[divided])
-        return out
 
     def backward(self, g):
         operands = self.saved
@@ -83,23 +58,16 @@ class Einsum(Function):
         result = run(Einsum(subscripts, "".join(found)), g, *(operands[i] for i in others))
         if len(found) < len(own):
             sizes = dict(zip(own, operands[position].shape, strict=True))
-            shape = iter(result.shape)
-            result = result.reshape(tuple(next(shape) if letter in found else 1 for letter in own))
-            full = tuple(
-                sizes[letter] if letter not in found else size for letter, size in zip(own, result.shape, strict=True)
-            )
+            result = result[tuple(slice(None) if letter in found else None for letter in own)]
+            full = tuple(n if letter in found else sizes[letter] for letter, n in zip(own, result.shape, strict=True))
             result = array_module(result).broadcast_to(result, full)
         return result
 
 
-def _slice(array: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:
-    """Return the elements start to stop of an axis. Return the whole array for axis -1 or if its size there is 1."""
-    return array[(slice(None),) * axis + (slice(start, stop),)] if axis >= 0 and array.shape[axis] > 1 else array
-
-
-def _is_product(subscripts: list[str]) -> bool:
-    """Return whether there are two operands that share an index, for which NumPy's `optimize` uses BLAS."""
-    return len(subscripts) == 2 and bool(set(subscripts[0]) & set(subscripts[1]))
+@replaceable
+def product(equation: str, x: Any, y: Any) -> Any:
+    """Compute the sum of products of two operands that share an index, for which NumPy's `optimize` uses BLAS."""
+    return array_module(x, y).einsum(equation, x, y, optimize=True)
 
 
 def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:

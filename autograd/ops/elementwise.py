@@ -92,9 +92,8 @@ def divide(x: Any, y: Any) -> Tensor:
 
 
 class Power(Function):
-    """x**y; dx = g y x**(y-1), dy = g x**y log x.
-
-    dx is 0 where y = 0, and dy is 0 where x = 0 and y >= 0. 0**-1 and its derivative are infinite.
+    """x**y; dx = g y x**(y-1), dy = g x**y log x. dx is 0 where y = 0, and dy is 0 where x = 0 and y >= 0. 0**-1 and
+    its derivative are infinite.
     """
 
     broadcasts = True
@@ -299,3 +298,15 @@ def promoted(*operands: Any) -> tuple[Any, ...]:
     dtype = np.result_type(*{x.dtype for x in operands if x is not None})
     dtype = np.dtype(np.float64) if dtype.kind in "iub" else dtype
     return tuple(x if x is None or x.dtype == dtype else astype(x, dtype) for x in operands)
+
+
+def zeros_like(x: Any) -> Tensor:
+    """Return zeros of x's shape and dtype; no gradient flows through them."""
+    x = array_of(x)
+    return Tensor(array_module(x).zeros_like(x))
+
+
+def ones_like(x: Any) -> Tensor:
+    """Return ones of x's shape and dtype; no gradient flows through them."""
+    x = array_of(x)
+    return Tensor(array_module(x).ones_like(x))

@@ -5,6 +5,8 @@ Losses of float16 are computed in float32 and rounded.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,20 +21,20 @@ from .reduction import widened
 from .registry import OPS, declare
 
 
-def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
-    """Reduce `loss`, computed from `widened` operands, and convert the result to the operands' original dtype."""
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
-    out = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
-    given = [o if isinstance(o, int | float) else getattr(o, "dtype", np.float64) for o in operands if o is not None]
-    return out.astype(np.float16) if np.result_type(*given) == np.float16 else out
-
-
-def _same_shape(name: str, x: Any, target: Any) -> None:
+def _reduced(name: str, formula: Callable[..., Tensor], reduction: str, x: Any, target: Any, *weights: Any) -> Tensor:
+    """Return the loss formula(x, target), times the weights that are not None, and reduced, in the operands' dtype."""
     own, other = np.shape(array_of(x)), np.shape(array_of(target))
     if own != other:
         # (n, 1) and (n,) would broadcast to (n, n): training would run with a meaningless loss.
         raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
+    operands = [*promoted(x, target), *(weight for weight in weights if weight is not None)]
+    x, target, *factors = map(widened, operands)
+    loss = reduce(multiply, factors, formula(x, target))
+    loss = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+    given = [o if isinstance(o, int | float) else getattr(o, "dtype", np.float64) for o in operands]
+    return loss.astype(np.float16) if np.result_type(*given) == np.float16 else loss
 
 
 def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
@@ -44,9 +46,7 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """Compute (x - target)^2, reduced by "mean", "sum" or "none".
     Raises ValueError for another reduction, or if the shapes differ.
     """
-    _same_shape("mse_loss", x, target)
-    x, target = promoted(x, target)
-    return _reduced("mse_loss", square(subtract(widened(x), widened(target))), reduction, x, target)
+    return _reduced("mse_loss", lambda x, target: square(subtract(x, target)), reduction, x, target)
 
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference(OPS["abs"].reference(x - target), reduction))
@@ -54,26 +54,15 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """Compute |x - target|, reduced by "mean", "sum" or "none".
     Raises ValueError for another reduction, or if the shapes differ.
     """
-    _same_shape("l1_loss", x, target)
-    x, target = promoted(x, target)
-    return _reduced("l1_loss", abs(subtract(widened(x), widened(target))), reduction, x, target)
+    return _reduced("l1_loss", lambda x, target: abs(subtract(x, target)), reduction, x, target)
 
 
-def _bce_with_logits_reference(
-    logits: np.ndarray,
-    target: np.ndarray,
-    *,
-    weight: np.ndarray | None = None,
-    pos_weight: np.ndarray | None = None,
-    reduction: str = "mean",
-) -> Any:
-    p = 1 / (1 + np.exp(-logits))
-    positive = np.ones(()) if pos_weight is None else pos_weight
-    loss = -(positive * target * np.log(p) + (1 - target) * np.log(1 - p))
-    return _reduced_reference(loss if weight is None else loss * weight, reduction)
+def _bce_reference(p, target, *, weight=1.0, pos_weight=1.0, reduction="mean"):
+    loss = -(pos_weight * target * np.log(p) + (1 - target) * np.log(1 - p))
+    return _reduced_reference(loss * weight, reduction)
 
 
-@declare(_bce_with_logits_reference)
+@declare(lambda logits, target, **options: _bce_reference(1 / (1 + np.exp(-logits)), target, **options))
 def binary_cross_entropy_with_logits(
     logits: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Tensor:
@@ -88,17 +77,15 @@ def binary_cross_entropy_with_logits(
 
     Raises ValueError for shapes that differ or an unknown reduction.
     """
-    name = "binary_cross_entropy_with_logits"
-    _same_shape(name, logits, target)
-    operands = *promoted(logits, target), weight, pos_weight
-    logits, target, weight, pos_weight = map(widened, operands)
-    # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
-    negatives = subtract(1.0, target)
-    missed = softplus(negative(logits))
-    if pos_weight is not None:
-        missed = multiply(add(multiply(pos_weight, target), negatives), missed)
-    loss = add(multiply(negatives, logits), missed)
-    return _reduced(name, loss if weight is None else multiply(loss, weight), reduction, *operands)
+
+    def formula(x: Any, target: Any) -> Tensor:
+        # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
+        negatives, missed = subtract(1.0, target), softplus(negative(x))
+        if pos_weight is not None:
+            missed = multiply(add(multiply(widened(pos_weight), target), negatives), missed)
+        return add(multiply(negatives, x), missed)
+
+    return _reduced("binary_cross_entropy_with_logits", formula, reduction, logits, target, weight)
 
 
 class BinaryCrossEntropy(Function):
@@ -140,21 +127,10 @@ class BinaryCrossEntropy(Function):
         return gradient_p, gradient_target
 
 
-def _bce_reference(
-    p: np.ndarray, target: np.ndarray, *, weight: np.ndarray | None = None, reduction: str = "mean"
-) -> Any:
-    loss = -(target * np.log(p) + (1 - target) * np.log(1 - p))
-    return _reduced_reference(loss if weight is None else loss * weight, reduction)
-
-
 @declare(_bce_reference)
 def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: str = "mean") -> Tensor:
     """Compute -(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats. Logarithms are limited to at
     least -100. `weight` broadcasts to p. Raises ValueError for different shapes, p outside [0, 1] or an unknown
     reduction.
     """
-    _same_shape("binary_cross_entropy", p, target)
-    operands = *promoted(p, target), weight
-    p, target, weight = map(widened, operands)
-    loss = BinaryCrossEntropy()(p, target)
-    return _reduced("binary_cross_entropy", loss if weight is None else multiply(loss, weight), reduction, *operands)
+    return _reduced("binary_cross_entropy", lambda p, t: BinaryCrossEntropy()(p, t), reduction, p, target, weight)

@@ -9,13 +9,12 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, run
 from ..tensor import Tensor, array_of
-from .indexing import add_at
-from .reduction import narrowed, widened
+from .indexing import PutInZeros
 from .registry import declare, dispatch
 
 
 class Embedding(Function):
-    """y = s table[ids]. Row i of the table's gradient is the sum of those rows of s g whose id is i."""
+    """y = s table[ids]. Row i of the table's gradient is the sum of those rows of s g whose id is i; 0 for padding."""
 
     def __init__(self, ids, padding_id, scale):
         self.ids, self.padding_id, self.scale = ids, padding_id, scale
@@ -28,28 +27,10 @@ class Embedding(Function):
         return rows if self.scale == 1.0 else rows * self.scale
 
     def backward(self, g):
-        return run(SumRows(self.ids, self.shape, self.padding_id), self.scaled(g))
-
-
-class SumRows(Function):
-    """The gradient of the table: zeros (rows, features) plus each row of g, added at its id. Row `padding_id` is 0."""
-
-    def __init__(self, ids, shape, padding_id):
-        self.ids, self.shape, self.padding_id = ids, shape, padding_id
-
-    def forward(self, g):
-        wide = widened(g)
-        out = array_module(g).zeros(self.shape, wide.dtype)
-        add_at(out, self.ids, wide)
+        g = self.scaled(g)
         if self.padding_id is not None:
-            out[self.padding_id] = 0
-        return narrowed(out, g)
-
-    def backward(self, g):
-        rows = g[self.ids]
-        if self.padding_id is None:
-            return rows
-        return rows * (self.ids != self.padding_id)[..., None].astype(g.dtype)
+            g = array_module(g).where((self.ids != self.padding_id)[..., None], g, g.dtype.type(0))
+        return run(PutInZeros(self.ids, self.shape), g)
 
 
 @declare(lambda ids, table, padding_id=None, scale=1.0: np.take(table, ids, axis=0) * scale)
@@ -74,6 +55,6 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float 
     if padding_id is not None and not -table.shape[0] <= padding_id < table.shape[0]:
         raise IndexError(f"embedding: padding_id {padding_id} is outside the table of {table.shape[0]} rows")
     if padding_id is not None and padding_id < 0:
-        padding_id += table.shape[0]  # SumRows.backward compares it with the ids
+        padding_id += table.shape[0]  # the backward rule compares it with the ids
     ids = array_module(array_of(table)).asarray(ids)
     return dispatch(Embedding, (table,), ids=ids, padding_id=padding_id, scale=float(scale))

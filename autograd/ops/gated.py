@@ -15,7 +15,24 @@ from ..tensor import Tensor, array_of
 from .activation import gelu, relu, sigmoid, silu
 from .indexing import getitem
 from .reduction import normalized_axes
-from .registry import declare
+from .registry import OPS, declare
+
+
+def _gated(name: str, activation: Callable[[Any], Tensor]) -> Callable[..., Tensor]:
+    """Create the public function a * activation(b) of the halves a, b of an axis."""
+
+    def reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
+        a, b = np.split(x, 2, axis)
+        return a * OPS[activation.__name__].reference(b)
+
+    def function(x: Any, axis: int = -1) -> Tensor:
+        a, b = _halves(name, x, axis)
+        return a * activation(b)
+
+    function.__name__ = function.__qualname__ = name
+    how = f"Compute a * {activation.__name__}(b) for the halves a, b of x along `axis`"
+    function.__doc__ = f"{how}. Raises ValueError if the axis has an odd size."
+    return declare(reference)(function)
 
 
 def _halves(name: str, x: Any, axis: int) -> tuple[Tensor, Tensor]:
@@ -27,44 +44,10 @@ def _halves(name: str, x: Any, axis: int) -> tuple[Tensor, Tensor]:
     return getitem(x, (*before, slice(None, half))), getitem(x, (*before, slice(half, None)))
 
 
-@declare(lambda x, axis=-1: np.split(x, 2, axis)[0] / (1 + np.exp(-np.split(x, 2, axis)[1])))
-def glu(x: Any, axis: int = -1) -> Tensor:
-    """Compute a * sigmoid(b) for the halves a, b of x along `axis`. Raises ValueError if the axis has an odd size."""
-    a, b = _halves("glu", x, axis)
-    return a * sigmoid(b)
-
-
-@declare(lambda x, axis=-1: np.split(x, 2, axis)[0] * np.where(np.split(x, 2, axis)[1] > 0, np.split(x, 2, axis)[1], 0))
-def reglu(x: Any, axis: int = -1) -> Tensor:
-    """Compute a * relu(b) for the halves a, b of x along `axis`. Raises ValueError if the axis has an odd size."""
-    a, b = _halves("reglu", x, axis)
-    return a * relu(b)
-
-
-def _geglu_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    from .activation import _gelu_reference
-
-    a, b = np.split(x, 2, axis)
-    return a * _gelu_reference(b)
-
-
-@declare(_geglu_reference)
-def geglu(x: Any, axis: int = -1) -> Tensor:
-    """Compute a * gelu(b) for the halves a, b of x along `axis`. Raises ValueError if the axis has an odd size."""
-    a, b = _halves("geglu", x, axis)
-    return a * gelu(b)
-
-
-def _swiglu_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    a, b = np.split(x, 2, axis)
-    return a * b / (1 + np.exp(-b))
-
-
-@declare(_swiglu_reference)
-def swiglu(x: Any, axis: int = -1) -> Tensor:
-    """Compute a * silu(b) for the halves a, b of x along `axis`. Raises ValueError if the axis has an odd size."""
-    a, b = _halves("swiglu", x, axis)
-    return a * silu(b)
+glu = _gated("glu", sigmoid)
+reglu = _gated("reglu", relu)
+geglu = _gated("geglu", gelu)
+swiglu = _gated("swiglu", silu)
 
 
 class Activation(NamedTuple):

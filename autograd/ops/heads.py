@@ -74,18 +74,16 @@ def _split_reference(x: np.ndarray, heads: int, parts: int = 1) -> tuple[np.ndar
 
 @declare(_split_reference)
 def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
-    """Split (batch, length, parts * heads * head_dim) into `parts` tensors (batch, heads, length, head_dim).
-
-    Raises ValueError unless x has three axes and the features are divisible by parts * heads.
+    """Split (batch, length, parts * heads * head_dim) into `parts` tensors (batch, heads, length, head_dim). Raises
+    ValueError unless x has three axes and the features are divisible by parts * heads.
     """
     return SplitHeads(heads, parts)(x)
 
 
 @declare(lambda *parts: np.concatenate([np.concatenate(list(p.swapaxes(0, 1)), axis=2) for p in parts], axis=2))
 def merge_heads(*parts: Any) -> Tensor:
-    """Merge tensors (batch, heads, length, head_dim) to (batch, length, features): the inverse of `split_heads`.
-
-    Raises ValueError unless all tensors have four axes and the same shape.
+    """Merge tensors (batch, heads, length, head_dim) to (batch, length, features): the inverse of `split_heads`. Raises
+    ValueError unless all tensors have four axes and the same shape.
     """
     shapes = {tuple(part.shape) for part in parts}
     if len(shapes) != 1 or len(parts[0].shape) != 4:

@@ -10,15 +10,14 @@ import numpy as np
 from ..backend import Array, array_module, is_array
 from ..function import Function, run
 from ..tensor import Tensor, array_of
-from .reduction import accumulator, narrowed, normalized_axes
+from .reduction import Axis, accumulator, narrowed, normalized_axes
 from .registry import declare
 from .shape import ravel
 
 
 def plain_index(index: Any, x: Any) -> Any:
-    """Return an index of x with its Tensors replaced by arrays on x's device.
-
-    The arrays are copies, because the caller can change the original arrays before the backward pass.
+    """Return an index of x with its Tensors replaced by arrays on x's device. The arrays are copies, because the caller
+    can change the original arrays before the backward pass.
     """
     if isinstance(index, tuple):
         return tuple(plain_index(part, x) for part in index)
@@ -79,8 +78,16 @@ def getitem(x: Any, index: Any) -> Tensor:
     return GetItem(plain_index(index, x))(x)
 
 
+@declare(np.flip)
+def flip(x: Any, axis: Axis = None) -> Tensor:
+    """Reverse the order of the elements along `axis` (all axes by default)."""
+    ndim = np.ndim(array_of(x))
+    axes = normalized_axes(axis, ndim)
+    return getitem(x, tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(ndim)))
+
+
 class SetItem(Function):
-    """A copy of x with x[index] = value. dx is g with zeros at the index, and d(value) = g[index]."""
+    """A copy of x with x[index] = value; dx is g with g[index] = 0, and d(value) = g[index]."""
 
     broadcasts = True
 
@@ -101,22 +108,7 @@ class SetItem(Function):
             gradient_value = gradient_value.reshape(
                 (1,) * (len(self.value_shape) - len(gradient_value.shape)) + gradient_value.shape
             )
-        return run(ZeroAt(self.index), g), gradient_value
-
-
-class ZeroAt(Function):
-    """A copy of x with zeros at an index."""
-
-    def __init__(self, index):
-        self.index = index
-
-    def forward(self, x):
-        out = x.copy()
-        out[self.index] = 0
-        return out
-
-    def backward(self, g):
-        return run(ZeroAt(self.index), g)
+        return run(SetItem(self.index), g, 0), gradient_value
 
 
 def _refuse_duplicates(index: Any, shape: tuple[int, ...], xp: Any) -> None:

@@ -11,9 +11,9 @@ from ..backend import Array, array_module, is_capturing
 from ..function import Function, run
 from ..tensor import Tensor, array_of
 from .indexing import take
-from .reduction import normalized_axes, summed
+from .reduction import normalized_axes
 from .registry import declare
-from .shape import ravel
+from .shape import broadcast_to, ravel, reshape
 
 
 class Concatenate(Function):
@@ -33,22 +33,12 @@ class Concatenate(Function):
 
 
 def joined(arrays: Sequence[Array], axis: int) -> Array:
-    """Concatenate arrays.
-
-    For more than eight arrays, CuPy copies the arrays' addresses from the host, which a CUDA graph can't record. While
-    a graph is captured, each array is therefore copied separately.
+    """Concatenate arrays. For more than eight arrays, CuPy copies the arrays' addresses from the host, which a CUDA
+    graph can't record. While a graph is captured, groups of eight are therefore joined first.
     """
-    xp = array_module(*arrays)
-    if len(arrays) <= 8 or not is_capturing():
-        return xp.concatenate(arrays, axis=axis)
-    sizes = [array.shape[axis] for array in arrays]
-    shape = list(arrays[0].shape)
-    shape[axis] = sum(sizes)
-    out, stop = xp.empty(shape, np.result_type(*(array.dtype for array in arrays))), 0
-    for array, size in zip(arrays, sizes, strict=True):
-        out[_along(axis, slice(stop, stop + size), len(shape))] = array
-        stop += size
-    return out
+    if len(arrays) > 8 and is_capturing():
+        return joined([joined(arrays[start : start + 8], axis) for start in range(0, len(arrays), 8)], axis)
+    return array_module(*arrays).concatenate(arrays, axis=axis)
 
 
 def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
@@ -108,45 +98,18 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
     return Split(sections if isinstance(sections, int | np.integer) else list(sections), axis)(x)
 
 
-class Tile(Function):
-    """Repeat x as a whole. In the gradient, g is reshaped to (r1, n1, r2, n2, ...) and summed over the r axes."""
-
-    def __init__(self, reps):
-        self.reps = reps
-
-    def forward(self, x):
-        self.shape = x.shape
-        return array_module(x).tile(x, self.reps)
-
-    def backward(self, g):
-        ndim = max(len(self.reps), len(self.shape))
-        reps = (1,) * (ndim - len(self.reps)) + self.reps
-        sizes = (1,) * (ndim - len(self.shape)) + self.shape
-        pairs = tuple(part for pair in zip(reps, sizes, strict=True) for part in pair)
-        return summed(g.reshape(pairs), tuple(range(0, 2 * ndim, 2))).reshape(self.shape)
-
-
 @declare(np.tile)
 def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
     """Repeat x `reps[i]` times along axis i.
     If x's shape and `reps` differ in length, the shorter one is padded with ones in front.
     """
-    return Tile(tuple(int(count) for count in np.atleast_1d(reps)))(x)
-
-
-class Repeat(Function):
-    """Repeat each element n times. In the gradient, g is reshaped to (..., size, n, ...) and summed over n."""
-
-    def __init__(self, repeats, axis):
-        self.repeats, self.axis = repeats, axis
-
-    def forward(self, x):
-        self.shape = x.shape
-        return array_module(x).repeat(x, self.repeats, axis=self.axis)
-
-    def backward(self, g):
-        (axis,) = normalized_axes(self.axis, len(self.shape))
-        return summed(g.reshape((*self.shape[: axis + 1], self.repeats, *self.shape[axis + 1 :])), axis + 1)
+    shape, counts = np.shape(array_of(x)), [int(count) for count in np.atleast_1d(reps)]
+    ndim = max(len(counts), len(shape))
+    counts, sizes = [1] * (ndim - len(counts)) + counts, [1] * (ndim - len(shape)) + list(shape)
+    apart = [side for size in sizes for side in (1, size)]  # x with an axis of size 1 before each axis
+    spread = [side for pair in zip(counts, sizes, strict=True) for side in pair]
+    whole = [count * size for count, size in zip(counts, sizes, strict=True)]
+    return reshape(broadcast_to(reshape(x, apart), spread), whole)
 
 
 @declare(np.repeat)
@@ -156,12 +119,14 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     """
     if axis is None or not np.ndim(array_of(x)):
         x, axis = ravel(x), axis or 0
-    repeats = array_of(repeats)
+    repeats, shape = array_of(repeats), np.shape(array_of(x))
+    (axis,) = normalized_axes(axis, len(shape))
+    before, size, behind = shape[:axis], shape[axis], shape[axis + 1 :]
     if isinstance(repeats, int | np.integer):
-        return Repeat(int(repeats), axis)(x)
-    (axis,) = normalized_axes(axis, np.ndim(array_of(x)))
-    counts = np.broadcast_to(np.asarray(repeats), np.shape(array_of(x))[axis])
-    return take(x, np.repeat(np.arange(len(counts)), counts), axis=axis)
+        each = broadcast_to(reshape(x, (*before, size, 1, *behind)), (*before, size, int(repeats), *behind))
+        return reshape(each, (*before, size * int(repeats), *behind))
+    counts = np.broadcast_to(np.asarray(repeats), size)
+    return take(x, np.repeat(np.arange(size), counts), axis=axis)
 
 
 class Pad(Function):
@@ -175,7 +140,7 @@ class Pad(Function):
         return g[tuple(slice(b, size - a) for (b, a), size in zip(self.widths, g.shape, strict=True))]
 
 
-@declare(lambda x, pad_width, mode="constant", constant_values=0: _pad_reference(x, pad_width, mode, constant_values))
+@declare(lambda x, pad_width, mode="constant", **value: np.pad(x, pad_width, mode=mode, **value))
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Tensor:
     """Add elements before and after x along each axis.
 
@@ -198,9 +163,3 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         if any(pair):
             x = take(x, np.pad(np.arange(np.shape(array_of(x))[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
     return x
-
-
-def _pad_reference(x: np.ndarray, pad_width: Any, mode: Any, constant_values: float) -> np.ndarray:
-    if mode == "constant":
-        return np.pad(x, pad_width, mode=mode, constant_values=constant_values)
-    return np.pad(x, pad_width, mode=mode)

@@ -10,15 +10,12 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
-from ..quick import parallel_for, replaceable
+from ..quick import replaceable
 from ..tensor import Tensor, array_of
 from .elementwise import multiply
 from .reduction import normalized_axes
 from .registry import declare
 from .shape import ravel, reshape, transpose
-
-#: A product of fewer multiplications is not divided among threads: it takes less than 50 microseconds.
-MIN_DIVIDED = 1 << 21
 
 
 def rows_of(x: Any) -> Any:
@@ -26,31 +23,10 @@ def rows_of(x: Any) -> Any:
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def divided_product(x: Any, y: Any, out: Any = None) -> Any:
-    """Return x @ y for matrices or stacks of matrices. If `out` is given, write into it.
-    The rows or columns of a large product are divided among threads.
-    """
-    multiplications = x.size * y.shape[-1]
-    if multiplications < MIN_DIVIDED or not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
-        return x @ y if out is None else array_module(x, y).matmul(x, y, out=out)
-    rows, columns = x.shape[-2], y.shape[-1]
-    if out is None:
-        out = np.empty((*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), rows, columns), np.result_type(x, y))
-
-    def some_rows(start: int, stop: int) -> None:
-        np.matmul(x[..., start:stop, :], y, out=out[..., start:stop, :])
-
-    def some_columns(start: int, stop: int) -> None:
-        np.matmul(x, y[..., start:stop], out=out[..., start:stop])
-
-    longer = max(rows, columns)
-    cost = multiplications / 50 + (x.size + y.size) / 10  # nanoseconds, with reading the operands
-    parallel_for(np, longer, some_rows if rows == longer else some_columns, cost=cost / longer)
-    return out
-
-
-#: Computes x @ y for matrices or stacks of matrices.
-product = replaceable(divided_product)
+@replaceable
+def product(x: Any, y: Any, out: Any = None) -> Any:
+    """Return x @ y for matrices or stacks of matrices. If `out` is given, write into it."""
+    return x @ y if out is None else array_module(x, y).matmul(x, y, out=out)
 
 
 def contiguous_rows(x: Any) -> Any:
@@ -90,10 +66,8 @@ class MatMul(Function):
 
 @declare(np.matmul)
 def matmul(x: Any, y: Any) -> Tensor:
-    """Compute x @ y: (..., m, k) @ (..., k, n) -> (..., m, n).
-    A 1-d operand is a row if it is x, and a column if it is y.
-
-    Raises ValueError for a 0-d operand or sizes that don't fit.
+    """Compute x @ y: (..., m, k) @ (..., k, n) -> (..., m, n). A 1-d operand is a row if it is x, and a column if it is
+    y. Raises ValueError for a 0-d operand or sizes that don't fit.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.data.ndim > 1 and y.data.ndim > 1:
         return MatMul()(x, y)  # the usual case, first: for small products the checks below take a noticeable time

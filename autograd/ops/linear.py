@@ -48,22 +48,17 @@ def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
 
 @declare(_linear_reference)
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """Compute x @ weight.T + bias for x (..., in_features).
-
-    `weight` is (out_features, in_features), and `bias` is (out_features,) or None. Raises ValueError for shapes that
-    don't fit.
+    """Compute x @ weight.T + bias for x (..., in_features). `weight` is (out_features, in_features), and `bias` is
+    (out_features,) or None. Raises ValueError for shapes that don't fit.
     """
     x, weight, bias = promoted(x, weight, bias)
     return dispatch(Linear, (x, weight) if bias is None else (x, weight, bias))
 
 
-def _linear_activation_reference(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, activation: str = "relu", **dropout: Any
-) -> np.ndarray:
+def _linear_activation_reference(x, weight, bias=None, *, activation="relu", dropout=0.0, generator=None):
     op, _, _, options = ACTIVATIONS[activation]
     out = OPS[op.__name__].reference(_linear_reference(x, weight, bias), **options)
-    p, generator = dropout.get("dropout", 0.0), dropout.get("generator")
-    return _dropout_reference(out, p, generator=generator) if p and generator is not None else out
+    return _dropout_reference(out, dropout, generator=generator) if dropout else out
 
 
 def linear_activation_plain(

@@ -29,16 +29,7 @@ def linear_cross_entropy_plain(
     return narrowed(loss, x)
 
 
-def _reference(
-    x: np.ndarray,
-    weight: np.ndarray,
-    bias: np.ndarray | None,
-    target: np.ndarray,
-    *,
-    class_weight: np.ndarray | None = None,
-    block_rows: int | None = None,
-    **options: Any,
-) -> Any:
+def _reference(x, weight, bias, target, *, class_weight=None, block_rows=None, **options):
     logits = np.einsum("...i,oi->...o", x, weight) + (0 if bias is None else bias)
     return _cross_entropy_reference(logits, target, weight=class_weight, **options)
 

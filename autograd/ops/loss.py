@@ -45,31 +45,22 @@ def cross_entropy_plain(
 
 
 def _cross_entropy_reference(
-    logits: np.ndarray,
-    target: np.ndarray,
-    *,
-    weight: np.ndarray | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Any:
+    logits, target, *, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0
+):  # fmt: skip
     classes = logits.shape[-1]
-    if target.dtype.kind != "i":
-        soft = (1 - label_smoothing) * target + label_smoothing / classes
-        log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        losses = -(soft * log_p * (1 if weight is None else weight)).sum(axis=-1)
-        mean = losses.sum() / losses.size if losses.size else np.nan
-        return {"none": losses, "sum": losses.sum(), "mean": mean}[reduction]
-    losses, weights = np.zeros(target.shape, dtype=logits.dtype), 0.0
-    for position in np.ndindex(target.shape):
-        t = target[position]
-        if t == ignore_index:
-            continue
-        w = np.ones(classes) if weight is None else weight
-        log_p = logits[position] - np.log(np.exp(logits[position]).sum())
-        losses[position] = -(1 - label_smoothing) * w[t] * log_p[t] - label_smoothing / classes * (w * log_p).sum()
-        weights += w[t]
-    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / weights if weights else np.nan}[reduction]
+    w = np.ones(classes) if weight is None else weight
+    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    if target.dtype.kind != "i":  # distributions
+        losses = -(((1 - label_smoothing) * target + label_smoothing / classes) * log_p * w).sum(axis=-1)
+        divisor = losses.size
+    else:
+        losses, divisor = np.zeros(target.shape, dtype=logits.dtype), 0.0
+        for position in np.ndindex(target.shape):
+            if (t := target[position]) != ignore_index:
+                smooth = label_smoothing / classes * (w * log_p[position]).sum()
+                losses[position] = -(1 - label_smoothing) * w[t] * log_p[position][t] - smooth
+                divisor += w[t]
+    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / divisor if divisor else np.nan}[reduction]
 
 
 @declare(_cross_entropy_reference)

@@ -84,17 +84,8 @@ def residual_layer_norm_plain(
 
 
 def _residual_layer_norm_reference(
-    x: np.ndarray,
-    residual: np.ndarray,
-    weight: np.ndarray,
-    bias: np.ndarray,
-    p: float = 0.0,
-    *,
-    eps: float = 1e-5,
-    training: bool = True,
-    both: bool = False,
-    generator: Generator,
-) -> Any:
+    x, residual, weight, bias, p=0.0, *, eps=1e-5, training=True, both=False, generator
+):  # fmt: skip
     total = residual + _dropout_reference(x, p, training=training and p > 0, generator=generator)
     y = _layer_norm_reference(total, weight, bias, eps)
     return (y, total) if both else y
@@ -133,44 +124,33 @@ def residual_layer_norm(
 
 
 class RMSNorm(Function):
-    """y = x r w, r = 1 / sqrt(mean(x^2) + eps), over the last axis.
-
-    With h = g w: dx = r (h - x r^2 mean(h x)), dw = sum of g x r over the rows.
+    """y = x r w, r = 1 / sqrt(mean(x^2) + eps), over the last axis. With h = g w: dx = r (h - x r^2 mean(h x)), dw =
+    sum of g x r over the rows.
     """
 
     def __init__(self, eps):
         self.eps = eps
 
-    def forward(self, x, weight=None):
-        self.save(x) if weight is None else self.save(x, weight)
+    def forward(self, x, *weight):
+        self.save(x, *weight)
         rrms = self.inverse_rms(x)
         self.keep(rrms)
-        out = x * rrms
-        if weight is not None:
-            if weight.shape != x.shape[-1:]:
-                raise ValueError(f"a weight of shape {weight.shape} does not fit rows of {x.shape[-1]} features")
-            out = out * weight
-        return out.astype(x.dtype, copy=False)
+        for vector in weight:
+            if vector.shape != x.shape[-1:]:
+                raise ValueError(f"a weight of shape {vector.shape} does not fit rows of {x.shape[-1]} features")
+        return narrowed(x * rrms * weight[0] if weight else x * rrms, x)
 
     def inverse_rms(self, x):
-        wide = x.astype(np.float32) if x.dtype == np.float16 else x
+        wide = widened(x)
         return 1.0 / array_module(x).sqrt(row_mean(wide * wide) + self.eps)
 
     def backward(self, g):
-        x = self.saved[0]
+        x, *weight = self.saved
         rrms = self.inverse_rms(x) if isinstance(x, Tensor) else self.kept[0]  # recorded: it depends on x
-        needs, g = self.needs, widened(g)
-        h = g if len(needs) == 1 else g * self.saved[1]
-        dx = None
-        if needs[0]:
-            x_hat = x * rrms
-            dx = (rrms * (h - x_hat * row_mean(h * x_hat))).astype(x.dtype)
-        if len(needs) == 1:
-            return dx
-        dw = None
-        if needs[1]:
-            dw = (g * (x * rrms)).sum(axis=tuple(range(len(x.shape) - 1))).astype(self.saved[1].dtype)
-        return dx, dw
+        g, x_hat = widened(g), x * rrms
+        h = g * weight[0] if weight else g
+        dx = rrms * (h - x_hat * row_mean(h * x_hat))
+        return (dx, (g * x_hat).sum(axis=tuple(range(len(x.shape) - 1))))[: 1 + len(weight)]
 
 
 def _rms_norm_reference(x: np.ndarray, weight: np.ndarray | None = None, eps: float = 1e-5) -> np.ndarray:

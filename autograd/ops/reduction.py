@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,7 @@ def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
 
 def count(axis: Axis, shape: tuple[int, ...]) -> int:
     """Return the number of elements that a reduction over `axis` of an array of `shape` combines into one element."""
-    total = 1
-    for a in normalized_axes(axis, len(shape)):
-        total *= shape[a]
-    return total
+    return math.prod(shape[a] for a in normalized_axes(axis, len(shape)))
 
 
 def floating(x: Any) -> Any:
@@ -60,11 +58,6 @@ def widened(x: Any) -> Any:
 def narrowed(out: Any, x: Any) -> Any:
     """Convert the result of a computation on `widened(x)` to the precision of x."""
     return out.astype(np.float16) if x.dtype == np.float16 else out
-
-
-def row_dots(x: Any, y: Any) -> Any:
-    """Return the sums of x * y along the last axis, for arrays: (..., n) -> (...)."""
-    return np.vecdot(x, y) if array_module(x) is np else (x * y).sum(axis=-1)
 
 
 class Reduction(Function):
@@ -94,11 +87,6 @@ def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
     if isinstance(g, Tensor) or g.dtype != np.float16:
         return g.sum(axis=axis, keepdims=keepdims)
     return g.sum(axis=axis, keepdims=keepdims, dtype=np.float32).astype(np.float16)
-
-
-def sum_of_rows(x: Any) -> Any:
-    """Sum the rows of an array (rows, n) as a product with ones, three times as fast as by NumPy's sum."""
-    return summed(x, 0) if x.dtype == np.float16 else array_module(x).ones(len(x), x.dtype) @ x
 
 
 @declare(np.sum)

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..backend import array_module
 from ..function import Function, run
-from ..origin import no_grad
+from ..origin import Switch, no_grad
 from ..quick import PLAIN
 from ..tensor import array_of
 
@@ -169,25 +168,13 @@ class _Mode(threading.local):
 _mode = _Mode()
 
 
-class plain(ContextDecorator):  # noqa: N801  (reads as a statement: `with plain():`)
-    """Context manager and decorator: compute every op in this thread by its plain implementation.
-
-    `plain(False)` allows the quick implementations again. A backward pass uses the implementation of its forward pass.
+class plain(Switch):  # noqa: N801  (reads as a statement: `with plain():`)
+    """Context manager and decorator: compute every op in this thread by its plain implementation. `plain(False)` allows
+    the quick implementations again. A backward pass uses the implementation of its forward pass.
     """
 
     def __init__(self, on: bool = True) -> None:
-        self._on = on
-        self._previous: list[bool] = []
-
-    def __enter__(self) -> None:
-        self._previous.append(_mode.plain)
-        _mode.plain = self._on
-
-    def __exit__(self, *exception: object) -> None:
-        _mode.plain = self._previous.pop()
-
-    def _recreate_cm(self) -> plain:
-        return type(self)(self._on)  # a decorated function may run in several threads at once
+        super().__init__(_mode, "plain", on)
 
 
 def is_plain() -> bool:
@@ -230,9 +217,7 @@ def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
         reason = known.unsupported_reason(arrays, options)
         if _mode.plain and known.name != "plain":
             reason = "plain() or HANDLOOM_PLAIN=1 leaves it out"
-        said = (
-            f"no: {reason}" if reason else "not needed: a quicker one is selected" if selected else "selected"
-        )
+        said = f"no: {reason}" if reason else "not needed: a quicker one is selected" if selected else "selected"
         selected = selected or reason is None
         lines.append(f"  {known.name:9} {said}")
     return "\n".join(lines)

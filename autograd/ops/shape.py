@@ -55,21 +55,12 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
     return Transpose(None if axes is None else tuple(axes))(x)
 
 
-class SwapAxes(Function):
-    def __init__(self, axis1, axis2):
-        self.axis1, self.axis2 = axis1, axis2
-
-    def forward(self, x):
-        return x.swapaxes(self.axis1, self.axis2)
-
-    def backward(self, g):
-        return g.swapaxes(self.axis1, self.axis2)
-
-
 @declare(np.swapaxes)
 def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     """Exchange two axes."""
-    return SwapAxes(axis1, axis2)(x)
+    axes, (first,), (second,) = list(range(np.ndim(array_of(x)))), _moved(x, axis1), _moved(x, axis2)
+    axes[first], axes[second] = second, first
+    return transpose(x, axes)
 
 
 class BroadcastTo(Function):
@@ -135,23 +126,6 @@ def squeeze(x: Any, axis: Axis = None) -> Tensor:
     if any(shape[i] != 1 for i in axes):
         raise ValueError(f"squeeze: axis {axis} of shape {shape} is not of size 1")
     return reshape(x, tuple(size for i, size in enumerate(shape) if i not in axes))
-
-
-class Flip(Function):
-    def __init__(self, axis):
-        self.axis = axis
-
-    def forward(self, x):
-        return array_module(x).flip(x, axis=self.axis)
-
-    def backward(self, g):
-        return array_module(g).flip(g, axis=self.axis)
-
-
-@declare(np.flip)
-def flip(x: Any, axis: Axis = None) -> Tensor:
-    """Reverse the order of the elements along `axis` (all axes by default)."""
-    return Flip(axis)(x)
 
 
 class Roll(Function):

@@ -20,9 +20,8 @@ def _below_top(x: Any, axis: int) -> Any:
 
 
 class Softmax(Function):
-    """p_i = exp(x_i) / sum_j exp(x_j); dx = p (g - sum_j g_j p_j).
-
-    dp_j/dx_i is p_j (1 - p_i) if j = i, and -p_j p_i otherwise. dx_i is the sum over j of g_j dp_j/dx_i.
+    """p_i = exp(x_i) / sum_j exp(x_j); dx = p (g - sum_j g_j p_j). dp_j/dx_i is p_j (1 - p_i) if j = i, and -p_j p_i
+    otherwise. dx_i is the sum over j of g_j dp_j/dx_i.
     """
 
     def __init__(self, axis):

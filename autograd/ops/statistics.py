@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, run
 from ..tensor import Tensor, array_of
-from .elementwise import abs, promoted, sign
+from .elementwise import abs, divide, promoted, sign, square, subtract
 from .reduction import (
     Axis,
     Reduction,
@@ -19,6 +19,7 @@ from .reduction import (
     count,
     floating,
     max,
+    mean,
     min,
     narrowed,
     normalized_axes,
@@ -36,42 +37,27 @@ def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
     return rest if rest > 0 else 0.0
 
 
-def _variance(x: Any, axis: Axis, keepdims: bool, divisor: float) -> Any:
-    centred = x - x.mean(axis=axis, keepdims=True)
-    return (centred * centred).sum(axis=axis, keepdims=keepdims) / divisor
+@declare(lambda x, axis=None, keepdims=False, ddof=0: _std_reference(x, axis, keepdims, ddof) ** 2)
+def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+    """Compute the variance over `axis` (all by default) with the divisor n - ddof; NaN or infinite unless n > ddof."""
+    (x,), axis = promoted(x if hasattr(x, "dtype") else np.asarray(x)), axis_of(x, axis)
+    wide = widened(x)
+    squares = square(subtract(wide, mean(wide, axis, keepdims=True)))
+    return narrowed(divide(sum(squares, axis, keepdims), _divisor(axis, x.shape, ddof)), x)
 
 
-class Var(Reduction):
-    """sum (x - mean)^2 / (n - ddof); dx = 2 g (x - mean) / (n - ddof), because the terms from the mean cancel."""
+class Std(Reduction):
+    """The square root of the variance; dx = g (x - mean) / ((n - ddof) std), and 0 where std is 0."""
 
     def __init__(self, axis, keepdims, ddof):
         super().__init__(axis, keepdims)
         self.ddof = ddof
 
     def forward(self, x):
-        self.save(x)
-        divisor = _divisor(self.axis, x.shape, self.ddof)
-        return narrowed(_variance(widened(x), self.axis, self.keepdims, divisor), x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        x, g = widened(x), widened(g)
-        scaled = g * 2 / _divisor(self.axis, x.shape, self.ddof)
-        return spread(scaled, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
-
-
-@declare(lambda x, axis=None, keepdims=False, ddof=0: _std_reference(x, axis, keepdims, ddof) ** 2)
-def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Compute the variance over `axis` (all by default) with the divisor n - ddof; NaN or infinite unless n > ddof."""
-    return Var(axis_of(x, axis), keepdims, ddof)(x)
-
-
-class Std(Var):
-    """The square root of the variance; dx = g (x - mean) / ((n - ddof) std), and 0 where std is 0."""
-
-    def forward(self, x):
-        divisor = _divisor(self.axis, x.shape, self.ddof)
-        wide = array_module(x).sqrt(_variance(widened(x), self.axis, self.keepdims, divisor))
+        wide = widened(x)
+        centred = wide - wide.mean(axis=self.axis, keepdims=True)
+        squares = (centred * centred).sum(axis=self.axis, keepdims=self.keepdims)
+        wide = array_module(x).sqrt(squares / _divisor(self.axis, x.shape, self.ddof))
         out = narrowed(wide, x)
         self.save(x, out)
         self.keep(wide)
@@ -95,9 +81,8 @@ def _std_reference(x: np.ndarray, axis: Axis = None, keepdims: bool = False, ddo
 
 @declare(_std_reference)
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Compute the standard deviation over `axis`.
-
-    The gradient is 0 where the standard deviation is 0. The result is NaN or infinite unless n > ddof.
+    """Compute the standard deviation over `axis`. The gradient is 0 where the standard deviation is 0. The result is
+    NaN or infinite unless n > ddof.
     """
     return Std(axis_of(x, axis), keepdims, ddof)(x)
 

@@ -72,12 +72,8 @@ class ArcTan2(Function):
         return g * (x / size) / size if needs_y else None, -g * (y / size) / size if needs_x else None
 
 
-def _arctan2_reference(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Compute the angle by the half-angle formula, which is valid except on the negative x axis."""
-    return 2 * np.arctan(y / (np.sqrt(x * x + y * y) + x))
-
-
-@declare(_arctan2_reference)
+# The half-angle formula is valid except on the negative x axis.
+@declare(lambda y, x: 2 * np.arctan(y / (np.sqrt(x * x + y * y) + x)))
 def arctan2(y: Any, x: Any) -> Tensor:
     """Compute the angle in [-pi, pi] of the point (x, y), elementwise. As in NumPy, y is the first argument."""
     return ArcTan2()(y, x)

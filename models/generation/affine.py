@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...autograd.backend import array_module
-from ...autograd.ops.linalg import divided_product
+from ...autograd.ops.linalg import product
 from ...autograd.quick import parallel_for, replaceable
 from ...nn import Linear
 
@@ -37,7 +37,7 @@ class Affine:
             finish(y[first:last], self.bias, relu)
 
         if len(x) == 1:
-            divided_product(x, self.weight, out=y)
+            product(x, self.weight, out=y)
             finish(y, self.bias, relu)
         else:
             parallel_for(self.xp, len(x), some_rows, cost=self.weight.size / 50)  # multiplications in a nanosecond

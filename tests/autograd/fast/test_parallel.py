@@ -18,8 +18,7 @@ import pytest
 
 from handloom.autograd import Generator, ops, quick
 from handloom.autograd.catalogue import CATALOGUE
-from handloom.autograd.fast import parallel
-from handloom.autograd.ops import linalg
+from handloom.autograd.fast import parallel, products
 from tests.support.implementations import computed, names_with, samples_of
 
 COSTLY = 1e9  # nanoseconds an item: always worth a thread
@@ -169,7 +168,7 @@ def test_a_divided_product(
     equation: str | None, left: tuple[int, ...], right: tuple[int, ...], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parallel, "PART_NS", 1e-9)
-    monkeypatch.setattr(linalg, "MIN_DIVIDED", 1)
+    monkeypatch.setattr(products, "MIN_DIVIDED", 1)
     parallel.set_num_threads(threads)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal(left), rng.standard_normal(right[::-1]).T

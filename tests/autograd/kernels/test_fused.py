@@ -11,8 +11,8 @@ import pytest
 
 from handloom.autograd.kernels import fused
 from handloom.autograd.kernels.fused import DropoutKey
-from handloom.autograd.kernels.philox import keep_mask
 from tests.support.fake_cupy import kernels
+from tests.support.philox import keep_mask
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from handloom.autograd.kernels.loading import read_source
-from handloom.autograd.kernels.philox import keep_mask, philox4x32_10
+from handloom.autograd.kernels.philox import philox4x32_10
 from tests.support.cuda_emulator import EmulatedModule, compiler_missing
+from tests.support.philox import keep_mask
 
 pytestmark = pytest.mark.slow
 

@@ -21,9 +21,10 @@ EPS = 2.0**-10
 DRAWS = 40
 
 # Ops with a float16 number on the way, whose overflow or underflow is one: x W^T before the activation, x + residual
-# before the norm, the gradient of each product in a stack or of a gate. Inputs between 2^-n and 2^n keep it in bounds.
+# before the norm, the gradient of each product in a stack, of a number times an array or of a gate. Inputs between 2^-n
+# and 2^n keep it in bounds.
 GATES = ("glu", "reglu", "geglu", "swiglu")
-EXPONENTS = {"linear_activation": 6, "residual_layer_norm": 13, "matmul": 6}
+EXPONENTS = {"linear_activation": 6, "residual_layer_norm": 13, "matmul": 6, "dot": 8}
 EXPONENTS |= dict.fromkeys(GATES, 9)
 # A float16 number on the way is rounded (the gate, attention's output in its backward pass): errors grow with x.
 ROUNDED = ("attention", *GATES)
