@@ -10,14 +10,16 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ..autograd import no_grad
+from ..autograd.engine import backward
 from ..errors import InputError
 from ..nn import Module
 from .distributed import GradientSum, ProcessGroup
-from .optim.loss_scaling import FullPrecision, HalfPrecision, first_overflow
+from .optim.loss_scaling import HalfPrecision, first_overflow
 from .optim.optimizers import ExponentialAverage, Optimizer, clip_grad_norm
 from .runs.progress import add_means, means_of
 
@@ -100,8 +102,8 @@ class Updates:
 
     def __init__(self, model: Module, optimizer: Optimizer, options: UpdateOptions, group: ProcessGroup):
         self.model, self.optimizer, self.options, self.group = model, optimizer, options, group
-        self.precision = HalfPrecision(model) if options.precision == "fp16" else FullPrecision()
-        self.scaler = self.precision.scaler
+        self.half = HalfPrecision(model) if options.precision == "fp16" else None
+        self.scaler = self.half.scaler if self.half else None
         self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
         self.gradient_sum = GradientSum(optimizer.parameters, group) if group.size > 1 else None
         self.norm, self.failed = math.nan, False
@@ -122,7 +124,7 @@ class Updates:
         means = {name: value / tokens for name, value in sums.items()}
         self.steps.append((tokens, means))
         finite = math.isfinite(self.norm) and math.isfinite(means["loss"])
-        self.failed = not self.precision.note(finite)
+        self.failed = not (self.half.note(finite) if self.half else finite)
         if not finite and (self.failed or self.options.name_overflows):
             self.overflowed = first_overflow(self.model.named_parameters())
         self.optimizer.lr = lr
@@ -138,28 +140,35 @@ class Updates:
 
         Returns the sums over tokens by name, the number of tokens, and the factor that gives the gradient of the mean.
         """
-        alone = len(batches) * self.group.size == 1
+        alone, half = len(batches) * self.group.size == 1, self.half
         sums = {"tokens": 0.0, "loss": 0.0}
-        self.precision.cast()
+        scale = 1.0
+        if half is not None:
+            scale = float(half.scaler.scale)
+            half.cast()
         for batch in batches:
             ready = None
-            if self.gradient_sum is not None and self.precision.immediate and batch is batches[-1]:
+            if self.gradient_sum is not None and half is None and batch is batches[-1]:
                 self.gradient_sum.begin()  # the sums over the ranks begin during the backward pass
                 ready = self.gradient_sum.ready
-            with self.precision.passes():
+            with half.passes() if half else nullcontext():
                 prepare(batch)
                 loss, count, *more = compute(batch.batch)
                 count = float(count)  # a NumPy scalar would change the dtype of products
                 check_counted(count, f"Batch {batch.position + 1} of epoch {batch.epoch + 1}")
-                self.precision.backward(loss, 1.0 if alone else count / TOKEN_UNIT, ready)
+                share = 1.0 if alone else count / TOKEN_UNIT
+                if half is not None:
+                    half.backward(loss, share)
+                else:
+                    backward(loss, share, ready=ready)
             add_means(sums, count, {"loss": loss.item(), **(more[0] if more else {})})
         if self.gradient_sum is not None:
-            if not self.precision.immediate:
+            if half is not None:  # whose gradients are final, in float32, after the passes only
                 self.gradient_sum.begin()
             self.gradient_sum.finish()
         sums = dict(zip(sums, self.group.sum(list(sums.values())), strict=True))
         tokens = sums.pop("tokens")
-        factor = (1.0 if alone else TOKEN_UNIT / tokens) / self.precision.scale
+        factor = (1.0 if alone else TOKEN_UNIT / tokens) / scale
         return sums, tokens, factor
 
     def read(self) -> Reading:

@@ -8,8 +8,8 @@ Micikevicius et al. 2018, arXiv 1710.03740.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -53,60 +53,21 @@ class LossScaler:
         self.scale, self.good, self.skipped = state["scale"], state["good"], state["skipped"]
 
 
-class FullPrecision:
-    """The passes in float32, with the model's own weights.
-
-    Attributes:
-        scaler: the loss scale of fp16 training, or None.
-        immediate: whether the gradient of a parameter is final, and has its dtype, when the engine calls `ready`
-            (`engine.backward(..., ready=...)`).
-    """
-
-    scaler: LossScaler | None = None
-    immediate = True
-
-    @property
-    def scale(self) -> float:
-        """The factor that the gradients of `backward` contain."""
-        return 1.0
-
-    def cast(self) -> None:
-        """Cast the changed weights; called before the passes of each update."""
-
-    def passes(self) -> AbstractContextManager[None]:
-        """Context manager for the forward and the backward pass of a batch."""
-        return nullcontext()
-
-    def backward(self, loss: Tensor, share: float, ready: Callable[[Any], None] | None = None) -> None:
-        """Add the gradient of `share` times the loss, multiplied by `scale`. For `ready` see `engine.backward`."""
-        backward(loss, self.scale * share, ready=ready)
-
-    def note(self, finite: bool) -> bool:
-        """Count an update. `finite` says whether its gradient was finite. Return False if training can't continue."""
-        return finite
-
-
-class HalfPrecision(FullPrecision):
+class HalfPrecision:
     """The passes in fp16, on float16 copies of a model's floating-point tensors, and a loss scale.
 
     Args:
         model: the model whose float32 parameters and constants are copied.
-        scaler: `LossScaler()` if None.
     """
 
-    immediate = False
-
-    def __init__(self, model: Module, scaler: LossScaler | None = None):
-        self.scaler: LossScaler = scaler or LossScaler()
+    def __init__(self, model: Module):
+        self.scaler = LossScaler()
         self.parameters = list(model.parameters())
         self.tensors = [*(p for p in self.parameters if p.dtype == np.float32), *float_constants(model)]
         self._copies: list[Any] = []
 
-    @property
-    def scale(self) -> float:
-        return float(self.scaler.scale)
-
     def cast(self) -> None:
+        """Cast the changed weights; called before the passes of each update."""
         self._copies = [tensor.data.astype(np.float16) for tensor in self.tensors]
 
     @contextmanager
@@ -127,11 +88,13 @@ class HalfPrecision(FullPrecision):
                 else:
                     parameter.grad_or_rows = before
 
-    def backward(self, loss: Tensor, share: float, ready: Callable[[Any], None] | None = None) -> None:
+    def backward(self, loss: Tensor, share: float) -> None:
+        """Add the gradient of `share` times the loss, multiplied by the loss scale."""
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are expected: the loss scale handles them
-            super().backward(loss, share, ready)
+            backward(loss, float(self.scaler.scale) * share)
 
     def note(self, finite: bool) -> bool:
+        """Count an update. `finite` says whether its gradient was finite. Return False if training can't continue."""
         if not finite and self.scaler.scale <= self.scaler.least:
             return False
         self.scaler.update(finite)

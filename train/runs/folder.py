@@ -40,11 +40,6 @@ FILES = (
 # The files that remain if a process is killed at its very start.
 _EARLY = {LOCK_FILE, *map(temporary_name, FILES)}
 _TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
-# The entries of every log that are numbers if they are present.
-_NUMBERS = {
-    "step", "epoch", "loss", "accuracy", "valid_loss", "valid_accuracy", "learning_rate", "gradient_norm", "averaged",
-    "tokens_per_second", "processor_seconds", "seconds", "best_step", "parameters",
-}  # fmt: skip
 
 
 class RunFolder:
@@ -304,8 +299,7 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
         needs: the key that every row must have: "step", a whole number, or "cell", a name.
 
     Raises:
-        InputError: the file is missing or unreadable, or another line is not a JSON object with numbers in the entries
-            of a log.
+        InputError: the file is missing or unreadable, or another line is not a JSON object with the key.
     """
     rows = []
     text = read_bytes(path).decode("utf-8", "replace")
@@ -314,10 +308,8 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
         row = parse_json(line, f"{path}, line {number}", "Remove or repair the line.")
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: {line[:40]!r} is not a JSON object. Remove or repair the line.")
-        wrong = [key for key in _NUMBERS & row.keys() if type(row[key]) not in (int, float, type(None))]
-        wrong += [needs] if needs and type(row.get(needs)) is not {"step": int, "cell": str}[needs] else []
-        if wrong:
-            raise InputError(f"{path}, line {number}: {min(wrong)} is missing or invalid. Remove or repair the line.")
+        if needs and type(row.get(needs)) is not {"step": int, "cell": str}[needs]:
+            raise InputError(f"{path}, line {number}: {needs} is missing or invalid. Remove or repair the line.")
         rows.append(row)
     return rows
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
 from ...files import read_json
 from ...models.hyperparameters import Preset
 from ..distributed import ProcessGroup, find_process_group
@@ -117,33 +116,18 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
         rows: the rows; a missing value leaves its cell empty.
         columns: the title of each key, with a format after a colon: {"loss": "validation loss:.3f"}; a column without
             any value is left out.
-
-    Raises InputError for a value that its format does not fit.
     """
-    columns = {key: title for key, title in columns.items() if any(row.get(key) is not None for row in rows)}
-    titles, formats = [], []
-    for title in columns.values():
-        name, _, format_ = title.partition(":")
-        titles.append(name)
-        formats.append(format_)
-    try:
-        body = [
-            ["" if row.get(key) is None else format(row[key], form) for key, form in zip(columns, formats, strict=True)]
-            for row in rows
-        ]
-    except (TypeError, ValueError):
-        raise InputError("A row of the table has a text in place of a number: restore cells.jsonl.") from None
-    widths = [max(2, *map(len, column)) for column in zip(titles, *body, strict=True)]
-    numbers = [bool(form) for form in formats]
-    lines = [titles, ["-" * (width - 1) + ":" if n else "-" * width for width, n in zip(widths, numbers, strict=True)]]
-    return "\n".join(
-        "| "
-        + " | ".join(
-            cell.rjust(width) if n else cell.ljust(width) for cell, width, n in zip(line, widths, numbers, strict=True)
-        )
-        + " |"
-        for line in [*lines, *body]
-    )
+    shown = []
+    for key, title in columns.items():
+        values = [row.get(key) for row in rows]
+        if all(value is None for value in values):
+            continue
+        title, _, form = title.partition(":")
+        cells = ["" if value is None else format(value, form) for value in values]
+        width = max(2, *map(len, [title, *cells]))
+        rule = "-" * (width - 1) + (":" if form else "-")
+        shown.append([cell.rjust(width) if form else cell.ljust(width) for cell in (title, rule, *cells)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*shown, strict=True))
 
 
 def write_tables(run: RunFolder, tables: Mapping[str, Table]) -> str:

@@ -84,22 +84,18 @@ class LabelledBatches:
 
     def epoch(self, epoch: int = 0, start: int = 0, every: int = 1) -> Iterator[LabelledBatch]:
         """Yield batches start, start + every, ... of the epoch. Each text occurs once."""
-        order = np.arange(len(self.labels))
-        batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
+        order, lengths, size = np.arange(len(self.labels)), self.sequences.lengths, self.batch_size
+        generator = np.random.default_rng([self.seed, epoch])
         if self.shuffle:
-            generator = np.random.default_rng([self.seed, epoch])
-            order = generator.permutation(order)
-            pool = self._POOL * self.batch_size
-            pieces = [order[i : i + pool] for i in range(0, len(order), pool)]
-            pieces = [piece[np.argsort(self.sequences.lengths[piece], kind="stable")] for piece in pieces]
-            order = np.concatenate(pieces)
-            batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
-            if epoch < self.curriculum:
-                batches.sort(key=lambda batch: int(self.sequences.lengths[batch].max()))
-            else:
-                batches = [batches[i] for i in generator.permutation(len(batches))]
+            order, pool = generator.permutation(order), self._POOL * size
+            pools = [order[i : i + pool] for i in range(0, len(order), pool)]
+            order = np.concatenate([each[np.argsort(lengths[each], kind="stable")] for each in pools])
+        batches = [order[i : i + size] for i in range(0, len(order), size)]
+        if self.shuffle and epoch < self.curriculum:
+            batches.sort(key=lambda batch: int(lengths[batch].max()))
+        elif self.shuffle:
+            batches = [batches[i] for i in generator.permutation(len(batches))]
         for indices in batches[start::every]:
-            lengths = self.sequences.lengths
             width = min(-(-int(lengths[indices].max()) // self.pad_to) * self.pad_to, int(lengths.max()))
             ids = self.sequences.pad(indices, self.pad_id, width=width)
             yield LabelledBatch(ids, lengths[indices], self.labels[indices], indices)

@@ -81,12 +81,6 @@ def test_download_then_cache(server, cache, tmp_path, monkeypatch, checksum):
     assert server.requests == [("/raw/train.de", "handloom/0.1")]
 
 
-def test_broken_transfer_is_tried_again(server):
-    server.answers = [(200, CONTENT[:500], len(CONTENT)), whole(b"", 503), whole()]
-    assert fetch(server.url, "multi30k", "train.de", SHA256).read_bytes() == CONTENT
-    assert len(server.requests) == 3
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -114,13 +108,6 @@ def test_failure_says_what_to_do_and_leaves_nothing(server, cache, answer, reaso
 def test_no_network():
     with pytest.raises(InputError, match=r"could not be downloaded: .*[Rr]efused"):
         fetch("http://127.0.0.1:9/raw/", "multi30k", "train.de", SHA256)  # nobody listens on port 9
-
-
-def test_damaged_cache_is_renewed(server, cache):
-    (cache / "multi30k").mkdir(parents=True)
-    (cache / "multi30k" / "train.de").write_bytes(CONTENT[:100])
-    server.answers = [whole()]
-    assert fetch(server.url, "multi30k", "train.de", SHA256).read_bytes() == CONTENT
 
 
 class TestDataFolder:

@@ -69,24 +69,11 @@ def test_strided_views_and_big_endian_arrays_keep_their_values(tmp_path):
         np.testing.assert_array_equal(array, tensors[name])
 
 
-def test_makes_the_folder_and_returns_the_path(tmp_path):
-    path = save_checkpoint(tmp_path / "new" / "run", TENSORS, CONFIG)
-    assert path == tmp_path / "new" / "run" / MODEL_FILE
-    assert load_checkpoint(path).config == CONFIG
-    assert os.listdir(path.parent) == [MODEL_FILE]
-
-
 def test_several_checkpoints_in_one_folder(tmp_path):
     for step in (1, 2):
         save_checkpoint(tmp_path, TENSORS, {"step": step}, file_name=f"step-{step}.safetensors")
     assert load_checkpoint(tmp_path, file_name="step-1.safetensors").config == {"step": 1}
     assert "holds no model.safetensors. It holds step-1.safetensors, step-2.safetensors." in refusal(tmp_path)
-
-
-def test_others_may_read_the_file(tmp_path):
-    plain = tmp_path / "plain"
-    plain.write_text("x")
-    assert save_checkpoint(tmp_path, TENSORS, {}).stat().st_mode == plain.stat().st_mode
 
 
 @pytest.mark.parametrize("value", [[1.0], "x", np.array(["x"]), np.array([1j]), np.array([None])])

@@ -225,10 +225,9 @@ class TestReadMetrics:
 
     @pytest.mark.parametrize(
         "line",
-        ["{}", '{"step": "1"}', '{"step": 1.5}', '{"step": true}', '{"step": null}', '{"step": 1, "loss": "x"}',
-         '{"step": 1, "valid_loss": [1]}', '{"step": 1, "valid_accuracy": {}}', "[" * 100_000],
+        ["{}", '{"step": "1"}', '{"step": 1.5}', '{"step": true}', '{"step": null}', "[" * 100_000],
     )  # fmt: skip
-    def test_a_row_with_something_else_than_numbers_is_named(self, tmp_path, line):
+    def test_a_row_without_what_every_row_has_is_named(self, tmp_path, line):
         (tmp_path / "m").write_text(f'{{"step": 1, "loss": null, "what": "x"}}\n{line}\n')
         with pytest.raises(InputError, match=r"m, line 2[: ].*Remove or repair the line"):
             read_metrics(tmp_path / "m", "step")
