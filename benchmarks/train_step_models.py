@@ -146,7 +146,7 @@ def prepare(data_name: str, preset_name: str, changes: list[str], count: int) ->
     from handloom.errors import InputError
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer
-    from handloom.train.cli.options import changed
+    from handloom.train.cli.training import changed
     from handloom.train.data.translation import load_translation_data
     from handloom.train.tasks.translation import translation_batches
 

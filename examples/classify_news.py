@@ -21,7 +21,7 @@ from handloom.models.presets import classifier_preset
 from handloom.models.shipped import model_path
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
-from handloom.train.cli.options import preset_of
+from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder

@@ -27,7 +27,8 @@ from handloom.tokenizer.character import without_special
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.generation import show_continuations, strategy_of
-from handloom.train.cli.options import changed, preset_of, share
+from handloom.train.cli.options import share
+from handloom.train.cli.training import changed, preset_of
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder

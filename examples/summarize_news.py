@@ -19,7 +19,7 @@ from handloom.tokenizer.word import preprocess
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of, use_checkpoint
-from handloom.train.cli.options import preset_of
+from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder

@@ -20,7 +20,7 @@ from handloom.models.presets import translation_preset
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of, use_checkpoint
-from handloom.train.cli.options import preset_of
+from handloom.train.cli.training import preset_of
 from handloom.train.data.files import Pair, read_lines
 from handloom.train.data.pairs import TranslationData, clean_pairs
 from handloom.train.data.translation import DATA_NAMES, load_translation_data

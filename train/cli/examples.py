@@ -33,7 +33,8 @@ from ..tasks.task import AnyTrained, Task, train_model
 from ..tasks.translation import Translation
 from .command_line import check_text, free_run_folder
 from .generation import add_generation_options, check_generation_options, check_lengths, each_text, strategy_of
-from .options import OptionParser, Use, add_preset_options, plain, run_options
+from .options import OptionParser, Use, plain
+from .training import add_preset_options, run_options
 
 # Options that are not saved with a run, because they concern only one invocation of the program.
 _OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")

@@ -13,7 +13,6 @@ import hashlib
 import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
@@ -364,6 +363,8 @@ def prefetch(items: Iterator[T], depth: int) -> Iterator[T]:
     An exception in the thread is raised when the item that caused it is requested. If the generator is closed or
     deleted early, the thread ends.
     """
+    from concurrent.futures import ThreadPoolExecutor  # not needed to use a model
+
     thread = ThreadPoolExecutor(1, "prefetch")
     try:
         ahead = deque(thread.submit(next, items, _END) for _ in range(depth + 1))  # one of them is being made

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...files import read_json
 
+#: Of published data sets: checksums of files, names of books.
+PUBLISHED = read_json(Path(__file__).with_name("sets.json"))
 EMBEDDED_WORKS = "--data embedded works without any download."
 
 

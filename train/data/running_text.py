@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import InputError
-from .downloads import EMBEDDED_WORKS, fetch, find_local, load_hub, unverified
+from .downloads import EMBEDDED_WORKS, PUBLISHED, fetch, find_local, load_hub, unverified
 from .files import iter_lines
 
 SHAKESPEARE_URL = (
@@ -18,23 +18,7 @@ SHAKESPEARE_URL = (
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 GUTENBERG_URL = "https://www.gutenberg.org/cache/epub/"
 #: Number and name of each book, all in the public domain of the United States.
-GUTENBERG_BOOKS = {
-    11: "alice",
-    55: "wizard_of_oz",
-    78: "tarzan_of_the_apes",
-    98: "a_tale_of_two_cities",
-    514: "little_women",
-    541: "the_age_of_innocence",
-    910: "white_fang",
-    1661: "sherlock_holmes",
-    1703: "dead_men_tell_no_tales",
-    2500: "siddhartha",
-    2554: "crime_and_punishment",
-    2600: "war_and_peace",
-    2641: "a_room_with_a_view",
-    2814: "dubliners",
-    64317: "the_great_gatsby",
-}
+GUTENBERG_BOOKS: dict[str, str] = PUBLISHED["gutenberg_books"]
 EMBEDDED_SENTENCES = 20_000
 
 
@@ -145,7 +129,7 @@ def read_text(path: str | Path) -> str:
     return text
 
 
-def _gutenberg_book(number: int, name: str) -> str:
+def _gutenberg_book(number: str, name: str) -> str:
     local = find_local(f"gutenberg/pg{number}_{name}.txt.gz")
     if local:
         return read_text(local)

@@ -16,7 +16,8 @@ from handloom.errors import InputError
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import SMOKE
 from handloom.train.cli.examples import example_parser, parse_training_arguments
-from handloom.train.cli.options import OptionParser, preset_of
+from handloom.train.cli.options import OptionParser
+from handloom.train.cli.training import preset_of
 from handloom.train.runs.folder import RunFolder
 
 

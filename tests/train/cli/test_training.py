@@ -10,7 +10,8 @@ from handloom.errors import InputError
 from handloom.models.fields import field_kinds, parse_value, plain_kind, settings
 from handloom.models.hyperparameters import ClassifierPreset, Preset, TranslationPreset
 from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE, translation_preset
-from handloom.train.cli.options import OptionParser, add_preset_options, changed, option_of, preset_of
+from handloom.train.cli.options import OptionParser
+from handloom.train.cli.training import add_preset_options, changed, option_of, preset_of
 
 
 def test_changed_values() -> None:
