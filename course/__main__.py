@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from ..arguments import Parser
 from ..train.cli.command_line import run_main
@@ -26,22 +27,15 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     one = commands.add_parser("start", help="create the course's folder, or add its missing files")
     one.add_argument("dir", type=Path, metavar="DIR", help="folder of the course")
-    numbers = [chapter.number for chapter in chapters()]
     inside = Parser(add_help=False)
     inside.add_argument("--dir", type=Path, default=Path(), help="folder of the course (default: the current folder)")
     one = commands.add_parser("check", parents=[inside], help="run a chapter's file and show which exercises pass")
-    one.add_argument(
-        "chapter",
-        type=int,
-        nargs="?",
-        choices=numbers,
-        metavar="CHAPTER",
-        help="number of the chapter: 1, 2, ... (default: all chapters)",
-    )
-    one = commands.add_parser(
-        "hint", parents=[inside], help="show a hint for the first exercise that does not pass yet"
-    )
-    one.add_argument("chapter", type=int, choices=numbers, metavar="CHAPTER", help="number of the chapter: 1, 2, ...")
+    number: dict[str, Any] = {"type": int, "choices": [chapter.number for chapter in chapters()], "metavar": "CHAPTER"}
+    words = "number of the chapter: 1, 2, ..."
+    one.add_argument("chapter", nargs="?", help=f"{words} (default: all chapters)", **number)
+    about = "show a hint for the first exercise that does not pass yet"
+    one = commands.add_parser("hint", parents=[inside], help=about)
+    one.add_argument("chapter", help=words, **number)
     one.add_argument("--exercise", metavar="NAME", help="show a hint for the exercise NAME")
     commands.add_parser("watch", parents=[inside], help="check each chapter whenever its file is saved")
     arguments = parser.parse_args()

@@ -20,35 +20,17 @@ from .serving import explore
 
 def main() -> None:
     parser = OptionParser(prog="python -m handloom.explorer", description=__doc__)
-    parser.add_argument(
-        "run",
-        type=model_path,
-        nargs="?",
-        metavar="RUN",
-        help=f"run folder of the model to show (default: {TRANSLATORS['en']}, which comes with handloom)",
-    )
+    words = f"run folder of the model to show (default: {TRANSLATORS['en']}, which comes with handloom)"
+    parser.add_argument("run", type=model_path, nargs="?", metavar="RUN", help=words)
     parser.add_argument("--train", action="store_true", help="train a small translator and show its training")
     parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free port)")
     parser.add_argument("--no-browser", action="store_true", help="print the page's address, but do not open a browser")
-    parser.add_argument(
-        "--view",
-        default="",
-        metavar="STATE",
-        help="view to show first, for example head, or the view and its state, as in the page's address after the #, "
-        "for example 'head?head=2&row=4'",
-    )
-    parser.add_argument(
-        "--yours",
-        type=Path,
-        metavar="FOLDER",
-        help="course folder, whose attention and beam search are shown next to those of handloom",
-    )
-    parser.add_argument(
-        "--export",
-        type=Path,
-        metavar="FOLDER",
-        help="write the page and the model to FOLDER, for any web server, and exit",
-    )
+    words = "view to show first, for example head, or the view and its state, as in the page's address after the #"
+    parser.add_argument("--view", default="", metavar="STATE", help=f"{words}, for example 'head?head=2&row=4'")
+    words = "course folder, whose attention and beam search are shown next to those of handloom"
+    parser.add_argument("--yours", type=Path, metavar="FOLDER", help=words)
+    words = "write the page and the model to FOLDER, for any web server, and exit"
+    parser.add_argument("--export", type=Path, metavar="FOLDER", help=words)
     arguments = parser.parse_args()
     served = (arguments.train, arguments.port, arguments.no_browser, arguments.view, arguments.yours)
     if arguments.export and any(served):

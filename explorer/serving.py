@@ -8,6 +8,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError
 from ..train.runs.folder import RunFolder
@@ -62,16 +63,8 @@ def serving(run: Path | None, port: int = 0, yours: Path | None = None) -> Itera
     listening = _listen(port)
     number, token = listening.getsockname()[1], new_token()
     app = make_app(session, token, lambda: number)
-    config = uvicorn.Config(
-        app,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        lifespan="off",
-        ws="none",
-    )
-    server = uvicorn.Server(config)
+    quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
+    server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=1, lifespan="off", ws="none", **quiet))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="explorer", daemon=True)
     thread.start()
     try:
