@@ -22,7 +22,7 @@ from handloom.train.cli.examples import example_parser, parse_example, train_and
 from handloom.train.cli.generation import strategy_of, use_checkpoint
 from handloom.train.cli.training import preset_of
 from handloom.train.data.files import Pair, read_lines
-from handloom.train.data.pairs import TranslationData, clean_pairs
+from handloom.train.data.pairs import TranslationData, clean_pairs, sentence_key
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder
@@ -96,8 +96,14 @@ def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
     if arguments.back_translate:
         run_name, text = arguments.back_translate
         back = Translator.load(run_name, [task(data.target, data.source)])
-        pairs = pairs + back_translate(back, read_lines(text))
-        print(f"{len(pairs) - len(data.train):,} additional training pairs by back-translation")
+        held_out = {sentence_key(sentence) for _, sentence in [*data.valid, *data.test]}
+        lines = read_lines(text)
+        sentences = [line for line in lines if sentence_key(line) not in held_out]
+        pairs = pairs + back_translate(back, sentences)
+        print(
+            f"{len(pairs) - len(data.train):,} additional training pairs by back-translation; left out "
+            f"{len(lines) - len(sentences):,} sentences that are in the validation or test data"
+        )
     if arguments.clean:
         cleaned = clean_pairs(pairs)
         pairs = cleaned.pairs

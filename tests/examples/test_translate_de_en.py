@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -127,11 +128,15 @@ def test_a_stopped_run_goes_on_and_ends_like_the_other(trained: Path) -> None:
 def test_back_translation_distillation_and_other_ways_to_train(trained: Path) -> None:
     train = ["--data", "data.tsv", "--preset", "smoke", "--steps", "4"]
     assert "en-de" in run(*train, "--reverse", "--out", "reverse", folder=trained)
-    (trained / "english.txt").write_text("The red dog is here.\n\nThe old man sleeps.\n", encoding="utf-8")
+    known = [line.split("\t")[1].upper() for line in (trained / "data.tsv").read_text(encoding="utf-8").splitlines()]
+    (trained / "english.txt").write_text("\n\n".join([*known, "The cow is here."]) + "\n", encoding="utf-8")
     ways = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1", "--prefetch", "2"]
     further = ["--back-translate", "reverse", "english.txt", "--clean", "--teacher", "run", "--set", "dropout=0.1"]
     out = run(*train, "--out", "all", *ways, *further, folder=trained)
-    assert "2 additional training pairs by back-translation" in out
+    counts = re.search(r"(\d+) additional training pairs by back-translation; left out (\d+) sentences", out)
+    assert counts is not None
+    assert int(counts[1]) + int(counts[2]) == len(known) + 1
+    assert int(counts[2]) > 0
     assert (trained / "all/tokenizer.json").read_bytes() == (trained / "run/tokenizer.json").read_bytes()
     assert '"valid_accuracy": ' in (trained / "all/metrics.jsonl").read_text()
     assert "add --lr" in refused(*train, "--schedule", "cosine", folder=trained)
