@@ -22,7 +22,7 @@ from handloom.models.shipped import model_path
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.training import preset_of
-from handloom.train.data.news import NEWS_NAMES, Article, load_news
+from handloom.train.data.news import NEWS_NAMES, Article, load_news, unlabelled_texts
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion
@@ -90,7 +90,10 @@ def main() -> None:
     }
     preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
     own, changes = ablation_cells(arguments.table, preset)
-    task = Classification(parts["train"], parts["valid"], preset=preset, name=TASK)
+    unlabelled = unlabelled_texts(data) if preset.word_vectors else []
+    if unlabelled:
+        print(f"word vectors from {len(unlabelled):,} texts, without those of held-out articles")
+    task = Classification(parts["train"], parts["valid"], unlabelled, preset=preset, name=TASK)
     texts, labels = [text for text, _ in parts["test"]], [label for _, label in parts["test"]]
 
     def test(classifier: Classifier, task: Classification) -> tuple[dict[str, float], list[str]]:

@@ -268,6 +268,12 @@ class ClassifierPreset(Preset):
     token_dropout: Fraction = setting(
         0.0, help="token dropout: probability that all features of a token's embedding are set to zero in training"
     )
+    word_vectors: bool = setting(
+        False, help="initialise the embeddings with word vectors, from counts of the words that occur in the same text"
+    )
+    consistency: NotNegative = setting(
+        0.0, help="R-Drop: weight of the disagreement between two predictions for a text with different dropout"
+    )
     schedule: Schedule = "constant"
     betas: Betas = (0.9, 0.999)
     eps: Rate = 1e-8

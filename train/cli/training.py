@@ -139,6 +139,7 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
     yield "average", made.ema is not None, "--ema already averages the weights. Leave out one of the two"
     yield "name_overflows", made.precision == "fp32", "gradients overflow only in fp16. Add --precision fp16"
     if isinstance(made, ClassifierPreset):
+        yield "word_vectors", bool(arguments.init), "the model of --init determines it. Leave it out"
         yield "epochs", made.steps is not None, "the number of steps replaces it. Leave out one of the two"
         own_words = bool(arguments.teacher or arguments.init)
         yield "min_frequency", own_words, "the vocabulary of --teacher or --init is used. Leave it out"

@@ -87,6 +87,27 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
     return _split(list(read_articles(name_or_path)), name_or_path, about, descriptions, known)
 
 
+def unlabelled_texts(data: News) -> list[str]:
+    """Return texts for training without labels: the training articles, and for "news" and "news42" all other articles.
+
+    A text consists of headline and description. An article is left out if its headline or its description is that of a
+    validation or test article, apart from case, blanks and punctuation.
+    """
+    others = _huffpost((*_ARTICLES, _HEADLINES)) if data.name in ("news", "news42") else []
+    held_out = {
+        sentence_key(text)
+        for article in (*data.valid, *data.test)
+        for text in (article.headline, article.description)
+        if text
+    }
+    different: dict[str, str] = {}
+    for article in (*others, *data.train):
+        keys = sentence_key(article.headline), sentence_key(article.description)
+        if held_out.isdisjoint(keys):
+            different.setdefault(keys[0], f"{article.headline} {article.description}".strip())
+    return list(different.values())
+
+
 def read_articles(path: str | Path) -> Iterator[Article]:
     """Yield the articles of a JSON Lines file or a table.
     Raises InputError, with the line number, for a line that can't be used.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +16,7 @@ from ...autograd.backend import array_module
 from ...errors import InputError
 from ...models import ClassifierConfig, TransformerClassifier
 from ...models.hyperparameters import ClassifierPreset
+from ...models.word_vectors import word_vectors
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer
 from ..data.batches import TokenSequences
@@ -102,14 +103,25 @@ class LabelledBatches:
 
 
 def classification_loss(
-    weights: np.ndarray | None, label_smoothing: float = 0.0, teacher: Module | None = None
+    weights: np.ndarray | None, label_smoothing: float = 0.0, teacher: Module | None = None, consistency: float = 0.0
 ) -> Loss:
     """Return the loss for the Trainer, cross-entropy in nats per text, each weighted by its class, and the accuracy.
 
-    Smoothing and the `teacher` (see `taught`) count in training only.
+    Smoothing, the `teacher` (see `taught`) and `consistency` count in training only. With `consistency` each text is
+    read twice, with different dropout, and the loss includes `consistency` times the `disagreement` of the two
+    predictions.
     """
 
     def loss(model: Module, batch: LabelledBatch) -> tuple[Tensor, int, dict[str, Any]]:
+        if consistency and model.training:
+            xp = array_module(batch.ids)
+            twice = LabelledBatch(*(xp.concatenate([part, part]) for part in batch))
+            value, logits, more = supervised(model, twice)
+            return value + disagreement(logits) * consistency, len(batch.labels), more
+        value, _, more = supervised(model, batch)
+        return value, len(batch.labels), more
+
+    def supervised(model: Module, batch: LabelledBatch) -> tuple[Tensor, Tensor, dict[str, Any]]:
         logits = model(batch.ids, batch.lengths)
         smoothing = label_smoothing if label_smoothing and model.training else 0.0
         total = ops.cross_entropy(logits, batch.labels, weight=weights, label_smoothing=smoothing, reduction="sum")
@@ -117,9 +129,21 @@ def classification_loss(
         if teacher is not None and model.training:
             value = taught(value, logits, teacher, [batch.ids, batch.lengths])
         right = logits.data.argmax(axis=1) == array_module(logits.data).asarray(batch.labels)
-        return value, len(batch.labels), {"accuracy": right.mean()}
+        return value, logits, {"accuracy": right.mean()}
 
     return loss
+
+
+def disagreement(logits: Tensor) -> Tensor:
+    """Compute (KL(p || q) + KL(q || p)) / 2 in nats per text, where p and q are two predictions for the same text.
+
+    The first half of the `logits` (2 texts, classes) gives p, and the second half gives q. The two predictions come
+    from two passes with different dropout. Source: Liang et al. 2021, arXiv 2106.14448, equation 2.
+    """
+    texts = len(logits.data) // 2
+    log_p = ops.log_softmax(logits)
+    first, second = log_p[:texts], log_p[texts:]
+    return ((ops.exp(first) - ops.exp(second)) * (first - second)).sum() * (0.5 / texts)
 
 
 class Classifier(TrainedModel):
@@ -216,10 +240,17 @@ def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, bos: b
 
 @dataclass
 class Classification(Task[ClassifierPreset, Classifier]):
-    """The task of learning the class of a text, from (text, label) pairs."""
+    """The task of learning the class of a text, from (text, label) pairs.
+
+    Attributes:
+        texts: the texts of the preset's `word_vectors`; the training texts if it is empty.
+        vectors: the initial embeddings of all words of the tokenizer, if the preset has `word_vectors`.
+    """
 
     train: Sequence[Labelled]
     valid: Sequence[Labelled]
+    texts: Sequence[str] = ()
+    vectors: np.ndarray | None = field(default=None, init=False, repr=False)
 
     trained = Classifier
     unit = "text"
@@ -245,8 +276,21 @@ class Classification(Task[ClassifierPreset, Classifier]):
         train = self._batches(self.train, tokenizer, seed, shuffle=True)
         valid = self._batches(self.valid, tokenizer, seed, shuffle=False)
         counts = Counter(label for _, label in self.train).most_common()
+        if self.preset.word_vectors:
+            self.vectors = self._word_vectors(tokenizer, seed)
         words = f"; {len(counts)} classes of {counts[-1][1]:,} to {counts[0][1]:,} texts"
         return TaskBatches(train, valid.epoch(), [], words)
+
+    def _word_vectors(self, tokenizer: Tokenizer, seed: int) -> np.ndarray:
+        special, size = max(tokenizer.special_ids.values()) + 1, self.preset.d_model
+        if tokenizer.vocab_size - special < size:
+            raise InputError(
+                f"word_vectors needs a vocabulary of at least d_model = {size} words, but there are only "
+                f"{tokenizer.vocab_size - special:,}. Give more texts, or leave out word_vectors."
+            )
+        texts = self.texts or [text for text, _ in self.train]
+        ids = [np.array(own) - special for own in text_ids(tokenizer, texts, self.preset.max_length, self.preset.bos)]
+        return word_vectors([own[own >= 0] for own in ids], tokenizer.vocab_size - special, size, seed=seed)
 
     def _batches(self, pairs: Sequence[Labelled], tokenizer: Tokenizer, seed: int, *, shuffle: bool) -> LabelledBatches:
         preset, number = self.preset, {label: i for i, label in enumerate(self.labels)}
@@ -259,14 +303,17 @@ class Classification(Task[ClassifierPreset, Classifier]):
         return self.preset.model_config(tokenizer.vocab_size, len(self.labels), tokenizer.pad_id)
 
     def build(self, config: ClassifierConfig) -> TransformerClassifier:
-        return TransformerClassifier(config)
+        model = TransformerClassifier(config)
+        if self.vectors is not None:
+            model.embedding.weight.data[-len(self.vectors) :] = self.vectors
+        return model
 
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         weights = None
         if self.preset.weighted:
             number = {label: i for i, label in enumerate(self.labels)}
             weights = class_weights([number[label] for _, label in self.train], len(number), most=MAX_WEIGHT)
-        return classification_loss(weights, self.preset.label_smoothing, teacher)
+        return classification_loss(weights, self.preset.label_smoothing, teacher, self.preset.consistency)
 
     def finish(self, model: TransformerClassifier, tokenizer: Tokenizer, init: Classifier | None) -> Classifier:
         return Classifier(model, tokenizer, self.labels)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.data.news import load_news
+from handloom.train.data.news import News, load_news, unlabelled_texts
 from handloom.train.data.pairs import sentence_key
 
 
@@ -89,3 +91,28 @@ def test_huffpost() -> None:
     assert sum(map(len, (both.train, both.valid, both.test))) == 51_829
     seen = {sentence_key(article.headline) for article in both.train}
     assert not any(sentence_key(article.headline) in seen for article in (*both.valid, *both.test, *told.test))
+
+
+def test_texts_without_labels_contain_nothing_that_is_held_out(tmp_path, monkeypatch) -> None:
+    """The other articles of HuffPost are read too, but not if a headline or description of theirs is held out."""
+    folder = tmp_path / "news_category"
+    folder.mkdir()
+    rows = [("A" if i % 2 else "B", f"headline {i}", f"description {i}") for i in range(60)]
+    files = {"news_v3_head10k": rows[:40], "news_v2_2017_2018_resplit": rows[40:]}
+    held_out = load_news_of(files, folder, monkeypatch).test[0]
+    more = [("C", held_out.headline.upper() + "!", ""), ("C", "another", ""), ("C", held_out.description, "")]
+    news = load_news_of({**files, "huffpost41_headlines": more}, folder, monkeypatch)
+    texts = unlabelled_texts(news)
+    assert sorted(texts) == sorted([*(f"{a.headline} {a.description}" for a in news.train), "another"])
+    assert held_out in news.test
+
+
+def load_news_of(files: dict[str, list[tuple[str, str, str]]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> News:
+    """Write these (category, headline, description) as files of the HuffPost set, and load "news"."""
+    for name in ("news_v3_head10k", "news_v2_2017_2018_resplit", "huffpost41_headlines"):
+        keys = "category", "headline", "short_description"
+        lines = [json.dumps(dict(zip(keys, row, strict=True))) for row in files.get(name, [])]
+        with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as out:
+            out.write("\n".join(lines))
+    monkeypatch.setenv("HANDLOOM_DATA", str(folder.parent))
+    return load_news("news", descriptions=True, categories=True)

@@ -12,6 +12,7 @@ from handloom.autograd import Tensor, manual_seed
 from handloom.errors import InputError
 from handloom.models import ClassifierConfig, TransformerClassifier
 from handloom.models.presets import CLASSIFIER_PRESETS
+from handloom.nn import Module
 from handloom.tokenizer import WordTokenizer
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.news import figures
@@ -71,6 +72,47 @@ def test_the_loss_is_a_weighted_mean_over_texts() -> None:
     by_hand = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(3), batch.labels]
     assert loss.item() == pytest.approx((by_hand * [0.5, 2.0, 2.0]).sum() / 3)
     assert (count, more["accuracy"]) == (3, pytest.approx(2 / 3))
+
+
+def test_consistency_compares_two_predictions_for_each_text() -> None:
+    """The model has no dropout, but is given another answer for the second half of its batch."""
+    logits = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 0.5]])
+    other = logits + np.array([[0.5, -0.5, 0.0], [1.0, 0.0, 0.0]])
+    batch = LabelledBatch(logits, np.array([3, 3]), np.array([0, 1]), np.arange(2))
+
+    class Answers(Module):
+        def forward(self, ids, lengths):
+            assert len(ids) == len(lengths) == (4 if self.training else 2)
+            return Tensor(np.concatenate([ids[:2], other]) if self.training else ids)
+
+    def entropy(scores: np.ndarray) -> float:
+        return np.mean([np.log(np.exp(row).sum()) - row[label] for row, label in zip(scores, (0, 1), strict=True)])
+
+    divergence = 0.0
+    for a, b in zip(logits, other, strict=True):
+        p, q = (np.exp(row) / np.exp(row).sum() for row in (a, b))
+        divergence += ((p * np.log(p / q)).sum() + (q * np.log(q / p)).sum()) / 2 / len(logits)
+    model, loss = Answers(), classification_loss(None, consistency=3.0)
+    value, count, more = loss(model, batch)
+    assert value.item() == pytest.approx((entropy(logits) + entropy(other)) / 2 + 3 * divergence)
+    assert (count, more["accuracy"]) == (2, 0.75)
+    assert loss(model.eval(), batch)[0].item() == pytest.approx(entropy(logits))
+
+
+def test_word_vectors_are_the_first_embeddings() -> None:
+    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], word_vectors=True, d_model=8, nhead=2)
+    task = Classification(PAIRS, PAIRS, ["a dog and a cow", "the fern"], preset=preset)
+    tokenizer = task.make_tokenizer()
+    task.batches(tokenizer, 0)
+    assert task.vectors is not None
+    table = task.build(task.config(tokenizer)).embedding.weight.numpy()
+    assert len(table) == len(task.vectors) + 4 == tokenizer.vocab_size
+    np.testing.assert_array_equal(table[4:], task.vectors)
+    assert not table[tokenizer.pad_id].any()
+    dog, cow, cat = (task.vectors[tokenizer.encode(word)[0] - 4] for word in ("dog", "cow", "cat"))
+    assert dog @ cow > dog @ cat, "only dog and cow occur in the same text"
+    with pytest.raises(InputError, match="at least d_model = 32 words"):
+        task.with_preset(d_model=32).batches(tokenizer, 0)
 
 
 def test_a_classifier_learns_stops_early_and_comes_back(tmp_path) -> None:
