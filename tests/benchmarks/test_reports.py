@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.coherence import coherence
 from benchmarks.reports import RESULTS, command_line, experiments, folder_of
 from handloom.train.runs.saves import SavedStates
 
@@ -41,3 +42,9 @@ def test_a_stopped_training_goes_on(tmp_path: Path) -> None:
     results = ["--json", str(tmp_path / "results.json")]
     assert command_line("python -m benchmarks.a", tmp_path) == [sys.executable, "-m", "benchmarks.a", *results]
     assert command_line("python -m handloom.a --out x", tmp_path)[1:] == ["-m", "handloom.a", "--out", "x"]
+
+
+def test_coherence_counts_words_and_pairs() -> None:
+    words = ["the", "cat", "sat", "on", "the", "mat"]
+    found = coherence(["The cat sat qqq; the cat s"], words)  # the last word may be cut off
+    assert found == pytest.approx({"real": 5 / 6, "known": 3 / 5, "distinct": 4 / 6, "repetition": 1 / 5})
