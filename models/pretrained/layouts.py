@@ -121,7 +121,7 @@ def needs(config: Any, architecture: str, problems: dict[str, bool], **fields: A
     """Raise InputError if a model can't be saved as `architecture`, with a list of the problems. Fields of the
     configuration must have the values `fields`. `problems` maps further problems to whether they exist.
     """
-    found = [f"{name} is {getattr(config, name)!r}, not {value!r}" for name, value in fields.items()
+    found = [f"{name} is {getattr(config, name)!r}; only {value!r} can be saved" for name, value in fields.items()
              if getattr(config, name) != value]  # fmt: skip
     if "activation" not in fields and config.activation not in NAMES_OF_ACTIVATIONS:
         found.append(f"activation is {config.activation!r}")

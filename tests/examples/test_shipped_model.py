@@ -27,10 +27,10 @@ UPDATES = 3  # of each training that a test repeats: the third depends on moment
 # Command lines come as JSON. Both directions of "everyday" use the pairs that the first one has read.
 ONE_AFTER_THE_OTHER = """
 import contextlib, functools, json, runpy, sys
-from handloom.train.data import named
+from handloom.train.data import translation
 
-read = functools.cache(functools.partial(named.load_everyday, "de", "en"))
-named.SETS["everyday"] = lambda source, target, *, seed, **_: (
+read = functools.cache(functools.partial(translation.load_everyday, "de", "en"))
+translation.SETS["everyday"] = lambda source, target, *, seed, **_: (
     read(seed=seed) if source == "de" else read(seed=seed).reversed()
 )
 for sys.argv in json.load(sys.stdin):

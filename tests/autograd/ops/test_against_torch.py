@@ -53,7 +53,7 @@ TORCH: dict[str, Any] = {
     "log_softmax": lambda x, axis=-1: torch.log_softmax(x, axis),
     "logsumexp": lambda x, axis, **kw: torch.logsumexp(x, tuple(range(x.ndim)) if axis is None else axis, **kw),
     "topk": lambda x, k, axis, largest: tuple(torch.topk(x, k, axis, largest)),
-    "embedding": lambda ids, table, scale: F.embedding(ids, table) * scale,
+    "embedding": lambda ids, table, scale=1.0: F.embedding(ids, table) * scale,
     "layer_norm": lambda x, weight, bias, eps=1e-5: F.layer_norm(x, weight.shape, weight, bias, eps),
     "rms_norm": lambda x, weight=None, eps=1e-5: F.rms_norm(x, x.shape[-1:], weight, eps),
     "cross_entropy": cross_entropy,
