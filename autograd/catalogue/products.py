@@ -40,7 +40,8 @@ def _linear_activation(d: Draw, rows: tuple[int, ...]) -> Any:
     bias = (d.array((outputs,), 0.1, 1) * sign,) if d.flag("bias") else ()
     names = [name for name, row in ACTIVATIONS.items() if not row.gated]
     kwargs = d.choice("activation", ({}, *({"activation": name} for name in names)))
-    x, weight = d.array((*rows, features), 0.2, 2), d.array((outputs, features), 0.2, 2) * sign[:, None]
+    # Not far from 0, where the derivatives of a GELU are too small for differences.
+    x, weight = d.array((*rows, features), 0.2, 1), d.array((outputs, features), 0.2, 1) * sign[:, None]
     return x, weight, *bias, {**kwargs, **d.maybe(dropout=0.4, seed=d.integer(0, 9))}
 
 

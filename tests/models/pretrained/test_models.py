@@ -273,7 +273,10 @@ def test_models_without_an_equivalent_in_transformers_are_refused(tmp_path) -> N
             LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="alibi")),
             "positions is 'alibi'; only 'learned' can be saved",
         ),
-        (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")), "norm is 'layer'; only 'rms' can be saved"),
+        (
+            LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")),
+            "norm is 'layer'; only 'rms' can be saved",
+        ),
         (Seq2SeqTransformer(Seq2SeqConfig(9, 8, 16, 2, 1, 1, norm_first=True)), "separate vocabularies"),
         (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "embedding_norm is False; only True can be saved"),
     ):
