@@ -30,7 +30,10 @@ def _tile_rows() -> int:
         return 1
     from llvmlite import binding
 
-    return 12 if binding.get_host_cpu_features().get("avx512f") else 6
+    try:
+        return 12 if binding.get_host_cpu_features().get("avx512f") else 6
+    except RuntimeError:  # LLVM can't ask this processor
+        return 6
 
 
 #: Rows of a tile.
