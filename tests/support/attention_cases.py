@@ -70,8 +70,8 @@ class Case:
         """The error of the output at most twice the plain path's, of a gradient three times (and some last places).
 
         A gradient may be zero as the difference of numbers that aren't: then its last place is that of their product.
-        Where scores are large, rounding one of them, or their log-sum-exp, changes a weight by as many last places. With
-        few features some scores are larger than 4.
+        Where scores are large, rounding one of them, or their log-sum-exp, changes a weight by as many last places.
+        With few features some scores are larger than 4.
         """
         found, plain = self.run(dtype, **options), self.run(dtype, method="standard")
         self.arrays = [array.astype(dtype).astype(np.float64) for array in self.arrays]
