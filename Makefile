@@ -62,9 +62,9 @@ bench: $(STAMPS)/test-oracles
 	$(BIN)/python -m benchmarks
 
 # Every experiment of docs/reports anew, in runs/reports, the cheapest first: a day of one core. Started again it goes on.
-# `.venv/bin/python -m benchmarks.reports` lists them with their cost and runs nothing.
+# `make -n reports` lists them with their cost and runs nothing.
 reports: $(STAMPS)/test
-	$(BIN)/python -m benchmarks.reports --run
+	+$(if $(findstring n,$(firstword -$(MAKEFLAGS))),test ! -x $(BIN)/python || $(BIN)/python -m benchmarks.reports,$(BIN)/python -m benchmarks.reports --run)
 
 clean:
 	rm -rf $(VENV) build dist docs/api docs/course *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -18,7 +18,8 @@ from typing import Any
 from benchmarks.side_by_side import program, write_results
 from handloom.errors import InputError
 from handloom.train.data.captions import load_captions
-from handloom.train.data.news import load_news
+from handloom.train.data.downloads import find_local
+from handloom.train.data.news import load_news, read_articles
 from handloom.train.data.translation import load_translation_data
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.classification import Classifier
@@ -36,6 +37,16 @@ COLUMNS = {
     "test_overlap": "of the test, in training:.1%",
 }
 SHARED = {"cell": "texts of", "other": "that are in", "texts": "texts:,", "shared": "shared:,", "share": "share:.1%"}
+#: The articles have no dates, but each file has the articles of one period.
+PERIODS = {
+    "early": "news_category/news_v2_2017_2018_resplit.jsonl.gz",
+    "late": "news_category/news_v3_head10k.jsonl.gz",
+}
+PERIOD_COLUMNS = {
+    "cell": "category",
+    "early": "August 2017 to May 2018:.1%",
+    "late": "May 2018 to September 2022:.1%",
+}
 CATEGORIES = {
     "cell": "category",
     "train": "training:,",
@@ -130,6 +141,17 @@ def category_rows(run: Path | None) -> list[Row]:
     return rows
 
 
+def period_rows() -> list[Row]:
+    """Return the share of the 15 most frequent categories in each period; nothing if the files are unavailable."""
+    paths = [find_local(name) for name in PERIODS.values()]
+    if not all(paths):
+        return []
+    counts = [Counter(article.category for article in read_articles(path)) for path in paths if path]
+    frequent = [name for name, _ in sum(counts, Counter[str]()).most_common(15)]
+    shares = [{name: each[name] / each.total() for name in frequent} for each in counts]
+    return [{"cell": name, **{key: own[name] for key, own in zip(PERIODS, shares, strict=True)}} for name in frequent]
+
+
 def main() -> None:
     parser = program(__doc__)
     parser.add_argument("--run", type=Path, help="folder of a classifier of headlines and descriptions")
@@ -151,10 +173,12 @@ def main() -> None:
             for shared in [overlap(texts, parts[two][0])]
         ],
         "categories": category_rows(arguments.run) if "articles, headlines" in parts else [],
+        "periods": period_rows(),
     }  # fmt: skip
-    for name, columns in (("sizes", COLUMNS), ("between", SHARED), ("categories", CATEGORIES)):
-        print(markdown_table(tables[name], columns) + "\n")
-    write_results(arguments.json, {"command": "python -m benchmarks.data_overlap", "tables": tables})
+    for rows, columns in zip(tables.values(), (COLUMNS, SHARED, CATEGORIES, PERIOD_COLUMNS), strict=True):
+        print(markdown_table(rows, columns) + "\n")
+    command = "python -m benchmarks.data_overlap" + (f" --run {arguments.run}" if arguments.run else "")
+    write_results(arguments.json, {"command": command, "tables": tables})
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@
     python -m benchmarks.reports --run news_cost  run some of them
 
 The commands come from the results files. A command that needs the output of another command comes after that command.
-If the cost is blank, it was not recorded.
+If the cost is blank, it was not recorded. `make reports` runs all; `make -n reports` lists all.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -60,21 +61,33 @@ def command_line(command: str, folder: Path) -> list[str]:
     return [*words, "--out", str(folder), *(["--overwrite"] if folder.exists() else [])]
 
 
+def run(words: list[str]) -> tuple[int, str]:
+    """Run a command; return its exit status, and the processor time and memory that it used (blank on Windows)."""
+    if not hasattr(os, "wait4"):
+        return subprocess.call(words), ""
+    process = subprocess.Popen(words)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    megabytes = used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    return process.returncode, f"{(used.ru_utime + used.ru_stime) / 60:.1f} minutes of one core, {megabytes:,.0f} MB"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reports", description=__doc__)
     parser.add_argument("--run", nargs="*", metavar="NAME", help="run these experiments, or all if none is named")
     options = parser.parse_args()
     rows = experiments()
     print(markdown_table(rows, COLUMNS))
-    known = [row["minutes"] for row in rows if row["minutes"] is not None]
-    print(f"\n{len(rows)} experiments; {len(known)} of them take {sum(known) / 60:.1f} hours of one core")
+    chosen = [row for row in rows if not options.run or row["cell"] in options.run]
+    waiting = [row for row in chosen if not (folder_of(row) / "results.json").exists()]
+    hours = sum(row["minutes"] or 0 for row in waiting) / 60
+    print(f"\n{len(rows)} experiments; {len(waiting)} to run, in about {hours:.1f} hours of one core", flush=True)
     failed = []
-    for row in rows if options.run is not None else []:
-        folder = folder_of(row)
-        if (options.run and row["cell"] not in options.run) or (folder / "results.json").exists():
-            continue
+    for row in waiting if options.run is not None else []:
         print(f"\n{row['cell']}: {row['command']}", flush=True)
-        failed += [row["cell"]] if subprocess.call(command_line(row["command"], folder)) else []
+        status, cost = run(command_line(row["command"], folder_of(row)))
+        print(f"{row['cell']}: {cost}", flush=True)
+        failed += [row["cell"]] if status else []
     print(*[f"failed: {name}" for name in failed], sep="\n")
     return bool(failed)
 

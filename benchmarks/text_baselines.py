@@ -20,6 +20,7 @@ from handloom.train.data.news import load_news
 from handloom.train.data.translation import load_translation_data
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.news import baselines
+from handloom.train.tables.pairs import set_long_apart
 from handloom.train.tasks.metrics import bleu, bleu_of_several, rouge
 
 Row = dict[str, Any]
@@ -64,11 +65,13 @@ def headline_rows() -> list[Row]:
     ]
 
 
-def translation_rows(name: str, source: str, target: str) -> list[Row]:
+def translation_rows(name: str, source: str, target: str, tests: int | None = None) -> list[Row]:
     """Return rows for three baselines: word-by-word IBM model 1, the nearest training pair, and the unchanged
-    source."""
+    source. With a number of tests, the longest 5 % of the sentences are left out, as in examples/translate_en_fr.py."""
     data = load_translation_data(name, source=source, target=target)
-    sources, references = (list(side) for side in zip(*data.test, strict=True))
+    if tests is not None:
+        data, _ = set_long_apart(data)
+    sources, references = (list(side) for side in zip(*data.test[:tests], strict=True))
     table = WordForWord(data.train)
     found = {
         "the source as it is": sources,
@@ -101,7 +104,10 @@ SETS: dict[str, Callable[[], list[Row]]] = {
     "multi30k de-en, test_2016_flickr": lambda: translation_rows("multi30k", "de", "en"),
     "multi30k en-fr, test_2016_flickr": lambda: translation_rows("multi30k", "en", "fr"),
     "tatoeba de-en": lambda: translation_rows("tatoeba", "de", "en"),
-    "tatoeba en-fr": lambda: translation_rows("tatoeba", "en", "fr"),
+    "tatoeba en-fr, 500 pairs": lambda: translation_rows("tatoeba", "en", "fr", 500),
+    "tatoeba fr-en, 500 pairs": lambda: translation_rows("tatoeba", "fr", "en", 500),
+    "embedded en-fr, 468 pairs": lambda: translation_rows("embedded", "en", "fr", 1000),
+    "embedded de-en": lambda: translation_rows("embedded", "de", "en"),
     "coco, val2017": caption_rows,
 }
 

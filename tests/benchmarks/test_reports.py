@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import sys
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from benchmarks.coherence import coherence
-from benchmarks.reports import RESULTS, command_line, experiments, folder_of
+from benchmarks.decoding import significance
+from benchmarks.reports import RESULTS, command_line, experiments, folder_of, run
 from handloom.train.runs.saves import SavedStates
 
 
@@ -48,3 +50,20 @@ def test_coherence_counts_words_and_pairs() -> None:
     words = ["the", "cat", "sat", "on", "the", "mat"]
     found = coherence(["The cat sat qqq; the cat s"], words)  # the last word may be cut off
     assert found == pytest.approx({"real": 5 / 6, "known": 3 / 5, "distinct": 4 / 6, "repetition": 1 / 5})
+
+
+def test_significance_is_in_relation_to_the_first_system() -> None:
+    references = [f"the {i} cats sat on the mat number {i}" for i in range(60)]
+    worse = [text.replace("mat", "rug") for text in references]
+    other = [references[0], worse[1].replace("cats", "dogs"), *worse[2:]]
+    found = significance({"worse": worse, "other": other, "right": references}, references)
+    assert found["worse"]["p"] is None
+    assert found["other"]["p"] > 0.05
+    assert found["right"]["p"] < 0.01
+    assert found["right"]["interval"] == pytest.approx(0, abs=1e-3)
+
+
+def test_a_command_s_cost_is_measured() -> None:
+    status, cost = run([sys.executable, "-c", "raise SystemExit(3)"])
+    assert status == 3
+    assert not hasattr(os, "wait4") or re.fullmatch(r"0\.0 minutes of one core, \d+ MB", cost)

@@ -1,0 +1,109 @@
+"""Fill the tables of docs with the figures of the results files.
+
+    python -m benchmarks.pages          say which rows differ from their file
+    python -m benchmarks.pages --write  write the figures of the files into these rows
+
+A comment above such a table names the files, of benchmarks/results/reports, and has a row of formats:
+
+    <!-- results: kth_table1.json
+    | {cell} | {valid_loss:.2f} | | -->
+
+Each row of the table must be that row, filled in from one object in these files. A cell without a format is free. Rows
+that begin with "the report" state its figures; rows that begin with † have no results file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "reports"
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reports").glob("*.md")])
+TABLE = re.compile(r"<!-- results: ([^\n]+)\n(\|[^\n]+\|) -->\n((?:\|[^\n]*\n)+)")
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a JSON value, at any depth."""
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from objects(part)
+
+
+def shown(form: str, row: dict[str, Any]) -> str:
+    """Return the text of a cell. It is empty if the object has no such figure, or has a text of that name."""
+    try:
+        return form.format_map(row)
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def filled(formats: str, row: str, found: list[dict[str, Any]]) -> str:
+    """Return the row, filled in from the object with most of its cells; a row without such an object as it is."""
+    forms, values = cells(formats), cells(row)
+    plain = [value.replace("**", "") for value in values]
+    if plain[0].startswith(("the report", "†")):
+        return row
+    made = [[shown(form, each) if form else value for form, value in zip(forms, plain, strict=True)] for each in found]
+    best = max(made, key=lambda own: sum(map(cell_agrees, forms, own, plain)), default=plain)
+    if best == plain or not any(map(cell_agrees, forms, best, plain)):
+        return row
+    return f"| {' | '.join(old if new == bare else new for old, bare, new in zip(values, plain, best, strict=True))} |"
+
+
+def cell_agrees(form: str, made: str, value: str) -> bool:
+    return bool(form and made) and made == value
+
+
+def unbacked(formats: str, rows: list[str], found: list[dict[str, Any]]) -> list[str]:
+    """Return the rows that no object gives."""
+    forms = cells(formats)
+    known = [[shown(form, row) if form else None for form in forms] for row in found]
+    missing = []
+    for row in rows:
+        values = cells(row.replace("**", ""))
+        same = ([b if a is None else a for a, b in zip(made, values, strict=True)] == values for made in known)
+        if not values[0].startswith(("the report", "†")) and not any(same):
+            missing.append(row)
+    return missing
+
+
+def tables(page: Path) -> Iterator[tuple[str, str, list[str], list[dict[str, Any]]]]:
+    """Yield the names of the files, the formats, the rows and the objects of each table of a page."""
+    for files, formats, table in TABLE.findall(page.read_text(encoding="utf-8")):
+        found = [row for name in files.split() for row in objects(json.loads((RESULTS / name).read_text("utf-8")))]
+        yield files, formats, table.splitlines()[2:], found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--write", action="store_true", help="write the figures into the pages")
+    options = parser.parse_args()
+    wrong = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for _, formats, rows, found in tables(page):
+            for row in unbacked(formats, rows, found):
+                new = filled(formats, row, found)
+                print(f"{page.name}\n- {row}\n+ {new if new != row else 'no object of the files has such a row'}")
+                text = text.replace(row, new, 1)
+                wrong += not options.write or new == row
+        if options.write:
+            page.write_text(text, encoding="utf-8")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
