@@ -150,9 +150,10 @@ class Torch(Subject):
         model.load_state_dict(self.model.state_dict())
         loss = model(**self.tensors(self.first))
         loss.backward()
-        norm = self.torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM).numpy()
         named = {name: p.grad.numpy() for name, p in model.named_parameters()}
-        return {"loss": loss.detach().numpy(), "norm before clipping": norm, **named}
+        # not clip_grad_norm_: in float32, its norm of 70 million elements has a relative error of 2e-3 with AVX2
+        norm = np.sqrt(sum(np.square(grad, dtype=np.float64).sum() for grad in named.values()))
+        return {"loss": loss.detach().numpy(), "norm": norm, **named}
 
     def product(self, size: int) -> Callable[[], Any]:
         a, b, out = (self.torch.rand(size, size) for _ in range(3))
@@ -227,9 +228,9 @@ class Handloom(Subject):
         else:
             found = loss(model, self.size, **self.first)
         found.backward()
-        norm = clip_grad_norm(list(model.parameters()), CLIP_NORM)
+        norm = clip_grad_norm(list(model.parameters()), None)
         named = {shared_name(self.size, name): p.grad for name, p in model.named_parameters()}
-        return {"loss": found.data, "norm before clipping": np.array(norm), **named}
+        return {"loss": found.data, "norm": np.array(norm), **named}
 
     def product(self, size: int) -> Callable[[], Any]:
         from handloom.autograd.fast.products import divided_product

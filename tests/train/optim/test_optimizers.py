@@ -175,7 +175,13 @@ def test_blas_does_not_divide_a_norm(size: int, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(np, "vdot", watched)
     squared_norms([np.ones(size, np.float32)])
-    assert seen == [1]
+    assert set(seen) == {1}
+
+
+def test_the_norm_of_a_large_gradient_is_accurate() -> None:
+    """BLAS alone has an error of 4e-3 with AVX2, because all roundings of equal squares go the same way."""
+    gradient = np.full(20_000_000, 1.1, np.float32)
+    assert sum(squared_norms([gradient])) == pytest.approx(float(gradient[0]) ** 2 * gradient.size, rel=2e-4)
 
 
 def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
