@@ -19,7 +19,7 @@ import numpy as np
 from ....autograd.fast.loops import inlined
 from ....nn import LayerNorm
 from ..cache import TreeCache
-from ..raw_layers import Normalise, RawAttention
+from ..raw_layers import Normalise, RawAttention, RawLayer
 from .few_queries import attention, bias_in_memory
 from .few_rows import linear
 from .team import FLOAT, INTEGER, PARTS, floats, integers, job, run_all
@@ -83,7 +83,8 @@ class Layers:
 
     def __init__(self, decoder: Any):
         self.decoder, self.rows = decoder, 0
-        self._eps = [np.array([one.norm.eps], np.float32) for layer in decoder.layers for one in layer.norms]
+        # Copies, because the jobs read addresses: a parameter's array can have another dtype, or be replaced later.
+        self._norms = [_arrays_of(one.norm) for layer in decoder.layers for one in layer.norms]
 
     def __call__(
         self, x: np.ndarray, cache: TreeCache, cross: Sequence[tuple[Any, Any]], bias: Any, cross_bias: Any
@@ -127,7 +128,8 @@ class Layers:
 
     def _lay_out(self, rows: int) -> None:
         """Allocate the intermediate arrays for this number of rows, and write the table."""
-        layers, self.rows = self.decoder.layers, rows
+        self.rows = 0  # until the table is complete, which an interrupt can prevent
+        layers, norms = self.decoder.layers, iter(self._norms)
         own = layers[0].own
         d_model, inner = own.project_new.in_features, own.heads * own.head_dim
         self.x, self.y = (np.empty((rows, d_model), np.float32) for _ in range(2))
@@ -137,34 +139,31 @@ class Layers:
         self._jobs: list[tuple[Callable[[], Any], tuple[int, ...]]] = []
         self.own: list[int] = []
         self.cross: list[int] = []
-        eps = iter(self._eps)
         for layer in layers:
-            norms = iter(layer.norms)
             for attend in (layer.own, layer.cross):
                 if attend is not None:
-                    start = self._before(next(norms), next(eps)) if layer.norm_first else self.x
+                    start = self._before(next(norms)) if layer.norm_first else self.x
                     self._linear(attend.project_new, start, self.new)
                     self._attend(attend, cross=attend is layer.cross)
                     self._linear(attend.project_out, self.merged, self.x, add=True)
                     if not layer.norm_first:
-                        self._norm(next(norms), next(eps), self.x)
-            start = self._before(next(norms), next(eps)) if layer.norm_first else self.x
+                        self._norm(next(norms), self.x)
+            start = self._before(next(norms)) if layer.norm_first else self.x
             self._linear(layer.linear1, start, self.hidden, relu=True)
             self._linear(layer.linear2, self.hidden, self.x, add=True)
             if not layer.norm_first:
-                self._norm(next(norms), next(eps), self.x)
+                self._norm(next(norms), self.x)
         self.functions = np.array([function().address for function, _ in self._jobs], np.int64)
         self.table = np.array([[*given, *[0] * (_WIDTH - len(given))] for _, given in self._jobs], np.int64)
         self.by_rows = np.array([i for i, (function, _) in enumerate(self._jobs) if function in (linear, norm)])
+        self.rows = rows
 
-    def _before(self, one: Normalise, eps: np.ndarray) -> np.ndarray:
-        self._norm(one, eps, self.y)
+    def _before(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        self._norm(arrays, self.y)
         return self.y
 
-    def _norm(self, one: Normalise, eps: np.ndarray, y: np.ndarray) -> None:
-        norm_layer: Any = one.norm
-        arrays = self.x, norm_layer.weight.data, norm_layer.bias.data, eps, y
-        places = (array.ctypes.data for array in arrays)
+    def _norm(self, arrays: Sequence[np.ndarray], y: np.ndarray) -> None:
+        places = (array.ctypes.data for array in (self.x, *arrays, y))
         self._jobs.append((norm, (0, self.x.shape[1], *places)))
 
     def _linear(
@@ -188,14 +187,36 @@ class Layers:
 
 def supported(decoder: Any) -> bool:
     """Return whether `Layers` computes what the layers of this decoder compute."""
+    first = decoder.layers[0]
     return (
         decoder.dtype == np.float32
         and all(affine.compiled for layer in decoder.layers for affine in layer.affines())
         and all(layer.activation == "relu" and layer.own.position_scores is None for layer in decoder.layers)
-        and all(plain_norm(one) for layer in decoder.layers for one in layer.norms)
+        and all(_same_sizes(layer, first) for layer in decoder.layers)
+        and all(_plain_norm(one, first.own.project_new.in_features) for layer in decoder.layers for one in layer.norms)
     )
 
 
-def plain_norm(one: Normalise) -> bool:
-    """Return whether this is a layer norm with eps inside the square root."""
-    return type(one.norm) is LayerNorm and not one.norm.eps_outside
+def _same_sizes(layer: RawLayer, first: RawLayer) -> bool:
+    """Return whether the intermediate arrays and the cache, which have the sizes of the first layer, fit this layer."""
+    own, hidden = first.own, first.linear1.out_features
+    d_model, inner = own.project_new.in_features, own.heads * own.head_dim
+    shapes = [(d_model, own.project_new.out_features), (inner, d_model)]
+    if layer.cross is not None:
+        shapes += [(d_model, inner), (inner, d_model)]
+    shapes += [(d_model, hidden), (hidden, d_model)]
+    same_heads = (layer.own.heads, layer.own.kv_heads) == (own.heads, own.kv_heads)
+    return same_heads and [(one.in_features, one.out_features) for one in layer.affines()] == shapes
+
+
+def _plain_norm(one: Normalise, features: int) -> bool:
+    """Return whether this is a layer norm of so many features with eps inside the square root."""
+    if type(one.norm) is not LayerNorm or one.norm.eps_outside:
+        return False
+    return one.norm.weight.shape == one.norm.bias.shape == (features,)
+
+
+def _arrays_of(norm_layer: Any) -> list[np.ndarray]:
+    """Return copies of the weight, the bias and eps of a layer norm."""
+    given = norm_layer.weight.data, norm_layer.bias.data, [norm_layer.eps]
+    return [np.array(numbers, np.float32, order="C") for numbers in given]

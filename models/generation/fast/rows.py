@@ -23,7 +23,9 @@ def for_loops(logits: Any) -> bool:
     """Return whether compiled loops are available for these rows."""
     if compiled.unsupported_reason([logits], {}) is not None:
         return False
-    return logits.size > 0 and logits.strides[0] >= 0 and logits.strides[1] == logits.itemsize
+    from .team import usable
+
+    return usable() and logits.size > 0 and logits.strides[0] >= 0 and logits.strides[1] == logits.itemsize
 
 
 def memory(logits: np.ndarray) -> tuple[int, int, int, int]:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd.fast import compiled, parallel
+from handloom.models.generation.fast import rows, team
 from handloom.models.generation.top import log_sum_exp, top_k
 
 #: The least size for compiled loops: for all rows, and for none.
@@ -91,3 +92,11 @@ def test_none_of_the_largest_is_an_error(least: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
     with pytest.raises(ValueError, match="kth"):
         top_k(np.zeros((2, 600), np.float32), 0)
+
+
+def test_without_compilation_numpy_computes_them() -> None:
+    """NUMBA_DISABLE_JIT=1 leaves the functions of the loops uncompiled, which the jobs can't call."""
+    logits = np.zeros((20, 2000), np.float32)
+    with mock.patch.object(team, "usable", return_value=False):
+        assert not rows.for_loops(logits)
+    assert rows.for_loops(logits) == (compiled.missing() is None and team.usable())

@@ -10,6 +10,7 @@ from handloom.autograd.fast import parallel
 from handloom.models import LanguageModel, LanguageModelConfig
 from handloom.models.generation import cache
 from handloom.models.generation.fast import affine, layers
+from handloom.nn import LayerNorm, Linear, MultiHeadAttention
 from tests.support.decoding import build, needs_numba, random_source
 
 pytestmark = [needs_numba, pytest.mark.usefixtures("restored_threads")]
@@ -73,6 +74,71 @@ def test_a_beam_whose_width_changes(kind: str, norm_first: bool, threads: int, m
 def test_other_layers_are_computed_one_by_one(options) -> None:
     assert layers.supported(language_model().raw_decoder())
     assert not layers.supported(language_model(**options).raw_decoder())
+
+
+@pytest.mark.parametrize(
+    ("name", "features"), [("linear", 40), ("linear", 5), ("self_attn", 8), ("norm1", 1), ("norm2", 9)]
+)
+def test_layers_of_other_sizes_are_computed_one_by_one(name: str, features: int) -> None:
+    """The jobs read and write at addresses, so arrays with the sizes of the first layer must fit all layers."""
+    model = language_model()
+    layer = model.decoder.layers[1]
+    if name == "linear":
+        layer.linear1, layer.linear2 = Linear(8, features), Linear(features, 8)
+    elif name == "self_attn":
+        layer.self_attn = MultiHeadAttention(8, features, head_dim=2, kv_heads=4)
+    else:
+        setattr(layer, name, LayerNorm(features))
+    assert not layers.supported(model.raw_decoder())
+
+
+def test_cross_attention_of_another_size_is_computed_one_by_one() -> None:
+    model = build(0, layers=2).astype(np.float32)
+    assert layers.supported(model.raw_decoder())
+    model.decoder.layers[1].multihead_attn = MultiHeadAttention(8, 4, head_dim=4)
+    assert not layers.supported(model.raw_decoder())
+
+
+def test_norms_can_have_another_dtype_and_gaps_between_their_numbers() -> None:
+    model, ids = language_model(), np.array([[4], [5]])
+    expected = model.start(2, decoder=model.raw_decoder()).step(ids).copy()
+    for layer in model.decoder.layers:
+        layer.norm1.weight.data = layer.norm1.weight.data.astype(np.float64)
+        layer.norm2.bias.data = layer.norm2.bias.data.repeat(2)[::2]
+    state = model.start(2, decoder=model.raw_decoder())
+    np.testing.assert_allclose(state.step(ids), expected, rtol=1e-6)
+    assert isinstance(state._layers, layers.Layers)
+
+
+def test_arrays_that_are_replaced_are_not_read() -> None:
+    model = language_model()
+    state = model.start(2, decoder=model.raw_decoder())
+    state.step(np.array([[4], [5]]))
+    arguments = np.ones((2, 8), np.float32), state._cache, [], None, None
+    expected = state._layers(*arguments).copy()
+    old = [parameter.data for parameter in model.decoder.parameters()]
+    model.astype(np.float64)
+    for array in old:
+        array[...] = np.nan
+    np.testing.assert_array_equal(state._layers(*arguments), expected)
+
+
+def test_an_interrupt_leaves_no_table_of_old_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = language_model()
+    state = model.start(2, decoder=model.raw_decoder())
+    state.step(np.array([[4], [5]]))
+    at_once, x = state._layers, np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32)
+    arguments = x, state._cache, [], None, None
+    expected = at_once(*arguments).copy()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(layers.Layers, "_norm", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            at_once._lay_out(5)
+    np.testing.assert_array_equal(at_once(*arguments), expected)
 
 
 def test_states_of_one_decoder_have_memory_of_their_own() -> None:
