@@ -33,6 +33,7 @@ SIDES = {
 LENGTHS = {"cpu": (512, 1024, 2048, 4096), "cuda": (512, 1024, 2048, 4096, 8192, 16384)}
 TOKENS = {"cpu": 4096, "cuda": 16384}  # batch times length
 FEATURES = {"cpu": 256, "cuda": 2048}  # heads times head_dim
+HEAD_DIMS = (64, 128)
 Task = dict[str, Any]
 
 
@@ -170,25 +171,19 @@ def show(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = program(__doc__, threads=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
-    parser.add_argument(
-        "--lengths", type=int, nargs="+", help="sequence lengths (default: 512 to 4096 on a CPU, up to 16384 on a GPU)"
-    )
-    parser.add_argument(
-        "--head-dims", type=int, nargs="+", default=[64, 128], help="features per head (default: 64 128)"
-    )
+    lengths = "sequence lengths (default: 512 to 4096 on a CPU, up to 16384 on a GPU)"
+    parser.add_argument("--lengths", type=int, nargs="+", help=lengths)
     parser.add_argument("--rounds", type=int, default=5, help="timed runs of each library (default: 5)")
-    parser.add_argument("--alone", action="store_true", help="measure handloom only, without PyTorch")
     options = parser.parse_args()
-    if reason := missing(options.device, torch=not options.alone):
+    if reason := missing(options.device):
         parser.exit(2, f"error: {reason}\n")
     lengths, rows = options.lengths or LENGTHS[options.device], []
     environment = worker_environment(options.threads)
-    for length, head_dim, causal, backward in product(lengths, options.head_dims, (False, True), (False, True)):
+    for length, head_dim, causal, backward in product(lengths, HEAD_DIMS, (False, True), (False, True)):
         batch, heads = TOKENS[options.device] // length, FEATURES[options.device] // head_dim
         shape = [max(1, batch), max(1, heads), length, head_dim]
         task = {"device": options.device, "shape": shape, "causal": causal, "backward": backward}
-        subjects = {"handloom": (Handloom,)} | ({} if options.alone else {"torch": (Torch,)})
-        with started(subjects, environment) as workers:
+        with started({"handloom": (Handloom,), "torch": (Torch,)}, environment) as workers:
             found = measure(workers, task, options.rounds)
         show(found)
         rows += found

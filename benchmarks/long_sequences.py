@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.side_by_side import conditions, interleaved, program, started, worker_environment, write_results
@@ -22,6 +21,8 @@ from benchmarks.train_step_subjects import Handloom
 from handloom.train.tables.cells import markdown_table
 
 METHODS = ("blocked", "standard")
+TOKENS = 4096  # of a step
+LENGTHS, MEMORY_LENGTHS = (256, 512, 1024, 2048), (1024, 2048, 4096)
 COLUMNS = {
     "method": "method",
     "length": "length:,",
@@ -45,22 +46,22 @@ def products_seconds(size: Size, gflops: float) -> float:
     return size.layers * 7 * 2 * size.batch * size.source**2 * size.d_model / 2 / (gflops * 1e9)
 
 
-def times(method: str, lengths: Sequence[int], tokens: int, steps: int, threads: int) -> list[dict[str, Any]]:
+def times(method: str, steps: int, threads: int) -> list[dict[str, Any]]:
     """Return a row of results for each length. The measurements are interleaved."""
-    sizes = {str(length): size_of(method, length, tokens // length) for length in lengths}
+    sizes = {str(length): size_of(method, length, TOKENS // length) for length in LENGTHS}
     subjects = {name: (Handloom, dataclasses.asdict(size)) for name, size in sizes.items()}
     with started(subjects, worker_environment(threads)) as workers:
         for worker in workers.values():
             worker.ask("steps", 2)
         answers = interleaved(workers, steps, "steps", 1)
-        gflops = workers[str(lengths[0])].ask("about")["gflops"]
+        gflops = workers[str(LENGTHS[0])].ask("about")["gflops"]
     rows: list[dict[str, Any]] = []
     for name, size in sizes.items():
         whole = statistics.median(second for (second,) in answers[name])
         products = products_seconds(size, gflops)
         parts = {"us_a_token": whole, "products_us_a_token": products, "rest_us_a_token": whole - products}
         rows.append({"method": method, "length": int(name), "gflops": gflops})
-        rows[-1] |= {part: seconds / tokens * 1e6 for part, seconds in parts.items()}
+        rows[-1] |= {part: seconds / TOKENS * 1e6 for part, seconds in parts.items()}
         rows[-1]["growth"] = rows[-1]["rest_us_a_token"] / rows[0]["rest_us_a_token"]
     return rows
 
@@ -78,21 +79,16 @@ def memory(method: str, length: int, threads: int) -> float:
 
 def main() -> None:
     parser = program(__doc__, threads=2)
-    lengths: dict[str, Any] = {"type": int, "metavar": "N"}
-    parser.add_argument("--lengths", nargs="+", default=[256, 512, 1024, 2048], help="lengths to time", **lengths)
-    parser.add_argument("--memory-lengths", nargs="*", default=[1024, 2048, 4096], help="lengths for memory", **lengths)
-    parser.add_argument("--tokens", type=int, default=4096, help="batch size in tokens (default: 4096)")
     parser.add_argument("--steps", type=int, default=6, help="timed steps (default: 6)")
     options = parser.parse_args()
-    if any(length < 1 or options.tokens % length for length in options.lengths) or options.steps < 1:
-        parser.error(f"--lengths must divide --tokens, {options.tokens}, and --steps be at least 1")
-    timed = options.lengths, options.tokens, options.steps, options.threads
-    rows = [row for method in METHODS for row in times(method, *timed)]
+    if options.steps < 1:
+        parser.error("--steps must be at least 1")
+    rows = [row for method in METHODS for row in times(method, options.steps, options.threads)]
     print(f"microseconds a token\n{markdown_table(rows, COLUMNS)}", flush=True)
     peaks = [
         {"method": method, "length": length, "peak_mb": memory(method, length, options.threads)}
         for method in METHODS
-        for length in options.memory_lengths
+        for length in MEMORY_LENGTHS
     ]
     print(f"a step on one sequence\n{markdown_table(peaks, COLUMNS)}")
     write_results(options.json, {"times": rows, "memory": peaks, "threads": options.threads, **conditions()})

@@ -1,7 +1,6 @@
 """Measure data-parallel training: tokens per second of one process and of several, with one BLAS thread per process.
 
-    python -m benchmarks.scaling
-    python -m benchmarks.scaling --ranks 2 4 --json benchmarks/results/scaling.json
+    python -m benchmarks.scaling --json benchmarks/results/scaling.json
 
 Each measurement is a separate job, `mpirun -n N python examples/translate_de_en.py`, stopped after some updates; the
 jobs are interleaved. The speed is the median of the rows of timings.jsonl, except the first row, because caches and
@@ -22,15 +21,16 @@ from benchmarks.side_by_side import conditions, program, worker_environment, wri
 from handloom.train.runs.folder import read_metrics
 
 ROW = 5  # updates
+RANKS = (1, 2)  # numbers of processes
 
 
-def measure(ranks: int, preset: str, data: str, steps: int) -> float:
+def measure(ranks: int, steps: int) -> float:
     """Return the tokens per second of one job of `ranks` processes."""
     mpirun = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if mpirun is None:
         sys.exit("mpirun was not found: pip install mpi4py mpich installs it")
     script = Path(__file__).parents[1] / "examples" / "translate_de_en.py"
-    options = ["--preset", preset, "--data", data, "--log-every", str(ROW), "--stop-at", str(ROW + steps)]
+    options = ["--log-every", str(ROW), "--stop-at", str(ROW + steps)]
     with tempfile.TemporaryDirectory() as folder:
         line = [mpirun, "-n", str(ranks), sys.executable, str(script), *options, "--out", f"{folder}/run"]
         done = subprocess.run(line, capture_output=True, text=True, env=worker_environment(1))
@@ -41,32 +41,25 @@ def measure(ranks: int, preset: str, data: str, steps: int) -> float:
 
 def main() -> None:
     parser = program(__doc__)
-    parser.add_argument(
-        "--ranks", type=int, nargs="+", default=[2], help="numbers of processes to compare with 1 (default: 2)"
-    )
-    parser.add_argument("--preset", default="laptop", help="preset with the sizes of the model (default: laptop)")
-    parser.add_argument("--data", default="embedded", help="data set whose preset is used (default: embedded)")
     parser.add_argument("--steps", type=int, default=40, help="updates per measurement (default: 40)")
     parser.add_argument("--repeats", type=int, default=5, help="measurements per number of processes (default: 5)")
     arguments = parser.parse_args()
-    if min(arguments.steps // ROW, arguments.repeats, *arguments.ranks) < 1:
-        parser.error(f"--steps must be at least {ROW}, --repeats and --ranks at least 1")
-    speeds: dict[int, list[float]] = {ranks: [] for ranks in (1, *arguments.ranks)}
+    if min(arguments.steps // ROW, arguments.repeats) < 1:
+        parser.error(f"--steps must be at least {ROW}, --repeats at least 1")
+    speeds: dict[int, list[float]] = {ranks: [] for ranks in RANKS}
     for _ in range(arguments.repeats):
         for ranks, found in speeds.items():
-            found.append(measure(ranks, arguments.preset, arguments.data, arguments.steps))
+            found.append(measure(ranks, arguments.steps))
     medians = {ranks: statistics.median(found) for ranks, found in speeds.items()}
     for ranks, median in medians.items():
         print(f"{ranks} process{'es' * (ranks > 1)}: {median:,.0f} tokens/s, {median / medians[1]:.2f} times one")
-    if arguments.json:
-        result = {
-            **conditions("mpi4py", "mpich"),
-            "load average": os.getloadavg()[0],
-            "preset": f"{arguments.preset} ({arguments.data})",
-            "tokens per second": {str(ranks): found for ranks, found in speeds.items()},
-            "ratio of medians": {str(ranks): median / medians[1] for ranks, median in medians.items()},
-        }
-        write_results(arguments.json, result)
+    result = {
+        **conditions("mpi4py", "mpich"),
+        "load average": os.getloadavg()[0],
+        "tokens per second": {str(ranks): found for ranks, found in speeds.items()},
+        "ratio of medians": {str(ranks): median / medians[1] for ranks, median in medians.items()},
+    }
+    write_results(arguments.json, result)
 
 
 if __name__ == "__main__":

@@ -155,17 +155,17 @@ def program(description: str | None, *, threads: int | None = None) -> argparse.
     return parser
 
 
-def missing(device: str = "cpu", *, torch: bool = True) -> str | None:
-    """Return the reason why a benchmark can't run on this device and, if `torch`, against PyTorch, or None."""
+def missing(device: str = "cpu") -> str | None:
+    """Return the reason why a benchmark can't run on this device against PyTorch, or None."""
     from handloom.autograd.backend import DeviceError, check_device  # workers of other libraries don't need it
 
     try:
         check_device(device)
     except DeviceError as error:
         return f"{error}; without --device cuda the CPU is measured"
-    if torch and find_spec("torch") is None:
+    if find_spec("torch") is None:
         return "PyTorch, with which handloom is compared, is not installed: pip install torch"
-    if torch and device == "cuda":
+    if device == "cuda":
         import torch as library
 
         if not library.cuda.is_available():

@@ -21,6 +21,8 @@ from benchmarks.side_by_side import conditions, merge_rows, missing, program
 from benchmarks.train_step_models import prepare
 from benchmarks.train_step_subjects import Handloom, Torch, save_batches
 
+DATA, PRESET = "tatoeba", "laptop"
+TESTS = 1000  # pairs that are translated
 
 def train(subject: Any, steps: int, side: str) -> float:
     """Train for `steps` steps. Return the processor time in seconds."""
@@ -32,14 +34,14 @@ def train(subject: Any, steps: int, side: str) -> float:
     return time.process_time() - start
 
 
-def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> dict[str, float]:
+def evaluate(model: Any, tokenizer: Any, data: Any) -> dict[str, float]:
     """Return the loss on the validation pairs, in nats per token, and BLEU on the first test pairs."""
     from handloom.train.tables.pairs import mean_loss
     from handloom.train.tasks.metrics import bleu
     from handloom.train.tasks.translation import Translator
 
-    translator, pairs = Translator(model.eval(), tokenizer), data.test[:tests]
-    texts = translator.translate([source for source, _ in pairs], beam=beam, too_long="truncate")
+    translator, pairs = Translator(model.eval(), tokenizer), data.test[:TESTS]
+    texts = translator.translate([source for source, _ in pairs], beam=5, too_long="truncate")
     score = bleu(texts, [target for _, target in pairs])
     return {"valid_loss": mean_loss(translator, data.valid), "bleu": score.value, "signature": score.signature}
 
@@ -60,37 +62,28 @@ def adopt(model: Any, twin: Torch, batch: Any) -> float:
 
 def main() -> None:
     parser = program(__doc__)
-    parser.add_argument(
-        "--data", default="tatoeba", help="data set or path, as for translate_de_en.py (default: tatoeba)"
-    )
-    parser.add_argument(
-        "--preset", default="laptop", choices=("laptop", "smoke"), help="preset with the model sizes (default: laptop)"
-    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a value of the preset")
     parser.add_argument("--steps", type=int, default=600, help="updates of each model (default: 600)")
     parser.add_argument("--warmup", type=int, default=200, help="warm-up steps of the noam schedule (default: 200)")
-    parser.add_argument("--tests", type=int, default=1000, help="number of test pairs to translate (default: 1000)")
-    parser.add_argument("--beam", type=int, default=5, help="beam width (default: 5)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: 1), not of handloom")
     arguments = parser.parse_args()
     if reason := missing():
         sys.exit(reason)
-    if min(arguments.steps, arguments.warmup, arguments.tests, arguments.beam, arguments.threads) < 1:
-        parser.error("--steps, --warmup, --tests, --beam and --threads must be at least 1")
-    data, tokenizer, size, batches = prepare(arguments.data, arguments.preset, arguments.set, arguments.steps)
+    if min(arguments.steps, arguments.warmup) < 1:
+        parser.error("--steps and --warmup must be at least 1")
+    data, tokenizer, size, batches = prepare(DATA, PRESET, arguments.set, arguments.steps)
     print(data.summary(), *data.notes, sep="\n")
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "batches.npz")
         save_batches(file, batches)
         subject = Handloom(dataclasses.asdict(size), str(file), arguments.warmup)
-        twin = Torch("lean", arguments.threads, dataclasses.asdict(size), str(file), arguments.warmup)
+        twin = Torch("lean", 1, dataclasses.asdict(size), str(file), arguments.warmup)
         twin.load(subject.weights())
         print(f"{subject.model.parameter_count():,} parameters each, {arguments.steps} steps", flush=True)
         for side, one in (("handloom", subject), ("PyTorch", twin)):
             seconds = train(one, arguments.steps, side)
             own_check = {} if one is subject else {"losses_apart": adopt(subject.model, twin, batches[0])}
-            own = evaluate(subject.model, tokenizer, data, arguments.tests, arguments.beam)
+            own = evaluate(subject.model, tokenizer, data)
             found[side] = {**own, **own_check, "cpu_seconds": round(seconds)}
             figures = f"validation loss {own['valid_loss']:.4f}, BLEU {own['bleu']:.2f} ({own['signature']})"
             print(f"{side}: {figures}, {seconds:.0f} s of processor time", flush=True)
@@ -98,9 +91,9 @@ def main() -> None:
     print(f"loss of one batch, by PyTorch and by handloom with PyTorch's weights: difference {apart:.1e}")
     if arguments.json:
         row = {
-            "config": f"{data.name}, {arguments.preset}, {arguments.set}, {arguments.steps} steps",
+            "config": f"{data.name}, {PRESET}, {arguments.set}, {arguments.steps} steps",
             **found,
-            "test_pairs": min(arguments.tests, len(data.test)),
+            "test_pairs": min(TESTS, len(data.test)),
             "parameters": subject.model.parameter_count(),
             **conditions("torch"),
         }

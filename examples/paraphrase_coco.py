@@ -26,7 +26,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention import draw_last_layers
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.pairs import MEMORY_COLUMNS, PARAPHRASES, memory_rows, step_memory
-from handloom.train.tasks.metrics import bleu, bleu_of_several, wrapped_table
+from handloom.train.tasks.metrics import bleu, bleu_of_several, rows_text
 from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
 
 #: The report's inputs, including their spelling mistakes, and some other inputs.
@@ -96,7 +96,7 @@ def main() -> None:
         headers = {name: name for name in probes[0]}
         found = {"scores": scores, "probes": probes} | ({"memory": rows} if rows else {})
         run.write_table("\n\n".join([*tables, markdown_table(probes, headers)]), **found)
-        shown = wrapped_table(list(headers), [[text or "-" for text in row.values()] for row in probes])
+        shown = rows_text([{name: text or "-" for name, text in row.items()} for row in probes])
         return "\n\n".join([*tables, shown])
 
     task = Translation(train, valid, preset=preset, name=TASK)

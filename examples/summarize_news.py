@@ -33,7 +33,7 @@ from handloom.train.tables.news import (
     sample_headlines,
     with_report_figures,
 )
-from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_table
+from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_text
 from handloom.train.tasks.translation import Translation, Translator
 
 TASK = "headlines of articles"
@@ -160,7 +160,7 @@ def show(translator: Translator, headlines: list[str], tables: dict[str, Table],
     best, worst = best_and_worst(sources, references, headlines)
     headers = ("description", "headline", "written")
     samples = "\n\n".join(
-        f"{title}\n\n{samples_table(some, headers=headers)}" for title, some in (("Best", best), ("Worst", worst))
+        f"{title}\n\n{samples_text(some, headers=headers)}" for title, some in (("Best", best), ("Worst", worst))
     )
     run.write_samples(samples)
     draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)

@@ -29,7 +29,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention import draw_last_layers
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
-from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_table
+from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_text
 from handloom.train.tasks.translation import Translation, Translator, back_translate
 
 
@@ -118,7 +118,7 @@ def show(
     test = data.test[: len(translations)]
     sources, references = [pair[0] for pair in test], [pair[1] for pair in test]
     best, worst = best_and_worst(sources, references, translations)
-    samples = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
+    samples = f"Best translations\n\n{samples_text(best)}\n\nWorst translations\n\n{samples_text(worst)}"
     run.write_samples(samples)
     draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     score, letters = bleu(translations, references), chrf(translations, references)
@@ -133,7 +133,7 @@ def show(
     )
     stated = ", ".join(f"{which} {score}" for which, score in BATCH_SCORES.items())
     return (
-        f"{samples}\n\nBest and worst of a random batch (the report: {stated})\n\n{samples_table(batch)}\n\n"
+        f"{samples}\n\nBest and worst of a random batch (the report: {stated})\n\n{samples_text(batch)}\n\n"
         f"{run.loss_picture} shows training and validation loss\n{data.test_name}: {letters}\n"
         f"{data.test_name}: {search}, {score.signature}\nBLEU = {score.value:.2f}"
     )

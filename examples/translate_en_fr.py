@@ -27,7 +27,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
 from handloom.train.tables.cells import Table, write_tables
 from handloom.train.tables.pairs import figures, set_long_apart
-from handloom.train.tasks.metrics import best_and_worst, bleu, samples_table
+from handloom.train.tasks.metrics import best_and_worst, bleu, samples_text
 from handloom.train.tasks.translation import Translation, Translator
 
 COLUMNS = {
@@ -126,7 +126,7 @@ def show(translator: Translator, data: TranslationData, translations: list[str],
     """Show the best and the worst translations, and pictures of the attention."""
     sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
     best, worst = best_and_worst(sources, references, translations)
-    samples = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
+    samples = f"Best translations\n\n{samples_text(best)}\n\nWorst translations\n\n{samples_text(worst)}"
     run.write_samples(samples)
     draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     return samples

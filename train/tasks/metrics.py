@@ -1,4 +1,4 @@
-"""Scores of generated texts with their signature, scores of classifiers, and tables of samples.
+"""Scores of generated texts with their signature, scores of classifiers, and samples as text.
 
 BLEU (Papineni et al. 2002) and chrF (Popovic 2015) are computed by sacrebleu (Post 2018) on untokenised, cased text.
 The signature of a score describes its computation; two scores can be compared only if their signatures are equal.
@@ -6,10 +6,7 @@ The signature of a score describes its computation; two scores can be compared o
 
 from __future__ import annotations
 
-import itertools
-import shutil
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,52 +162,18 @@ def best_and_worst(
     return best, worst
 
 
-def samples_table(
-    samples: Sequence[ScoredTranslation],
-    *,
-    headers: tuple[str, str, str] = ("source", "reference", "translation"),
-    width: int | None = None,
+def samples_text(
+    samples: Sequence[ScoredTranslation], headers: Sequence[str] = ("source", "reference", "translation")
 ) -> str:
-    """Format samples as a table in plain text, one block of lines per sample.
-
-    Long texts are wrapped inside their columns.
-
-    Args:
-        samples: the samples, in this order.
-        headers: titles of the three text columns.
-        width: maximum number of characters per line; None means the terminal's width, at most 160.
-    """
-    rows = [(f"{each.score:5.1f}", each.source, each.reference, each.hypothesis) for each in samples]
-    return wrapped_table((" BLEU", *headers), rows, width=width)
+    """Format samples as plain text; `headers` are the names of the three texts. See `rows_text`."""
+    rows = [(f"{each.score:.1f}", each.source, each.reference, each.hypothesis) for each in samples]
+    return rows_text([dict(zip(("BLEU", *headers), row, strict=True)) for row in rows])
 
 
-def wrapped_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
-    """Format a table in plain text for a terminal. Long texts are wrapped inside their columns, which are equally wide.
-
-    Args:
-        headers: titles of the columns; a column whose texts are not longer than its title keeps the title's width.
-        rows: the cells' texts.
-        width: maximum number of characters per line; None means the terminal's width, at most 160.
-    """
-    if width is None:
-        width = min(shutil.get_terminal_size((100, 24)).columns or 100, 160)
-    rows = [[_visible(text) for text in row] for row in rows]
-    longest = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0] * len(headers)
-    narrow = [size <= len(title) for title, size in zip(headers, longest, strict=True)]
-    taken = sum(len(title) for title, fits in zip(headers, narrow, strict=True) if fits) + 2 * (len(headers) - 1)
-    share = max((width - taken) // max(narrow.count(False), 1), 12)
-    widths = [len(title) if fits else share for title, fits in zip(headers, narrow, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        return "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True)).rstrip()
-
-    lines = [line(headers), line(["-" * size for size in widths])]
-    for number, row in enumerate(rows):
-        cells = [[text] if fits else textwrap.wrap(text, share) for text, fits in zip(row, narrow, strict=True)]
-        lines += [""] if number else []
-        for parts in itertools.zip_longest(*cells, fillvalue=""):
-            lines.append(line(parts))
-    return "\n".join(lines)
+def rows_text(rows: Sequence[Mapping[str, str]]) -> str:
+    """Format rows of texts as plain text: a line for each text, after its name, and a blank line between two rows."""
+    width = max((len(name) for row in rows for name in row), default=0)
+    return "\n\n".join("\n".join(f"{name:<{width}}  {_visible(text)}" for name, text in row.items()) for row in rows)
 
 
 def _visible(text: str) -> str:

@@ -16,7 +16,7 @@ from handloom.train.tasks.metrics import (
     confusion_matrix,
     macro_f1,
     rouge,
-    samples_table,
+    samples_text,
     sentence_bleu,
 )
 
@@ -81,43 +81,16 @@ class TestBestAndWorst:
             best_and_worst(["a"], ["a", "b"], ["a"])
 
 
-class TestTable:
-    LONG = "Ein Mann mit einem orangefarbenen Hut, der etwas anstarrt, während die Donaudampfschifffahrtsgesellschaft"
-
-    @pytest.mark.parametrize("width", [60, 80, 120, 200])
-    def test_fits_the_width_and_loses_no_word(self, width):
-        samples = [
-            ScoredTranslation(self.LONG, REFERENCES[0], HYPOTHESES[0], 61.234, 0),
-            ScoredTranslation("Ja.", "Yes.", "No.", 0.0, 1),
-        ]
-        table = samples_table(samples, headers=("German", "reference", "translation"), width=width)
-        lines = table.split("\n")
-        assert max(map(len, lines)) <= width
-        assert all(line == line.rstrip() for line in lines)
-        assert lines[0].split() == ["BLEU", "German", "reference", "translation"]
-        assert [line[:5] for line in lines if line[:5].strip(" -")][1:] == [" 61.2", "  0.0"]
-        column = slice(lines[0].index("German"), lines[0].index("reference"))
-        assert (
-            "".join(line[column].rstrip() for line in lines[2:]).replace(" ", "").startswith(self.LONG.replace(" ", ""))
-        )
-
-    def test_takes_the_terminals_width(self, monkeypatch):
-        monkeypatch.setenv("COLUMNS", "70")
-        table = samples_table([ScoredTranslation(self.LONG, self.LONG, self.LONG, 1.0, 0)])
-        assert 60 < max(map(len, table.split("\n"))) <= 70
-
-    def test_control_characters_cannot_reach_the_terminal(self):
-        table = samples_table([ScoredTranslation("a\tb", "\x1b[31mred", "x\u2028y\n\x00", 1.0, 0)], width=100)
-        assert table.count("\n") == 2
-        assert r"\x1b[31mred" in table
-        assert "a b" in table
-        assert r"x y \x00" in table
-
-    def test_an_empty_translation_is_said(self):
-        assert "(nothing)" in samples_table([ScoredTranslation("a", "b", "", 0.0, 0)], width=80)
-
-    def test_no_samples(self):
-        assert samples_table([], width=80).count("\n") == 1
+def test_samples_as_text_lose_no_word_and_show_control_characters():
+    samples = [
+        ScoredTranslation("Ein Hund", "A dog", "", 61.234, 0),
+        ScoredTranslation("a\tb", "\x1b[31mred", "x\u2028y\n\x00", 0, 1),
+    ]
+    assert samples_text(samples, headers=("German", "reference", "translation")).splitlines() == [
+        "BLEU         61.2", "German       Ein Hund", "reference    A dog", "translation  (nothing)", "",
+        "BLEU         0.0", "German       a b", r"reference    \x1b[31mred", r"translation  x y \x00",
+    ]  # fmt: skip
+    assert samples_text([]) == ""
 
 
 def test_rouge_by_hand() -> None:

@@ -1,0 +1,82 @@
+"""Long sequences, many repetitions and arrays beyond 2^31 elements on a GPU; the stand-in for CuPy gets small sizes."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Tensor, grad, ops
+from handloom.autograd.kernels import fused
+from handloom.autograd.kernels import products as kernels
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def small(cuda) -> bool:
+    return "stand-in" in cuda.__version__
+
+
+def drawn(cuda: Any, *shape: int, seed: int = 0) -> Any:
+    return cuda.asarray(np.random.default_rng(seed).standard_normal(shape, np.float32).astype(np.float16))
+
+
+def attention(*arrays: Any, method: str = "fused", **options: Any) -> list[Any]:
+    """The output and the gradients of query, key and value; the fourth array is the gradient of the output."""
+    leaves = [Tensor(array, requires_grad=True) for array in arrays[:3]]
+    out = ops.attention(*leaves, causal=True, method=method, **options)
+    return [tensor.data for tensor in (out, *grad(out, leaves, arrays[3]))]
+
+
+def assert_near(found: list[Any], wanted: list[Any], share: float) -> None:
+    """No error exceeds this share of the largest number of its array."""
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.get(), b.get(), rtol=0, atol=share * float(abs(b).max()))
+
+
+def test_attention_over_long_sequences(cuda, small) -> None:
+    """The blocked method in float32 does not use handloom's kernels."""
+    for length, head_dim in [(96, 64)] if small else product((4096, 16384), (64, 128)):
+        arrays = [drawn(cuda, 1, 2, length, head_dim, seed=seed) for seed in range(4)]
+        wanted = attention(*(array.astype(np.float32) for array in arrays), method="blocked")
+        assert_near(attention(*arrays), wanted, 2.0**-7)
+
+
+def test_deterministic_ops_repeat_their_bits(cuda, small) -> None:
+    operands = [drawn(cuda, 2, 4, 100 if small else 1000, 64, seed=seed) for seed in range(4)]
+    x, g = (drawn(cuda, 16 if small else 8192, 512, seed=seed) for seed in range(2))
+    one, ids = cuda.ones(512, np.float16), cuda.asarray(np.random.default_rng(0).integers(0, 50, len(x)))
+
+    def results() -> list[Any]:
+        found = attention(*operands, deterministic=True, dropout=0.1, generator=Generator(1))
+        y, z, mean, rstd = fused.layer_norm(x, one, one, 1e-5)
+        found += [y, *fused.layer_norm_backward(g, z, one, mean, rstd)[1:], fused.column_sums(x)]
+        return [*found, fused.embedding_backward(g, ids, 50), kernels.product(x.T, g)]
+
+    wanted = [array.get() for array in results()]
+    for _ in range(2 if small else 100):
+        for found, first in zip(results(), wanted, strict=True):
+            np.testing.assert_array_equal(found.get(), first)
+
+
+def test_rows_beyond_the_range_of_32_bits(cuda, small) -> None:
+    """The last rows of a large array equal the same rows computed separately."""
+    rows, width, batch, length = (136, 64, 4, 40) if small else (70_000, 32_768, 1024, 256)
+    free = np.inf if small else cuda.cuda.runtime.memGetInfo()[0]
+    if free < 5 * rows * width:
+        pytest.skip(f"{free / 1e9:.0f} GB are free, this takes {5 * rows * width / 1e9:.0f}")
+    x, target = cuda.zeros((rows, width), np.float16), cuda.zeros(rows, np.int64)
+    x[-3:] = drawn(cuda, 3, width)
+    last = x[-3:].copy()
+    losses = [fused.cross_entropy_rows(part, None, target[-len(part) :], -1, 0.1)[-3:] for part in (x, last)]
+    assert_near(losses[:1], losses[1:], 1e-6)
+    for part in (x, last):
+        fused.cross_entropy_rows(part, None, target[-len(part) :], -1, 0.0, gradient=True)
+    assert_near([x[-3:]], [last], 2.0**-9)
+    del x
+    one = [drawn(cuda, 1, 4 if small else 64, length, 128, seed=seed) for seed in range(4)]
+    many = [cuda.concatenate([array] * (batch if free > 60e9 else 2)) for array in one]
+    assert_near([array[-1] for array in attention(*many)], [array[-1] for array in attention(*one)], 2.0**-9)
