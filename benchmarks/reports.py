@@ -77,6 +77,8 @@ def main() -> int:
     parser.add_argument("--run", nargs="*", metavar="NAME", help="run these experiments, or all if none is named")
     options = parser.parse_args()
     rows = experiments()
+    if unknown := sorted({*(options.run or [])} - {row["cell"] for row in rows}):
+        parser.error(f"unknown: {', '.join(unknown)}. Without options, the program lists the names.")
     print(markdown_table(rows, COLUMNS))
     chosen = [row for row in rows if not options.run or row["cell"] in options.run]
     waiting = [row for row in chosen if not (folder_of(row) / "results.json").exists()]
