@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.side_by_side import conditions, processor_time, program, worker_environment, write_results
 
+STARTS = 20  # of each command
 COMMANDS = {
     "handloom translate": ["-m", "handloom", "translate", "Wo ist der Bahnhof?"],
     "translate_de_en.py": ["examples/translate_de_en.py", "Wo ist der Bahnhof?"],
@@ -34,14 +35,10 @@ def seconds(arguments: list[str], cache: Path) -> float:
 
 
 def main() -> None:
-    parser = program(__doc__)
-    parser.add_argument("--starts", type=int, default=20, help="number of times to start each command (default: 20)")
-    options = parser.parse_args()
-    if options.starts < 1:
-        parser.error("--starts must be at least 1")
+    options = program(__doc__).parse_args()
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
     with tempfile.TemporaryDirectory() as folder:
-        for start in range(options.starts + 1):
+        for start in range(STARTS + 1):
             for name, arguments in COMMANDS.items():
                 taken = seconds(arguments, Path(folder))
                 times[name] += [taken] if start else []  # the first start compiles the modules

@@ -41,6 +41,7 @@ from handloom.train.cli.options import OfKind, OptionParser
 from handloom.train.data.batches import TokenBatches, join_neighbours
 from handloom.train.data.translation import load_translation_data
 from handloom.train.optim.optimizers import Adam
+from handloom.train.runs.plots import plot_lines
 from handloom.train.runs.results import checksum, write_results
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.translation import translation_loss
@@ -94,17 +95,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--table", choices=TABLES, help="produce only this table (default: both tables)")
     parser.add_argument("--steps", type=positive, help="number of updates per method (default: the preset's value)")
     parser.add_argument(
-        "--batch",
-        type=positive,
-        help="approximate number of sentence pairs or documents per update (default: the preset's value)",
-    )
-    parser.add_argument(
-        "--document",
-        type=OfKind(Length),
-        help="document length in tokens (default: the preset's value; the paper preset trains on single "
-        "sentences instead of documents)",
-    )
-    parser.add_argument(
         "--lengths",
         type=OfKind(Length),
         nargs="+",
@@ -113,15 +103,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=path, help="new folder for the results (default: a new folder in runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
-    idle = {"training": ("lengths",), "lengths": ("steps", "batch", "document", "data")}.get(given.get("table"), ())
+    idle = {"training": ("lengths",), "lengths": ("steps", "data")}.get(given.get("table"), ())
     for name in idle:
         if given.get(name, parser.get_default(name)) != parser.get_default(name):
             parser.error(f"--{name} has no effect: it applies to the other table. Leave it out, or leave out --table.")
     preset = given.get("preset") or ("laptop" if given["device"] == "cpu" else "paper")
-    options = argparse.Namespace(**{"out": None, "table": None, "preset": preset, **PRESETS[preset], **given})
-    if options.batch * (options.document or SENTENCE) > 1_000_000_000:
-        parser.error(f"--batch {options.batch:,} has more than 1,000,000,000 tokens: use a smaller one.")
-    return options
+    return argparse.Namespace(**{"out": None, "table": None, "preset": preset, **PRESETS[preset], **given})
 
 
 def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:
@@ -207,21 +194,14 @@ def at_length(options: argparse.Namespace, methods: Sequence[str], length: int) 
     return rows
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    from matplotlib.figure import Figure  # created only when the tables are ready
-
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    labels = {"ms": "milliseconds, forward and backward", "peak_mb": "peak memory in MB"}
-    for axes, (what, label) in zip(figure.subplots(1, 2), labels.items(), strict=True):
-        for method in dict.fromkeys(row["method"] for row in rows):
-            points = [(row["length"], row[what]) for row in rows if row["method"] == method]
-            axes.loglog(*zip(*points, strict=True), marker="o", label=method)
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter("{x:.0f}")
-        axes.yaxis.set_major_formatter("{x:,g}")
-        axes.set(xlabel="length of the sequence", ylabel=label)
-        axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+def draw(rows: list[dict[str, Any]], out: Path) -> None:
+    """Draw time and memory over the length, a line for each method, as time.png and memory.png."""
+    for what, name, label in (("ms", "time", "ms, forward and backward"), ("peak_mb", "memory", "peak memory in MB")):
+        lines: dict[str, tuple[list[float], list[float]]] = {row["method"]: ([], []) for row in rows}
+        for row in rows:
+            for side, value in zip(lines[row["method"]], (row["length"], row[what]), strict=True):
+                side.append(value)
+        plot_lines(lines, out / f"{name}.png", x_label="length of the sequence", y_label=label, log_x=True)
 
 
 def seconds(run: Callable[[], Any], repeats: int, device: str) -> float:
@@ -249,7 +229,7 @@ def main() -> None:
             for length in options.lengths:  # measured first, because it needs the most memory
                 tables["lengths"] += at_length(options, methods, length)
                 print(f"measured length {length:,}", flush=True)  # because the whole table takes minutes
-            draw(tables["lengths"], out / "lengths.png")
+            draw(tables["lengths"], out)
         if options.table != "lengths":
             tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
             for method, stated in zip(methods, REPORT, strict=True):

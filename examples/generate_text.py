@@ -27,7 +27,6 @@ from handloom.tokenizer.character import without_special
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.generation import show_continuations, strategy_of
-from handloom.train.cli.options import share
 from handloom.train.cli.training import changed, preset_of
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_process_group, in_turn
@@ -84,13 +83,6 @@ def parse_arguments() -> Any:
         "is the folder of a run trained with --reverse",
     )
     add(
-        "--augment-share",
-        type=share,
-        default=1.0,
-        metavar="P",
-        help="fraction of the sentences that --augment translates (default: 1)",
-    )
-    add(
         "--remove-special", action="store_true",
         help="remove characters outside the alphabet instead of transliterating them; also remove titles, authors and "
         "tables of contents from Gutenberg's books, as in the report",
@@ -98,8 +90,6 @@ def parse_arguments() -> Any:
     both = ("train", "checkpoint")
     add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)
     arguments = parse_example(parser)
-    if "augment_share" in arguments.given and not arguments.augment:
-        parser.error("--augment-share is a share of the text that --augment adds: add --augment FORTH BACK")
     if "tokenizer" in arguments.given and (arguments.teacher or arguments.init):
         first = "--teacher" if arguments.teacher else "--init"
         parser.error(f"--tokenizer has no effect with {first}, whose tokenizer is used: leave it out")
@@ -150,7 +140,7 @@ def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
         Translator.load(run, [f"translation from {source} to {target}"])
         for run, (source, target) in zip(arguments.augment, ways, strict=True)
     )
-    more, note = round_trips(data.train, forth, back, share=arguments.augment_share, seed=arguments.seed)
+    more, note = round_trips(data.train, forth, back)
     print(note)
     return dataclasses.replace(data, train=f"{data.train}\n\n{more}")
 

@@ -131,7 +131,6 @@ class Preset:
         help="pad batches to a length that is a multiple of N tokens, so that --graphs needs fewer CUDA graphs",
         flag=Flag("N"),
     )
-    prefetch: Whole = setting(0, help="prepare the next N batches in a background thread", flag=Flag("N"))
     checkpoint_activations: bool = setting(
         False, help="save memory by recomputing activations in the backward pass instead of storing them", flag=Flag()
     )

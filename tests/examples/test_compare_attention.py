@@ -31,4 +31,5 @@ def test_both_tables_and_a_picture(tmp_path) -> None:
     results = json.loads((tmp_path / "results" / "results.json").read_text(encoding="utf-8"))
     assert [(name, len(rows)) for name, rows in results["tables"].items()] == [("lengths", 4), ("training", 2)]
     assert results["seed"] == 0
-    assert (tmp_path / "results" / "lengths.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("time", "memory"):
+        assert (tmp_path / "results" / f"{name}.png").read_bytes().startswith(b"\x89PNG")

@@ -25,14 +25,14 @@ EXAMPLES = (
 COMMON = """
 --data --preset --out --overwrite --seed --steps --device --resume --stop-at --set --optimizer --schedule --lr
 --weight-decay --accumulate --precision --graphs --pad-to --checkpoint-activations --ema --patience --monitor
---curriculum --teacher --prefetch --interactive --checkpoint
+--curriculum --teacher --interactive --checkpoint
 """
 SEARCHING = "--beam --nbest --length-penalty --temperature --top-k --top-p --repetition-penalty --no-repeat-ngram"
 #: Every model option at once; --teacher is an earlier run of the same script.
 EVERYTHING = """
 --set norm_first=true --set activation=swiglu --set positions=relative --set pattern=local:4 --set label_smoothing=0.1
 --set weight_decay=0.01 --optimizer adamw --schedule cosine --lr 1e-3 --accumulate 2 --checkpoint-activations
---curriculum 1 --prefetch 2 --ema 0.9 --patience 3
+--curriculum 1 --ema 0.9 --patience 3
 """
 
 

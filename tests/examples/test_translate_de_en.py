@@ -130,7 +130,7 @@ def test_back_translation_distillation_and_other_ways_to_train(trained: Path) ->
     assert "en-de" in run(*train, "--reverse", "--out", "reverse", folder=trained)
     known = [line.split("\t")[1].upper() for line in (trained / "data.tsv").read_text(encoding="utf-8").splitlines()]
     (trained / "english.txt").write_text("\n\n".join([*known, "The cow is here."]) + "\n", encoding="utf-8")
-    ways = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1", "--prefetch", "2"]
+    ways = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1"]
     further = ["--back-translate", "reverse", "english.txt", "--clean", "--teacher", "run", "--set", "dropout=0.1"]
     out = run(*train, "--out", "all", *ways, *further, folder=trained)
     counts = re.search(r"(\d+) additional training pairs by back-translation; left out (\d+) sentences", out)

@@ -17,7 +17,7 @@ import pytest
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.train.cli.command_line import run_main
-from handloom.train.data.batches import PrefetchedBatches, TokenBatches
+from handloom.train.data.batches import TokenBatches
 from handloom.train.distributed import find_process_group
 from handloom.train.optim.optimizers import Adam
 from handloom.train.optim.schedules import noam
@@ -44,8 +44,7 @@ def small_trainer(
 ) -> Trainer:  # fmt: skip
     """The trainer of such a run: a model with `layers` encoder and decoder layers and other settings `config`, trained
     on small_batches(**data). `options` are those of Trainer, UpdateOptions, Record and Validation, where `log_every`
-    and `validate_every` are the `every` of the last two, and `optimizer` (a function of the model), `schedule` and
-    `prefetch` (a depth)."""
+    and `validate_every` are the `every` of the last two, `optimizer` (a function of the model) and `schedule`."""
     manual_seed(3)
     sizes = Seq2SeqConfig(
         VOCABULARY, VOCABULARY, 16, 2, layers, layers, 32, dropout,
@@ -63,11 +62,9 @@ def small_trainer(
         batches = {"batches": small_batches(shuffle=False, pairs=20, seed=2).epoch(0)} if group is Validation else {}
         made[group] = group(**batches, **given)
     optimizer, schedule = settings.pop("optimizer"), settings.pop("schedule")
-    batches: Any = small_batches(**(data or {}))
-    if depth := settings.pop("prefetch", 0):
-        batches = PrefetchedBatches(batches, depth)
     return Trainer(
-        model, translation_loss(0.1, 0), optimizer(model), schedule, batches, made[Validation], run,
+        model, translation_loss(0.1, 0), optimizer(model), schedule, small_batches(**(data or {})), made[Validation],
+        run,
         config={"model": sizes.to_dict()}, updates=made[UpdateOptions], record=made[Record], **settings,
     )  # fmt: skip
 

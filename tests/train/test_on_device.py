@@ -56,7 +56,7 @@ def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
         with RunFolder.create(tmp_path / device, {}) as run:
             trainer = small_trainer(
                 run, device=device, steps=50, dropout=0.1, precision="fp16", accumulate=2, clip_norm=0.5,
-                log_every=5, validate_every=50, name_overflows=True, prefetch=2, ema=0.9, data=SMALL,
+                log_every=5, validate_every=50, name_overflows=True, ema=0.9, data=SMALL,
                 schedule=noam(16, 60),
             )  # fmt: skip
             without_attention_dropout(trainer.model)

@@ -18,7 +18,7 @@ from ...errors import InputError, printable
 from ...models import Rules, Strategy
 from ...models.fields import Bounds, NotNegative, short
 from ...models.shipped import min_log_probability
-from ..tables.attention import alignment, draw_attention
+from ..tables.attention import alignment
 from ..tasks.translator import Translator
 from .command_line import check_text, sentences_from
 from .options import OfKind, OptionParser, Use, share
@@ -66,7 +66,6 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         add("--max-length", type=positive, metavar="N", help=words)
         words = "print the cross-attention weights of each output as text"
         add("--show-attention", action="store_true", help=words, uses=alone)
-        add("--attention-pictures", metavar="FOLDER", help="save the attention maps of all heads in FOLDER", uses=alone)
     words = "sampling temperature; lower values give less random outputs, and 0 selects greedy search"
     words += f" (default: {temperature:g})"
     add("--temperature", type=OfKind(NotNegative), default=temperature, help=words)
@@ -198,9 +197,6 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
             weights, source, target = translator.attention(text, best)
             print(attention_text(weights, source, target))
             print("  ".join(f"{word}:{found}" for word, found in alignment(weights, source, target)))
-        if arguments.attention_pictures:
-            pictures = draw_attention(translator, text, arguments.attention_pictures, best)
-            print(f"{pictures[0].parent} contains pictures of the attention of each layer and head")
     sys.stdout.flush()
 
 

@@ -16,6 +16,8 @@ from ...models.shipped import model_name
 Use = Literal["train", "resume", "checkpoint"]
 
 _RESUME = "continue the run in the folder RUN from its last save, with its saved options"
+#: Options of earlier versions. Other training data, which they may have caused, are noticed by their checksum.
+_RETIRED = {"prefetch", "augment_share"}
 
 
 class OptionParser(Parser):
@@ -85,9 +87,9 @@ class OptionParser(Parser):
         option; the message calls the file `origin`.
         """
         for name in options:
-            if name not in self.uses:
+            if name not in self.uses and name not in _RETIRED:
                 raise InputError(f"{origin} has an unknown option {name!r}. Restore a copy.")
-        kept = {name: value for name, value in options.items() if "train" in self.uses[name]}
+        kept = {name: value for name, value in options.items() if "train" in self.uses.get(name, ())}
         try:
             given = self.given(self.typed(kept))
         except OptionError as error:

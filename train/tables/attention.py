@@ -16,46 +16,9 @@ from typing import Any
 import numpy as np
 import regex
 
-from ...errors import InputError
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_attention, plot_shares
 from ..tasks.translator import Translator
-
-
-def draw_attention(
-    translator: Translator, sentence: str, folder: str | Path, target: Sequence[int] | None = None
-) -> list[Path]:
-    """Draw the weights of every layer and head for a sentence and its translation, one picture for each layer.
-
-    Args:
-        folder: the parent of a new folder for the pictures, whose name is the next free number. Pictures are named
-            after layers.
-        target: ids of the translation; None for the best one that the translator finds.
-
-    Returns the pictures in the order of the layers. Raises InputError for a sentence that can't be translated, or a
-    picture that can't be written.
-    """
-    maps, source, written = translator.attention_maps(sentence, target)
-    read = [*translator.tokenizer.token_strings([translator.tokenizer.bos_id]), *written[:-1]]
-    sides = {"encoder": (source, source), "self_attn": (read, read), "multihead_attn": (written, source)}
-    pictures: list[Path] = []
-    new = _new_folder(Path(folder))
-    for name, weights in maps.items():
-        queries, keys = sides["encoder" if name.startswith("encoder") else name.rsplit(".", 1)[1]]
-        pictures.append(new / f"{name}.png")
-        plot_attention(weights, queries, keys, pictures[-1], name)
-    return pictures
-
-
-def _new_folder(parent: Path) -> Path:
-    number = 1
-    while (parent / str(number)).exists():
-        number += 1
-    try:
-        (parent / str(number)).mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"No folder for pictures could be made in {parent}: {error.strerror}.") from None
-    return parent / str(number)
 
 
 def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> list[tuple[str, str]]:

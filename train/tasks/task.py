@@ -22,7 +22,6 @@ from ...errors import InputError
 from ...models.hyperparameters import Preset
 from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ...tokenizer import Tokenizer, load_tokenizer
-from ..data.batches import PrefetchedBatches
 from ..distributed import ProcessGroup, find_process_group, local_device
 from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
@@ -159,7 +158,7 @@ def train_model(
         task.loss(tokenizer, None if teacher is None else teacher.model),
         make_optimizer(preset, model),
         make_schedule(preset, steps),
-        PrefetchedBatches(batches.train, preset.prefetch) if preset.prefetch else batches.train,
+        batches.train,
         make_validation(preset, batches.valid, len(batches.train), steps),
         run,
         config=group.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **task.saved(config))),

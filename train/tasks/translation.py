@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ...autograd import Tensor, ops
 from ...autograd.backend import to_device
 from ...errors import InputError
@@ -156,14 +154,11 @@ def back_translate(translator: Translator, sentences: Sequence[str], *, beam: in
     return [(source, target) for source, target in zip(synthetic, real, strict=True) if source.strip()]
 
 
-def round_trips(
-    text: str, forth: Translator, back: Translator, *, share: float = 1.0, seed: int = 0
-) -> tuple[str, str]:
+def round_trips(text: str, forth: Translator, back: Translator) -> tuple[str, str]:
     """Augment the training text of a language model: sentences translated into another language and back.
 
     Args:
         forth, back: translators into the other language, and back.
-        share: the share of the sentences to translate, chosen at random by `seed`; the order is kept.
 
     Returns the new text, with five sentences per paragraph, and a line that describes its amount and its similarity
     to the original. Sentences of more than 40 words are not translated. Results that are unchanged, or contain
@@ -172,9 +167,7 @@ def round_trips(
 
     Raises InputError if nothing is left.
     """
-    sentences = [s for s in split_sentences(text) if len(s.split()) <= 40]
-    chosen = np.random.default_rng(seed).random(len(sentences)) < share
-    originals = [sentence for sentence, taken in zip(sentences, chosen, strict=True) if taken]
+    originals = [s for s in split_sentences(text) if len(s.split()) <= 40]
     away = forth.translate(originals, beam=1, too_long="truncate", progress=True)
     pairs = [(original, other) for original, other in zip(originals, away, strict=True) if other.strip()]
     returned = back.translate([other for _, other in pairs], beam=1, too_long="truncate", progress=True)

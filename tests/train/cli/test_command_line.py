@@ -214,7 +214,7 @@ ONE_LINE = {
     "handloom.course": ("start", "check 99", "--nothing"),
     "handloom.explorer": ("--port -1",),
     "train_by_hand.py": ("--steps -1", "--nothing"),
-    "compare_attention.py": ("--batch 999999999999", "--lengths 999999999999", "--out="),
+    "compare_attention.py": ("--steps 999999999999", "--lengths 999999999999", "--out="),
     "explore_tokenizer.py": ("--vocab-size -5", "--out="),
 }  # fmt: skip
 

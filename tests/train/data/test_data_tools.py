@@ -1,13 +1,10 @@
-"""Clean-up, prefetching, and the order of a curriculum."""
+"""Clean-up, title case and the order of a curriculum."""
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from handloom.errors import InputError
-from handloom.train.data.batches import TokenBatches, prefetch
+from handloom.train.data.batches import TokenBatches
 from handloom.train.data.pairs import clean_pairs, title_case
 from tests.support.small_run import small_batches
 
@@ -42,43 +39,6 @@ class TestCleaning:
 )
 def test_title_case(text: str, titled: str) -> None:
     assert title_case(text) == title_case(titled) == titled
-
-
-class TestPrefetch:
-    def test_items_are_made_ahead_but_not_more_than_depth(self) -> None:
-        made: list[int] = []
-        fourth = threading.Event()
-
-        def numbers():
-            for i in range(100):
-                made.append(i)
-                if len(made) == 4:
-                    fourth.set()
-                yield i
-
-        items = prefetch(numbers(), 2)
-        next(items)
-        assert fourth.wait(300), "one is out, two wait, one is in the thread's hand"
-        items.close()
-        assert len(made) == 4, "and there it stays until the next is taken"
-
-    def test_items_and_errors_come_in_their_order(self) -> None:
-        def items():
-            yield 1
-            raise InputError("the disk is gone")
-
-        assert list(prefetch(iter(range(100)), 3)) == list(range(100))
-        found = prefetch(items(), 2)
-        assert next(found) == 1
-        with pytest.raises(InputError, match="the disk is gone"):
-            next(found)
-
-    def test_a_consumer_that_stops_ends_the_thread(self) -> None:
-        before = threading.active_count()
-        items = prefetch(iter(range(10**9)), 1)
-        next(items)
-        items.close()
-        assert threading.active_count() == before
 
 
 def test_a_curriculum_goes_from_short_to_long_at_first() -> None:
