@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -174,8 +175,9 @@ def missing(device: str = "cpu") -> str | None:
 
 
 def command() -> str:
-    """Return the command line of this program."""
-    return shlex.join(["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
+    """Return the command line of this program without --json FILE, which is a path of one machine."""
+    line = shlex.join(["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
+    return re.sub(r" --json[ =]('[^']*'|\S+)", "", line)
 
 
 def conditions(*packages: str) -> dict[str, Any]:

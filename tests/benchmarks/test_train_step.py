@@ -74,12 +74,14 @@ def test_different_work_is_refused(tmp_path) -> None:
         train_step.compare_gradients(tmp_path / "a.npz", tmp_path / "d.npz")
 
 
-def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize(("limit", "timed"), [(np.inf, 4), (0.0, 1)], ids=["each column", "a slow column once"])
+def test_the_whole_benchmark_runs_and_writes_rows(limit, timed, tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("torch", reason="PyTorch is the other side")
     file = tmp_path / "rows.json"
     file.write_text(json.dumps({"rows": [{"config": "other", "ratio": 1.0}, {"config": "tiny", "ratio": -1.0}]}))
     monkeypatch.setattr(train_step, "REFERENCES", ("torch-lean",))  # starting PyTorch takes most of the time
     monkeypatch.setattr(train_step, "SIDES", ("handloom", "torch-lean"))
+    monkeypatch.setattr(train_step, "TOO_SLOW", limit)
     options = ["--no-compile", "--steps", "4", "--threads", "1", "--json", str(file)]
     monkeypatch.setattr(sys, "argv", ["train_step", "--config", "tiny", *options])
     monkeypatch.chdir(ROOT)
@@ -88,9 +90,10 @@ def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys)
     kept, row = json.loads(file.read_text())["rows"]
     assert (kept["config"], row["config"], row["ruler"]) == ("other", "tiny", "torch-lean")
     assert {side: len(times) for side, times in row["all_ms"].items()} == {
-        "handloom": 4, "torch-lean": 4, "torch-bfloat16": 4,
+        "handloom": 4, "torch-lean": 4, "torch-bfloat16": timed,
     }  # fmt: skip
     median = {side: float(np.median(times)) for side, times in row["all_ms"].items()}
+    assert row["command"].endswith("--threads 1")  # without the path of --json
     assert row["ratio"] == pytest.approx(median["torch-lean"] / median["handloom"], 0.01)
     assert row["memory_ratio"] == pytest.approx(row["peak_mb"]["handloom"] / row["peak_mb"]["torch-lean"], 0.02)
     assert all(side["gflops"] > 0 for side in row["libraries"].values())

@@ -63,9 +63,9 @@ def small_trainer(
         made[group] = group(**batches, **given)
     optimizer, schedule = settings.pop("optimizer"), settings.pop("schedule")
     return Trainer(
-        model, translation_loss(0.1, 0), optimizer(model), schedule, small_batches(**(data or {})), made[Validation],
-        run,
-        config={"model": sizes.to_dict()}, updates=made[UpdateOptions], record=made[Record], **settings,
+        model, translation_loss(0.1, 0), optimizer(model), schedule, small_batches(**(data or {})),
+        made[Validation], run, config={"model": sizes.to_dict()}, updates=made[UpdateOptions], record=made[Record],
+        **settings,
     )  # fmt: skip
 
 
