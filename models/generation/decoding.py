@@ -85,8 +85,10 @@ class Uncached:
         return len(self.origin)
 
     def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
-        self.ids = np.concatenate([self.ids, ids], axis=1)
-        return self.logits(self.ids, self.origin)
+        fed = np.concatenate([self.ids, ids], axis=1)
+        logits = self.logits(fed, self.origin)
+        self.ids = fed  # not before the logits are computed, which an interrupt can prevent
+        return logits
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         self.ids, self.origin = self.ids[rows], self.origin[rows]

@@ -73,15 +73,18 @@ def attend(
     """Compute the attention of scaled queries (batch, heads, queries, head_dim). The batch is divided among threads.
 
     Keys and values (batch, kv_heads, keys, head_dim) can have fewer heads, each shared by a group of query heads. The
-    bias (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. With `some_see_nothing`, the
-    result of a query that may not attend to any key is zero. Returns the results (batch, queries, heads, head_dim), and
-    the weights (batch, heads, queries, keys) or None.
+    bias (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. Without keys, the results are
+    zero; with `some_see_nothing`, so is the result of a query that may not attend to any key. Returns the results
+    (batch, queries, heads, head_dim), and the weights (batch, heads, queries, keys) or None.
     """
     xp, (batch, heads, queries, head_dim) = array_module(q), q.shape
     merged = xp.empty((batch, queries, heads, head_dim), values.dtype)
     kept = None
     if return_weights:
         kept = xp.empty((batch, heads, queries, keys.shape[2]), np.promote_types(q.dtype, np.float32))
+    if not keys.shape[2]:
+        merged[...] = 0
+        return merged, kept
 
     def part(first: int, last: int) -> None:
         some = slice(first, last)

@@ -31,7 +31,7 @@ def arrays(
     sentences=st.integers(1, 5),
     heads=st.sampled_from([(1, 1), (4, 1), (4, 2), (6, 3)]),
     queries=st.integers(1, few_queries.MAX_QUERIES),
-    length=st.sampled_from([1, 2, 3, 4, 5, 8, 23, 64]),
+    length=st.sampled_from([0, 1, 2, 3, 4, 5, 8, 23, 64]),
     size=st.sampled_from([1, 6, 16, 64]),
     shared=st.tuples(*[st.booleans()] * 3),
     hidden=st.sampled_from([None, 0.0, 0.5, 0.9]),
