@@ -200,9 +200,11 @@ def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:
         changed = hook(shown)
         if changed is None:
             continue
-        if changed.shape != value.shape or changed.dtype != value.dtype:
+        dtype, shape = (getattr(changed, name, None) for name in ("dtype", "shape"))
+        if shape != value.shape or dtype != value.dtype:
+            kind = type(changed).__name__ if shape is None else f"{dtype}{list(shape)}"
             raise ValueError(
-                f"a gradient hook returned {changed.dtype}{list(changed.shape)} for a gradient of "
+                f"a gradient hook returned {kind} for a gradient of "
                 f"{value.dtype}{list(value.shape)}: return the same shape and dtype, or None for no change"
             )
         if isinstance(value, Tensor):

@@ -70,7 +70,7 @@ class Function:
         raise NotImplementedError
 
     def backward(self, *gradients: Any) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name} has no backward rule: define its method backward")
 
     def save(self, *values: Any) -> None:
         """Save inputs and outputs (the same array objects) for the backward rule."""

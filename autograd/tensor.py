@@ -277,6 +277,29 @@ class Tensor(Operators, NumPyHabits):
             self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
             self.mark_changed()
 
+    # -- augmented assignment --------------------------------------------------------------------------------------
+
+    # x -= y means x = x - y, except that a leaf that requires a gradient is changed in place under no_grad.
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return self._update(_ops.add, other)
+
+    def __isub__(self, other: Any) -> Tensor:
+        return self._update(_ops.subtract, other)
+
+    def __imul__(self, other: Any) -> Tensor:
+        return self._update(_ops.multiply, other)
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return self._update(_ops.divide, other)
+
+    def _update(self, op: Callable[[Any, Any], Tensor], other: Any) -> Tensor:
+        result = op(self, other)
+        if not self.requires_grad or not self.is_leaf or is_grad_enabled():
+            return result
+        self[...] = result
+        return self
+
 
 class Parameter(Tensor):
     """A leaf that belongs to a module and that an optimiser updates."""

@@ -178,6 +178,30 @@ def test_setting_elements_of_a_leaf_while_recording_is_refused() -> None:
     np.testing.assert_array_equal(x.data, [1.0, 2.0])
 
 
+def test_an_augmented_assignment_under_no_grad_changes_the_leaf() -> None:
+    x = leaf([2.0, 4.0])
+    same, stale = x, (x * x).sum()
+    with no_grad():
+        x += 2
+        x -= np.ones(2)
+        x *= Tensor([2.0, 2.0])
+        x /= 4
+    assert x is same
+    np.testing.assert_array_equal(x.data, [1.5, 2.5])
+    with pytest.raises(RuntimeError, match=CHANGED):
+        stale.backward()
+
+
+def test_an_augmented_assignment_that_is_recorded_gives_a_new_tensor() -> None:
+    x = leaf([2.0, 4.0])
+    y = x
+    y *= 3
+    y += x
+    y.sum().backward()
+    np.testing.assert_array_equal(x.data, [2.0, 4.0])
+    np.testing.assert_array_equal(x.grad, [4.0, 4.0])
+
+
 def test_a_replaced_array_of_another_form_is_refused() -> None:
     x = leaf([1.0, 2.0])
     y = (x * x).sum()

@@ -42,6 +42,15 @@ def test_wrong_rules_are_refused(rule, broadcasts, message) -> None:
         y.backward(np.ones((3, 2)))
 
 
+def test_an_op_without_a_rule_says_so() -> None:
+    class Doubled(Function):
+        def forward(self, x):
+            return 2 * x
+
+    with pytest.raises(NotImplementedError, match="Doubled has no backward rule: define its method backward"):
+        Doubled()(leaf([1.0])).backward()
+
+
 def test_an_exception_in_a_rule_says_in_which() -> None:
     y = Rule(lambda g: (g @ g, g), True)(leaf(np.ones((3, 2))), leaf(np.ones(2)))
     with pytest.raises(ValueError, match="matmul") as raised:

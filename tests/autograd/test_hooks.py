@@ -92,7 +92,7 @@ def test_a_hooks_answer_is_not_the_leafs_gradient_itself() -> None:
 
 
 def test_wrong_answers_are_refused() -> None:
-    for answer in (np.ones(3), np.ones(2, np.float32)):
+    for answer in (np.ones(3), np.ones(2, np.float32), [1.0, 1.0], 0.0):
         x = leaf([1.0, 2.0])
         x.register_hook(lambda g, answer=answer: answer)
         with pytest.raises(ValueError, match=r"a gradient hook returned .* return the same shape and dtype"):
