@@ -110,7 +110,8 @@ def compare(
 
     Return the scores as a table and as rows, and the outputs for the probe sentences.
     """
-    inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
+    groups = [translator.as_written(group) for group in data.test]
+    inputs, others = [group[0] for group in groups], [group[1:] for group in groups]
     rows = [
         {
             "cell": name,

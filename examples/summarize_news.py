@@ -9,6 +9,7 @@ python examples/summarize_news.py --checkpoint runs/heads "The storm from Norwic
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from handloom.errors import InputError
@@ -81,10 +82,12 @@ def main() -> None:
     print(data.summary(), *data.notes, sep="\n")
     preset, strategy = preset_of(arguments, summary_preset(arguments.preset, data.name)), strategy_of(arguments)
     own, changes = ablation_cells(arguments.table, preset)
-    if preset.words:
-        if arguments.table == "attention":
-            raise InputError("--table attention needs subwords: leave out --set words=true.")
-        data = dataclasses.replace(data, **{part: in_words(getattr(data, part)) for part in ("train", "valid", "test")})
+    if preset.words and arguments.table == "attention":
+        raise InputError("--table attention needs subwords: leave out --set words=true.")
+    if preset.words or preset.lowercase:  # the references for scores are converted too
+        change = preprocess if preset.words else str.lower
+        parts = ("train", "valid", "test")
+        data = dataclasses.replace(data, **{part: changed(getattr(data, part), change) for part in parts})
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     pairs = [[(article.description, article.headline) for article in part] for part in (data.train, data.valid)]
     descriptions = [article.description for article in data.test]
@@ -116,10 +119,9 @@ def main() -> None:
     train_and_report(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
 
 
-def in_words(articles: list[Article]) -> list[Article]:
-    """Return the articles in lower case and without punctuation, as in the report; they are the references for
-    scores."""
-    return [Article(one.category, preprocess(one.headline), preprocess(one.description)) for one in articles]
+def changed(articles: list[Article], change: Callable[[str], str]) -> list[Article]:
+    """Return the articles with changed texts: in lower case, and for words also without punctuation."""
+    return [Article(one.category, change(one.headline), change(one.description)) for one in articles]
 
 
 def losses(run: RunFolder) -> dict[str, float]:

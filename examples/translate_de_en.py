@@ -116,7 +116,7 @@ def show(
 ) -> str:
     """Show the report's Table 1, the best and the worst translations, pictures of the attention, and the scores."""
     test = data.test[: len(translations)]
-    sources, references = [pair[0] for pair in test], [pair[1] for pair in test]
+    sources, references = [pair[0] for pair in test], translator.as_written([pair[1] for pair in test])
     best, worst = best_and_worst(sources, references, translations)
     samples = f"Best translations\n\n{samples_text(best)}\n\nWorst translations\n\n{samples_text(worst)}"
     run.write_samples(samples)

@@ -124,7 +124,7 @@ def aligned(translator: Translator, data: TranslationData, translations: list[st
 
 def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> str:
     """Show the best and the worst translations, and pictures of the attention."""
-    sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
+    sources, references = [pair[0] for pair in data.test], translator.as_written([pair[1] for pair in data.test])
     best, worst = best_and_worst(sources, references, translations)
     samples = f"Best translations\n\n{samples_text(best)}\n\nWorst translations\n\n{samples_text(worst)}"
     run.write_samples(samples)

@@ -24,6 +24,7 @@ KNOWN = {
     "scale_embedding": True,
     "copy": False,
     "title_case": False,
+    "lowercase": False,
     "decoder_nhead": None,
     "decoder_max_length": None,
 }

@@ -176,6 +176,7 @@ class TranslationPreset(Preset):
     tied: bool = setting(True, help="use one weight matrix for source embedding, target embedding and output layer")
     copy: bool = setting(False, help="use a pointer-generator, whose decoder can copy tokens from the source")
     title_case: bool = setting(False, help="convert source texts to Title Case, as in headlines")
+    lowercase: bool = setting(False, help="convert source and target texts to lower case")
     words: bool = setting(False, help="use words in lower case, without punctuation, as tokens instead of subwords")
     coverage_loss: NotNegative = setting(
         0.0, help="weight of the coverage loss, which penalises attending to a source token again; needs copy=true"
@@ -198,6 +199,7 @@ class TranslationPreset(Preset):
             tie_output=self.tied,
             copy=self.copy,
             title_case=self.title_case,
+            lowercase=self.lowercase,
             **self._shared("max_length"),
         )
 

@@ -38,6 +38,7 @@ class Seq2SeqConfig(ModelOptions):
         copy: whether tokens can be copied from the source (see `copying`); the vocabularies must be equal.
         uncopied_id: id of a token that is never copied, such as <eos>.
         title_case: whether the model expects sources in Title Case; the caller must convert them.
+        lowercase: whether the model expects and generates lower case; the caller must convert the texts.
 
     It also has the arguments of `ModelOptions`.
 
@@ -68,6 +69,7 @@ class Seq2SeqConfig(ModelOptions):
     copy: bool = False
     uncopied_id: Whole | None = None
     title_case: bool = False
+    lowercase: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)

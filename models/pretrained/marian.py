@@ -94,7 +94,7 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
         "the decoder has its own positions": c.decoder_max_length not in (None, c.max_length),
     }
     fixed = {"norm": "layer", "norm_eps": 1e-5, "positions": "sinusoidal", "pattern": "full", "bias": "all"}
-    needs(c, "Pegasus" if c.norm_first else "Marian", problems, **fixed, copy=False, title_case=False)
+    needs(c, "Pegasus" if c.norm_first else "Marian", problems, **fixed, copy=False, title_case=False, lowercase=False)
     if c.norm_first:
         # Other programs that read Pegasus, such as CTranslate2, need the first two.
         own: dict[str, Any] = {"normalize_before": True, "normalize_embedding": False, "add_final_layer_norm": True}

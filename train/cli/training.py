@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...errors import InputError
 from ...models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
 from ...models.fields import Choices, Flag, described, field_kinds, parse_value, plain_kind, settings
-from ...models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset
+from ...models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset, TranslationPreset
 from ...models.presets import PRESET_NAMES
 from ...models.shipped import model_path
 from .options import OfKind, OptionParser, Use
@@ -138,6 +138,9 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
         yield name, made.optimizer == "sgd", "only adam and adamw use it. Leave it out"
     yield "average", made.ema is not None, "--ema already averages the weights. Leave out one of the two"
     yield "name_overflows", made.precision == "fp32", "gradients overflow only in fp16. Add --precision fp16"
+    if isinstance(made, TranslationPreset):
+        yield "lowercase", made.words, "the words are in lower case. Leave it out"
+        yield "title_case", made.lowercase, "lowercase replaces it. Leave out one of the two"
     if isinstance(made, ClassifierPreset):
         yield "word_vectors", bool(arguments.init), "the model of --init determines it. Leave it out"
         yield "epochs", made.steps is not None, "the number of steps replaces it. Leave out one of the two"

@@ -100,6 +100,7 @@ def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
 def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
     """Compute the cross-entropy of the targets in nats per token, including <eos> and without padding."""
     limit, loss = translator.model.config.max_length, translation_loss(0.0, translator.tokenizer.pad_id)
+    pairs = list(zip(*(translator.as_written(side) for side in zip(*pairs, strict=True)), strict=True))
     batches = translation_batches(
         pairs, translator.tokenizer, tokens_per_batch=max(2048, limit), max_length=limit, seed=0, shuffle=False
     )
@@ -119,7 +120,7 @@ def figures(
     row: dict[str, Any] = {}
     for prefix, pairs, known in (("", test, translations), ("long_", long, None)):
         if pairs:
-            sources, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+            sources, references = [pair[0] for pair in pairs], translator.as_written([pair[1] for pair in pairs])
             texts = known or translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
             row |= {f"{prefix}bleu": bleu(texts, references).value, f"{prefix}loss": mean_loss(translator, pairs)}
     return row

@@ -80,10 +80,13 @@ class Translation(Task[TranslationPreset, Translator]):
     def limited_to(self, init: Translator) -> Translation:
         self._check_coverage(init.model.config)
         known = init.model.config
-        return self.with_preset(max_length=min(self.preset.max_length, known.max_length), title_case=known.title_case)
+        length = min(self.preset.max_length, known.max_length)
+        return self.with_preset(max_length=length, title_case=known.title_case, lowercase=known.lowercase)
 
     def _pairs(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
         """Return the pairs in the form that the model reads."""
+        if self.preset.lowercase:
+            return [(source.lower(), target.lower()) for source, target in pairs]
         return [(title_case(source), target) for source, target in pairs] if self.preset.title_case else pairs
 
     def make_tokenizer(self) -> Tokenizer:

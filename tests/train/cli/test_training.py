@@ -52,6 +52,8 @@ def test_a_value_given_twice() -> None:
         (SMOKE, "--set weight_decay=0.1 --weight-decay 0.2", "--set weight_decay and --weight-decay set the same"),
         (SMOKE, "--set positions=none --positions alibi", "positions is given twice"),
         (SMOKE, "--positions alibi --init run", "--positions has no effect: the model of --init"),
+        (SMOKE, "--set lowercase=true --set words=true", "--set lowercase has no effect: the words are in lower case"),
+        (SMOKE, "--set lowercase=true --set title_case=true", "--set title_case has no effect: lowercase replaces it"),
         (SMOKE, "--set vocab_size=500 --tokenizer character", "the characters of the text are the vocabulary"),
         (SMOKE, "--set vocab_size=500 --teacher run", "the vocabulary of the --teacher is used"),
         (SMOKE, "--set max_length=9 --set d_model=16 --init run", "--set d_model has no effect: the model of --init"),

@@ -58,6 +58,21 @@ def test_sources_in_title_case(tmp_path: Path) -> None:
     assert again.model.config.title_case, "a model goes on reading what it has learnt to read"
 
 
+def test_both_sides_in_lower_case(tmp_path: Path) -> None:
+    task = translation(lowercase=True)
+    made, _ = trained(task, tmp_path / "run")
+    batch = next(iter(task.batches(made.tokenizer, 0).valid))
+    texts = made.tokenizer.decode_batch([*batch.source.tolist(), *batch.target_output.tolist()])
+    assert any(texts)
+    assert all(text == text.lower() for text in texts)
+
+    loaded = Translator.load(tmp_path / "run")
+    assert loaded.source_ids(["Red DOG"]) == loaded.source_ids(["red dog"])
+    assert loaded.as_written(["Red DOG"]) == ["red dog"]
+    again, _ = trained(translation(lowercase=False), tmp_path / "init", init=loaded)
+    assert again.model.config.lowercase, "a model goes on reading what it has learnt to read"
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="add --set copy=true"):
         trained(translation(coverage_loss=0.5), tmp_path / "a")
