@@ -103,6 +103,3 @@ def test_unbroadcast_is_the_adjoint_of_broadcasting(wide, narrow) -> None:
 def test_unbroadcast_refuses_what_was_never_broadcast(wide, narrow) -> None:
     with pytest.raises(ValueError, match="does not broadcast to"):
         unbroadcast(np.ones(wide), narrow)
-
-
-# -- the machinery that ops use ---------------------------------------------------------------------------------------

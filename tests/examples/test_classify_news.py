@@ -8,8 +8,6 @@ import pytest
 
 from ..support.examples import Example, small_data
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Example:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from ..support.examples import Example
-
-pytestmark = pytest.mark.slow
 
 
 def test_both_tables_and_a_picture(tmp_path) -> None:

@@ -9,8 +9,6 @@ import pytest
 
 from ..support.examples import Example
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Example:

@@ -6,8 +6,6 @@ import pytest
 
 from ..support.examples import Example
 
-pytestmark = pytest.mark.slow
-
 COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5", "--set", "title_case=true")
 # A part of each one's output, a text for it, and options.
 SCRIPTS = {

@@ -27,8 +27,6 @@ from handloom.train.tasks.translation import Translator
 
 from ..support.examples import Example
 
-pytestmark = pytest.mark.slow
-
 TEXTS = [f"Der {a} Hund sieht {b} Katze.\tThe {a} dog sees {b} cat." for a in "abcde" for b in "vwxyz"]
 SIZES = {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "dropout": 0.0}
 

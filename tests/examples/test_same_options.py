@@ -17,8 +17,6 @@ from handloom.train.cli.options import OfKind, OptionParser
 from ..support.examples import EXAMPLES as FOLDER
 from ..support.examples import Example, small_data
 
-pytestmark = pytest.mark.slow
-
 EXAMPLES = (
     "translate_de_en", "translate_en_fr", "summarize_news", "paraphrase_coco", "classify_news", "generate_text",
 )  # fmt: skip

@@ -17,7 +17,7 @@ EXAMPLES = (*PAIRS, "generate_text", "classify_news")
 #: The tables whose cells the processes train.
 TABLES = {"classify_news": "layers", "generate_text": "baselines"}
 
-pytestmark = [pytest.mark.slow, needs_mpi]
+pytestmark = needs_mpi
 
 
 def options(name: str, folder: Path) -> list[str]:

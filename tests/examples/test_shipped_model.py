@@ -21,8 +21,6 @@ from handloom.train.tasks.metrics import bleu
 from handloom.train.tasks.translation import Translator
 from tests.support.examples import EXAMPLES, Example
 
-pytestmark = pytest.mark.slow
-
 UPDATES = 3  # of each training that a test repeats: the third depends on moments of two gradients
 # Command lines come as JSON. Both directions of "everyday" use the pairs that the first one has read.
 ONE_AFTER_THE_OTHER = """

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from ..support.examples import EXAMPLES, Example
-
-pytestmark = pytest.mark.slow
 
 
 def test_the_loss_falls_and_sentences_are_translated(tmp_path) -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from ..support.examples import Example
 
-pytestmark = pytest.mark.slow
-
 
 def run(*arguments: object, folder: Path, stdin: bytes = b"") -> str:
     """Standard output of the example, which must succeed."""

@@ -21,8 +21,6 @@ from handloom.train.runs.folder import read_metrics
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 
-pytestmark = pytest.mark.slow
-
 VIEWS = ("model", "translate", "head", "next", "beam", "graph", "check", "bpe", "tiles", "training")
 
 

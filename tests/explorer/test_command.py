@@ -15,8 +15,6 @@ from handloom.train.cli import examples
 from handloom.train.cli.examples import example_parser, parse_example
 from tests.support.examples import Example
 
-pytestmark = pytest.mark.slow
-
 
 def refused(folder: Path, *arguments: str) -> str:
     return Example("handloom.explorer", folder).fails("--no-browser", *arguments)

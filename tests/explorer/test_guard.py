@@ -20,8 +20,6 @@ from handloom.explorer.server import make_app
 from handloom.explorer.serving import HOST, serving
 from handloom.explorer.session import Session
 
-pytestmark = pytest.mark.slow
-
 PORT, TOKEN = 4711, "token"
 STATIC = Path(explorer.__file__).parent / "static"
 HOME = {"host": f"{HOST}:{PORT}"}

@@ -27,8 +27,6 @@ from handloom.tokenizer import BPETokenizer, CharacterTokenizer, WordTokenizer
 from handloom.train.runs.checkpoints import file_digest, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 
-pytestmark = pytest.mark.slow
-
 TEXT = "the knight sang"
 
 

@@ -18,8 +18,6 @@ from handloom.train.runs.folder import RunFolder, read_metrics
 from tests.support.explorer_run import SENTENCE
 from tests.support.small_run import small_run
 
-pytestmark = pytest.mark.slow
-
 
 def test_the_log_is_sent_as_it_grows(run_folder: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"

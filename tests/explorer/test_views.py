@@ -19,8 +19,6 @@ from tests.support.explorer_run import SENTENCE
 from tests.support.mutant_list import MUTANTS as KNOWN
 from tests.support.mutant_list import OF_FORMS
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def subject(run_folder: Path) -> Any:

@@ -15,8 +15,6 @@ from handloom.explorer.yours import BUILT, Yours
 from tests.explorer.test_views import unpacked
 from tests.support.explorer_run import SENTENCE
 
-pytestmark = pytest.mark.slow
-
 SOLUTIONS = {f"{chapter.stem}.py": chapter.solution_source for chapter in chapters()}
 
 

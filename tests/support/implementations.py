@@ -91,10 +91,6 @@ def examine_implementations(module: str, count: int = 40) -> None:
                     compare_forms(CATALOGUE[name], sample)
 
 
-def compare_on_device(spec: OpSpec, sample: Sample) -> None:
-    compare_forms(spec, sample, "cuda")
-
-
 def moved(sample: Sample, device: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a sample with their arrays on a device, those in tuples and lists too."""
 

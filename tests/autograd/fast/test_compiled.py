@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,12 +26,6 @@ def for_small_arrays_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", 0)
 
 
-@pytest.fixture
-def threads() -> Iterator[Any]:
-    yield parallel.set_num_threads
-    parallel.set_num_threads(None)
-
-
 @needs_numba
 @pytest.mark.parametrize("name", names_with("compiled"))
 def test_compiled_equals_plain(name: str, for_small_arrays_too: None) -> None:
@@ -46,14 +38,14 @@ def test_compiled_equals_plain(name: str, for_small_arrays_too: None) -> None:
 
 
 @needs_numba
-def test_bits_do_not_depend_on_the_threads(threads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_do_not_depend_on_the_threads(restored_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """No product here depends on them: attention multiplies head by head, and products with ones and zeros are exact.
     The dropout masks and the sums over rows are computed in several parts.
     """
     monkeypatch.setattr(parallel, "PART_NS", 1)  # each item pays for a thread
 
     def bits(count: int) -> dict[str, bytes]:
-        threads(count)
+        parallel.set_num_threads(count)
         rng = np.random.default_rng(0)
         sizes = (5000, 64), (5000, 64), 64, 64, (6, 4, 100, 16)
         leaves = [Tensor(rng.normal(size=size).astype(np.float32), requires_grad=True) for size in sizes]
@@ -80,7 +72,7 @@ def test_bits_do_not_depend_on_the_threads(threads: Any, monkeypatch: pytest.Mon
 
 
 @needs_numba
-def test_products_depend_on_the_threads_only_in_the_last_bits(threads: Any) -> None:
+def test_products_depend_on_the_threads_only_in_the_last_bits(restored_threads: None) -> None:
     """OpenBLAS adds in another order with AVX2 if the rows of a product are divided."""
     rng = np.random.default_rng(0)
 
@@ -93,10 +85,10 @@ def test_products_depend_on_the_threads_only_in_the_last_bits(threads: Any) -> N
         return [loss.data, x.grad, matrix.grad]
 
     state = rng.bit_generator.state
-    threads(1)
+    parallel.set_num_threads(1)
     one = numbers()
     rng.bit_generator.state = state
-    threads(3)
+    parallel.set_num_threads(3)
     for a, b in zip(one, numbers(), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 

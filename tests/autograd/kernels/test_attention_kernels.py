@@ -26,7 +26,7 @@ from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case, s
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import another_gpu, installed, kernels
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
+pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
 
 HALF, SINGLE = np.float16, np.float32
 EDGES = frozenset({"causal", "window", "key_lengths"})  # what the leaner variant of the kernels knows

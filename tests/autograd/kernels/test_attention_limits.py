@@ -16,7 +16,7 @@ from tests.support.cuda_emulator import bank_conflicts, compiler_missing, shared
 from tests.support.fake_cupy import kernels
 from tests.support.fake_cupy.array import wrap
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
+pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
 
 HALF, SINGLE = np.float16, np.float32
 EXTRAS = {"alibi_slopes": np.zeros(1)}  # asks for the variant that bias and masks need, and changes nothing

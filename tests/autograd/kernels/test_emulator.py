@@ -13,7 +13,7 @@ import pytest
 from handloom.autograd.kernels.loading import FOLDER
 from tests.support.cuda_emulator import EmulatedModule, KernelError, compiler_missing
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
+pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
 
 SEEDS = range(4)
 

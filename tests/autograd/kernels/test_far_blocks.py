@@ -11,13 +11,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pytest
 
 from handloom.autograd.kernels import attention, fused
 from handloom.autograd.kernels.attention import AttentionOptions, device_kernels
 from tests.support.fake_cupy.array import unwrap
-
-pytestmark = pytest.mark.slow
 
 ROW = (1 << 22) + 3  # of 1,024 elements or more
 HEAD = 70 * 65535 + 3  # number 3 of batch row 70, of 1,024 elements or more

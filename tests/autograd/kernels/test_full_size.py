@@ -12,8 +12,6 @@ from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.kernels import fused
 from handloom.autograd.kernels import products as kernels
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def small(cuda) -> bool:

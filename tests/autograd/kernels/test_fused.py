@@ -14,8 +14,6 @@ from handloom.autograd.kernels.fused import DropoutKey
 from tests.support.fake_cupy import kernels
 from tests.support.philox import keep_mask
 
-pytestmark = pytest.mark.slow
-
 SHAPES = [(1, 1), (2, 3), (5, 32), (7, 97), (3, 257), (300, 5), (4, 1000), (150, 8), (13, 264), (2, 1032)]
 DTYPES = [np.float32, np.float16]
 SEED = 2**40 + 7

@@ -12,8 +12,6 @@ from handloom.autograd.kernels.graphs import Graphs
 from handloom.autograd.kernels.products import product
 from tests.support.fake_cupy import capture
 
-pytestmark = pytest.mark.slow
-
 
 class Batch(NamedTuple):
     x: np.ndarray

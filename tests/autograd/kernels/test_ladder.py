@@ -10,8 +10,6 @@ from tests.support import nvrtc
 from tests.support.cuda_emulator import EmulatedModule, bank_conflicts, compiler_missing
 from tests.support.ladder import RUNGS
 
-pytestmark = pytest.mark.slow
-
 emulated = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
 each = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 

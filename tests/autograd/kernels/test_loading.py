@@ -10,8 +10,6 @@ from handloom.autograd import Tensor
 from handloom.autograd.backend import DeviceError
 from handloom.autograd.kernels.loading import compile_options, load_module, read_source
 
-pytestmark = pytest.mark.slow
-
 
 def test_headers_are_put_in_once_and_lines_keep_their_numbers(tmp_path) -> None:
     (tmp_path / "a.cuh").write_text("#pragma once\nint a;\n")

@@ -10,7 +10,7 @@ from handloom.autograd.kernels.loading import FOLDER
 from tests.support import nvrtc
 from tests.support.kernel_variants import SHARED_MEMORY, TENSOR_CORE_KERNELS, VARIANTS
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))]
+pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
 OF_AN_A100 = 163 * 1024  # bytes of shared memory for a block
 CASES = [(file, constants) for file, variants in VARIANTS.items() for constants in variants]

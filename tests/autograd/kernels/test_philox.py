@@ -10,8 +10,6 @@ from handloom.autograd.kernels.philox import philox4x32_10
 from tests.support.cuda_emulator import EmulatedModule, compiler_missing
 from tests.support.philox import keep_mask
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize(
     ("counter", "key", "want"),

@@ -20,8 +20,6 @@ from tests.support.attention_cases import far_apart
 from tests.support.fake_cupy import cublas, operations
 from tests.support.fake_cupy.array import wrap
 
-pytestmark = pytest.mark.slow
-
 RNG = np.random.default_rng(0)
 REAL_LOAD = products.load_cublas  # the stand-in replaces it
 

@@ -8,7 +8,7 @@ import pytest
 from handloom.autograd.kernels.loading import read_source
 from tests.support.cuda_emulator import EmulatedModule, KernelError, compiler_missing
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
+pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
 PTX = read_source("ptx.cuh")
 
 

@@ -13,8 +13,6 @@ from tests.support import attention_budget as budget
 from tests.support import nvrtc, sass
 from tests.support.ladder import RUNGS
 
-pytestmark = pytest.mark.slow
-
 PAGE = Path(__file__).parents[3] / "docs" / "flash_attention.md"
 RECORDED = json.loads(budget.RECORD.read_text(encoding="utf-8"))
 missing = nvrtc.missing() or sass.missing()

@@ -11,8 +11,6 @@ from handloom.autograd import Parameter
 from handloom.autograd.kernels.update import PARTS, adam, add_parts, new_state, prepare_update, read_state
 from handloom.train.optim.optimizers import Adam, clip_grad_norm
 
-pytestmark = pytest.mark.slow
-
 LR = 0.01
 SETTINGS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.1}
 

@@ -13,15 +13,7 @@ from handloom.autograd.ops.registry import ORDER
 from handloom.autograd.quick import switched_on
 from handloom.errors import InputError
 from tests.autograd.ops import test_whole_range as whole_range
-from tests.support.implementations import (
-    compare_forms,
-    compare_on_device,
-    computed,
-    moved,
-    names_with,
-    quick_implementations,
-    samples_of,
-)
+from tests.support.implementations import compare_forms, computed, moved, names_with, quick_implementations, samples_of
 from tests.support.work import in_threads
 
 
@@ -52,7 +44,7 @@ def test_quick_forms_round_about_as_well_as_plain_ones(name: str) -> None:
 @pytest.mark.parametrize("name", names_with("device"))
 def test_kernels_equal_plain(name: str, fake_cupy: Any, counted_masks: Any) -> None:
     for sample in samples_of(name, np.float32, 6):
-        compare_on_device(CATALOGUE[name], sample)
+        compare_forms(CATALOGUE[name], sample, "cuda")
 
 
 def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
