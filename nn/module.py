@@ -29,8 +29,19 @@ class Module:
     # -- submodules and parameters -------------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Return the direct submodules with their names."""
-        return ((name, value) for name, value in vars(self).items() if isinstance(value, Module))
+        """Yield the direct submodules with their names. Raises TypeError for modules or parameters in a list, tuple or
+        dictionary, which would not be trained or saved.
+        """
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                yield name, value
+            elif isinstance(value, list | tuple | dict):
+                parts = value.values() if isinstance(value, dict) else value
+                if any(isinstance(part, Module | Parameter) for part in parts):
+                    raise TypeError(
+                        f"{type(self).__name__}.{name} is a {type(value).__name__}, whose modules and parameters would "
+                        "not be trained or saved: use a ModuleList, or an attribute for each of them"
+                    )
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """Yield a dotted name and the module for this module (its name is "") and all modules below it."""

@@ -32,6 +32,16 @@ def test_names_and_shared_parameters() -> None:
     assert module.parameter_count() == 15
 
 
+@pytest.mark.parametrize("hidden", [[nn.Linear(2, 2)], (Parameter(np.ones(2)),), {"a": nn.Linear(2, 2)}])
+def test_modules_in_a_list_are_refused(hidden: object) -> None:
+    """They would silently be neither trained nor saved."""
+    module = nn.Sequential(Twin())
+    module[0].layers, module[0].sizes = hidden, [2, 3]
+    for use in (module.state_dict, module.eval, lambda: list(module.parameters())):
+        with pytest.raises(TypeError, match=r"Twin.layers is a .* not be trained or saved: use a ModuleList"):
+            use()
+
+
 def test_one_layer_called_twice_collects_both_gradients() -> None:
     manual_seed(0)
     module = Twin().astype(np.float64)
