@@ -14,7 +14,7 @@ from handloom import files
 from handloom.errors import InputError
 from handloom.files import atomic_file, parse_json, read_bytes, read_json, temporary_name, write_json, write_text
 from handloom.tokenizer import load_tokenizer
-from handloom.train.data.files import LONGEST_LINE, iter_lines
+from handloom.train.data.files import iter_lines
 from handloom.train.runs.folder import read_metrics
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -127,9 +127,6 @@ class TestReading:
         assert read_bytes(tmp_path / "f", most=10) == b"x" * 10
         with pytest.raises(InputError, match="has 10 bytes; the limit is 9 bytes"):
             read_bytes(tmp_path / "f", most=9)
-        (tmp_path / "f").write_bytes(b"a\n" + b"x" * (LONGEST_LINE - 1) + b"\n" + b"x" * (LONGEST_LINE + 1))
-        with pytest.raises(InputError, match="line 3 has more than 1,048,576 bytes"):
-            list(iter_lines(tmp_path / "f"))
 
     def test_missing_or_a_folder(self, tmp_path) -> None:
         with pytest.raises(InputError, match="does not exist"):

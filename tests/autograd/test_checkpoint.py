@@ -85,15 +85,6 @@ def test_results_from_outside_must_be_arguments() -> None:
         checkpoint(lambda t: t * outside, x)
 
 
-def test_a_parameter_changed_before_the_backward_pass_is_noticed() -> None:
-    weight, x = Parameter(np.ones(3)), Tensor(np.ones(3), requires_grad=True)
-    y = checkpoint(lambda t: t * weight, x)
-    weight.data += 1
-    weight.mark_changed()
-    with pytest.raises(RuntimeError, match="changed in place"):
-        y.backward(np.ones(3))
-
-
 def test_first_derivatives_only_and_nothing_under_no_grad() -> None:
     x = Tensor(np.ones(3), requires_grad=True)
     with pytest.raises(RuntimeError, match="can't be differentiated"):
@@ -217,10 +208,12 @@ def test_a_constant_argument_that_is_set_afterwards_keeps_its_old_value() -> Non
 def test_an_argument_whose_memory_was_changed_is_refused(given) -> None:
     weight, x = Parameter(np.ones(3)), Tensor(np.ones(1), requires_grad=True)
     y = checkpoint(lambda t, c: (t * c).sum(), x, given(weight))
+    held = checkpoint(lambda t: (t * weight).sum(), x)
     with no_grad():
         weight[0] = 5.0
-    with pytest.raises(RuntimeError, match="changed in place"):
-        y.backward()
+    for result in (y, held):
+        with pytest.raises(RuntimeError, match="changed in place"):
+            result.backward()
 
 
 def test_a_held_leaf_with_another_array_is_refused() -> None:

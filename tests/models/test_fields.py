@@ -9,20 +9,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 
-from handloom.models import ClassifierConfig, LanguageModelConfig, RecurrentConfig, Seq2SeqConfig
-from handloom.models.fields import (
-    Choices,
-    Count,
-    Depth,
-    Fraction,
-    Pattern,
-    Rate,
-    check_fields,
-    described,
-    field_kinds,
-    fits,
-    parse_value,
-)
+from handloom.models import ClassifierConfig, LanguageModelConfig, RecurrentConfig, Seq2SeqConfig, fields
+from handloom.models.fields import Choices, Count, Depth, Fraction, Pattern, Rate
 from handloom.models.hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationPreset
 from handloom.models.presets import classifier_preset, translation_preset
 
@@ -49,8 +37,8 @@ DECLARED = (
     ],
 )
 def test_what_fits(kind: Any, good: list, bad: list) -> None:
-    assert [value for value in good if not fits(kind, value)] == []
-    assert [value for value in bad if fits(kind, value)] == []
+    assert [value for value in good if not fields.fits(kind, value)] == []
+    assert [value for value in bad if fields.fits(kind, value)] == []
 
 
 @pytest.mark.parametrize(
@@ -72,24 +60,24 @@ def test_what_fits(kind: Any, good: list, bad: list) -> None:
     ],
 )
 def test_text_becomes_the_value_or_an_error(kind: Any, text: str, value: Any, words: str) -> None:
-    assert parse_value(kind, text) == value
-    assert type(parse_value(kind, text)) is type(value)
-    assert described(kind) == words
+    assert fields.parse_value(kind, text) == value
+    assert type(fields.parse_value(kind, text)) is type(value)
+    assert fields.described(kind) == words
     for wrong in ("", "-1", "nan", "1e400", "x", "1,2,3", "9" * 5000):
         with pytest.raises(ValueError, match=f"^it must be {words.replace('(', '.')}$"):
-            parse_value(kind, wrong)
+            fields.parse_value(kind, wrong)
 
 
 @pytest.mark.parametrize("declared", DECLARED)
 def test_every_field_declares_something_that_can_be_checked(declared: type) -> None:
     """`fits` would accept everything, or nothing, for an annotation that it does not know."""
-    for name, kind in field_kinds(declared).items():
-        assert described(kind), name
-        assert not fits(kind, object()), name
-        assert not fits(kind, {}), name
+    for name, kind in fields.field_kinds(declared).items():
+        assert fields.described(kind), name
+        assert not fields.fits(kind, object()), name
+        assert not fields.fits(kind, {}), name
     for field in dataclasses.fields(declared):
         if field.default is not dataclasses.MISSING:
-            assert fits(field_kinds(declared)[field.name], field.default), field.name
+            assert fields.fits(fields.field_kinds(declared)[field.name], field.default), field.name
 
 
 def test_a_dataclass_names_the_field() -> None:
@@ -103,5 +91,5 @@ def test_a_dataclass_names_the_field() -> None:
     for rotary in ({"base": 0}, {"theta": 2.0}, {"factor": "2"}, [2.0]):
         with pytest.raises(ValueError, match=r"^rotary is .*, but it must be base, factor, low, high or length, each"):
             LanguageModelConfig(10, rotary=rotary)
-    check_fields(LanguageModelConfig(10, rotary={"base": 5e5, "length": None}))
-    check_fields(classifier_preset("paper", "news"))
+    fields.check_fields(LanguageModelConfig(10, rotary={"base": 5e5, "length": None}))
+    fields.check_fields(classifier_preset("paper", "news"))

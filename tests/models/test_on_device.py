@@ -10,14 +10,7 @@ import pytest
 
 from handloom.autograd import manual_seed, ops
 from handloom.autograd.backend import to_device
-from handloom.models import (
-    Hypothesis,
-    Rules,
-    Seq2SeqConfig,
-    Seq2SeqTransformer,
-    beam_search,
-    greedy_search,
-)
+from handloom.models import Hypothesis, Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
 from handloom.models.generation import sample
 from handloom.train.optim.optimizers import SGD
 from tests.support.decoding import BOS, EOS, build, random_source, without_attention_dropout

@@ -9,14 +9,7 @@ import pytest
 
 from handloom import nn
 from handloom.autograd import no_grad
-from handloom.models import (
-    ClassifierConfig,
-    LanguageModel,
-    LanguageModelConfig,
-    Rules,
-    Seq2SeqConfig,
-    greedy_search,
-)
+from handloom.models import ClassifierConfig, LanguageModel, LanguageModelConfig, Rules, Seq2SeqConfig, greedy_search
 from handloom.models.generation import Uncached
 
 RNG = np.random.default_rng(0)

@@ -6,22 +6,7 @@ import dataclasses
 
 import pytest
 
-from handloom.models import LanguageModel, Seq2SeqTransformer, TransformerClassifier
-from handloom.models.presets import (
-    CLASSIFIER_PRESETS,
-    EN_FR_PRESETS,
-    LANGUAGE_MODEL_PRESETS,
-    PAPER,
-    PARAPHRASE_PRESETS,
-    PRESET_NAMES,
-    SUMMARY_PRESETS,
-    classifier_preset,
-    en_fr_preset,
-    language_model_preset,
-    paraphrase_preset,
-    summary_preset,
-    translation_preset,
-)
+from handloom.models import LanguageModel, Seq2SeqTransformer, TransformerClassifier, presets
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +18,7 @@ NEWS = {
 }  # fmt: skip
 STATED = {
     "kth": (
-        LANGUAGE_MODEL_PRESETS["paper"],
+        presets.LANGUAGE_MODEL_PRESETS["paper"],
         {
             "d_model": 368, "nhead": 8, "head_dim": 46, "layers": 5, "dim_feedforward": 4 * 368, "length": 128,
             "batch_size": 32, "lr": 1e-3, "vocab_size": 2000, "norm_first": True, "activation": "relu",
@@ -41,26 +26,26 @@ STATED = {
         },
     ),
     "classifier": (
-        CLASSIFIER_PRESETS["paper"],
+        presets.CLASSIFIER_PRESETS["paper"],
         {**NEWS, "max_length": 32, "batch_size": 64, "epochs": 20, "patience": 3, "weighted": True},
     ),
-    "headlines": (SUMMARY_PRESETS["paper"], {**NEWS, "max_length": 64, "tokens_per_batch": 16 * 64}),
+    "headlines": (presets.SUMMARY_PRESETS["paper"], {**NEWS, "max_length": 64, "tokens_per_batch": 16 * 64}),
     "de-en": (
-        PAPER,
+        presets.PAPER,
         {
             **FULL_SIZE, "layers": 6, "vocab_size": 50_000, "max_length": 64, "optimizer": "adamw",
             "betas": (0.9, 0.98), "eps": 1e-9, "schedule": "noam", "lr_factor": 0.5, "warmup": 4000, "steps": 36_952,
         },
     ),
     "coco": (
-        PARAPHRASE_PRESETS["paper"],
+        presets.PARAPHRASE_PRESETS["paper"],
         {
             "layers": 3, "d_model": 256, "dim_feedforward": 1024, "nhead": 8, "vocab_size": 30_000,
             "betas": (0.9, 0.98), "tied": True,
         },
     ),
     "en-fr": (
-        EN_FR_PRESETS["paper"],
+        presets.EN_FR_PRESETS["paper"],
         {"layers": 6, "d_model": 256, "nhead": 8, "dropout": 0.1, "dim_feedforward": 2 * 256},
     ),
 }  # fmt: skip
@@ -73,12 +58,12 @@ def test_what_the_reports_state(report: str) -> None:
 
 
 @pytest.mark.parametrize("data", ["embedded", "real"])
-@pytest.mark.parametrize("name", PRESET_NAMES)
+@pytest.mark.parametrize("name", presets.PRESET_NAMES)
 def test_every_preset_builds_its_model(name: str, data: str) -> None:
     def small(preset):  # the same shape with few tokens, so that no table takes hundreds of megabytes
         return dataclasses.replace(preset, vocab_size=50)
 
-    for choose in (translation_preset, summary_preset, paraphrase_preset, en_fr_preset):
+    for choose in (presets.translation_preset, presets.summary_preset, presets.paraphrase_preset, presets.en_fr_preset):
         assert Seq2SeqTransformer(small(choose(name, data)).model_config(50, 0)).parameter_count() > 0
-    TransformerClassifier(classifier_preset(name, data).model_config(50, 3, 0))
-    LanguageModel(language_model_preset(name, data).transformer(50))
+    TransformerClassifier(presets.classifier_preset(name, data).model_config(50, 3, 0))
+    LanguageModel(presets.language_model_preset(name, data).transformer(50))

@@ -41,11 +41,7 @@ class Case(NamedTuple):
 
 CASES = [*(Case(direction, width) for direction in KERNELS for width in (64, 128)), Case("backward", 128, small=True)]
 #: At most: issue slots and LDSM a product.
-ALLOWED = {
-    ("forward", False): (5.0, 0.3125),
-    ("backward", False): (4.5, 0.45),
-    ("backward", True): (4.5, 0.53),
-}
+ALLOWED = {("forward", False): (5.0, 0.3125), ("backward", False): (4.5, 0.45), ("backward", True): (4.5, 0.53)}
 
 
 @dataclass(frozen=True)

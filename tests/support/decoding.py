@@ -18,8 +18,7 @@ from handloom.nn import Module, MultiHeadAttention
 PAD, BOS, EOS = 0, 2, 3
 
 needs_numba = pytest.mark.skipif(
-    compiled.missing() is not None or not team.usable(),
-    reason="needs Numba that compiles: pip install numba",
+    compiled.missing() is not None or not team.usable(), reason="needs Numba that compiles: pip install numba"
 )
 
 

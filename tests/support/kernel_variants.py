@@ -6,12 +6,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from handloom.autograd.kernels.attention import (
-    backward_constants,
-    backward_shared,
-    forward_constants,
-    forward_shared,
-)
+from handloom.autograd.kernels.attention import backward_constants, backward_shared, forward_constants, forward_shared
 
 _TYPES: list[dict[str, Any]] = [{"HALF": False}, {"HALF": True}]
 

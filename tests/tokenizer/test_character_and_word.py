@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
-from handloom.tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, WordTokenizer
+from handloom.tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, WordTokenizer, load_tokenizer
 from handloom.tokenizer.character import DEFAULT_ALPHABET, clean_text
 from handloom.tokenizer.word import preprocess
 
@@ -123,8 +123,9 @@ def test_files_keep_everything(nltk: object, tmp_path: Path) -> None:
         WordTokenizer.train(["One two, three."], lowercase=False, punctuation=True),
     ):
         tokenizer.save(path)
-        loaded = type(tokenizer).load(path)
-        assert vars(loaded) == vars(tokenizer)
+        for loaded in (type(tokenizer).load(path), load_tokenizer(path)):
+            assert type(loaded) is type(tokenizer)
+            assert vars(loaded) == vars(tokenizer)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 from handloom.tokenizer import BPETokenizer
-from handloom.tokenizer.explore import (
-    MergeTree,
-    compression,
-    merge_trees,
-    usual_sizes,
-    with_fewer_tokens,
-)
+from handloom.tokenizer.explore import MergeTree, compression, merge_trees, usual_sizes, with_fewer_tokens
 from tests.support.examples import Example
 
 pytestmark = pytest.mark.slow

@@ -184,11 +184,7 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
             {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}},
             "needs the GPT-2 pattern",
         ),
-        (
-            None,
-            {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [DROPPING, PLAIN]}},
-            "Split (Removed)",
-        ),
+        (None, {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [DROPPING, PLAIN]}}, "Split (Removed)"),
         (None, {"added_tokens": [{"id": 0, "content": "<pad>", "lstrip": True}]}, "an added token with lstrip"),
         (None, {"added_tokens": [{"id": 0, "content": "<pad>"}, {"id": 0, "content": "<pad>"}]}, "occurs twice"),
         (None, {"added_tokens": [{"id": 4, "content": "<pad>"}]}, "'<pad>' has the id of another token"),
@@ -258,14 +254,3 @@ def test_one_wrong_value_anywhere_is_refused_or_does_no_harm(kind: str, tmp_path
             refused.append(str(error))
     assert len(refused) > 50
     assert not [message for message in refused if "\n" in message]
-
-
-def test_load_tokenizer_picks_the_class_from_the_file(trained: BPETokenizer, tmp_path: Path) -> None:
-    pytest.importorskip("nltk", reason="nltk is not installed")
-    for tokenizer in (trained, CharacterTokenizer.train(["some text"]), WordTokenizer.train(["some text"])):
-        path = tmp_path / "any.json"
-        tokenizer.save(path)
-        loaded = load_tokenizer(path)
-        assert type(loaded) is type(tokenizer)
-        assert loaded.encode("some text") == tokenizer.encode("some text")
-        assert loaded.vocab_size == tokenizer.vocab_size

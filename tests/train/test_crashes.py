@@ -16,7 +16,6 @@ import pytest
 from handloom import files
 from handloom.errors import InputError
 from handloom.train.runs.checkpoints import digest
-from handloom.train.runs.folder import RunFolder, read_metrics
 from handloom.train.runs.progress import TrainingStopped
 from handloom.train.runs.saves import SavedStates
 from tests.support.small_run import small_run
@@ -131,6 +130,8 @@ def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, straight, mo
         small_run(half_a_run, resume=True)
     monkeypatch.undo()
     assert SavedStates(half_a_run / "checkpoints").load().step >= 11
+    with open(half_a_run / "metrics.jsonl", "a") as log:
+        log.write('{"step": 30, "lo')  # a line that was cut short
     small_run(half_a_run, resume=True)
     assert (half_a_run / "metrics.jsonl").read_bytes() == straight
 
@@ -198,11 +199,3 @@ class TestKeeping:
     def test_at_least_one_is_kept(self, tmp_path) -> None:
         with pytest.raises(ValueError, match="keep = 0"):
             SavedStates(tmp_path, keep=0)
-
-
-def test_a_log_cut_short_by_a_crash_is_mended(half_a_run, tmp_path) -> None:
-    with open(half_a_run / "metrics.jsonl", "a") as log:
-        log.write('{"step": 12, "lo')
-    small_run(half_a_run, resume=True)
-    rows = read_metrics(RunFolder.open(half_a_run).metrics_path)
-    assert [row["step"] for row in rows if "loss" in row] == [3, 6, 9, 12, 15, 18, 21, 24]

@@ -19,14 +19,7 @@ from handloom.autograd.engine import backward
 from handloom.errors import InputError
 from handloom.files import folder_lock
 from handloom.train import distributed
-from handloom.train.distributed import (
-    GradientSum,
-    MpiProcessGroup,
-    NcclSums,
-    ProcessGroup,
-    find_process_group,
-    local_device,
-)
+from handloom.train.distributed import GradientSum, MpiProcessGroup, NcclSums, ProcessGroup, find_process_group
 from handloom.train.neighbours import Neighbours
 from handloom.train.runs.saves import SavedStates
 from tests.support.ranks import ENVIRONMENT, MPIRUN, assert_close_runs, needs_mpi, run
@@ -200,7 +193,7 @@ class TestOneProcess:
         assert group.sum([1.5, 2]) == [1.5, 2]
         assert group.from_first(lambda: 3) == 3
         assert group.gather(4) == [4]
-        assert local_device("cuda") == "cuda"
+        assert distributed.local_device("cuda") == "cuda"
 
     def test_mpirun_without_mpi4py(self, monkeypatch) -> None:
         monkeypatch.setenv("PMI_RANK", "0")
@@ -211,9 +204,9 @@ class TestOneProcess:
     def test_a_gpu_for_each_process_of_a_machine(self, monkeypatch, exchange) -> None:
         monkeypatch.setenv("MPI_LOCALRANKID", "3")
         monkeypatch.setattr(distributed, "find_process_group", lambda: MpiProcessGroup(exchange))
-        assert local_device("cuda") == "cuda:3"
-        assert local_device("cuda:1") == "cuda:1"
-        assert local_device("cpu") == "cpu"
+        assert distributed.local_device("cuda") == "cuda:3"
+        assert distributed.local_device("cuda:1") == "cuda:1"
+        assert distributed.local_device("cpu") == "cpu"
 
     def test_unequal_weights_are_noticed(self, exchange) -> None:
         weights = {"w": np.ones(3, np.float32)}

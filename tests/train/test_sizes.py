@@ -14,17 +14,9 @@ from handloom.models import (
     RecurrentLanguageModel,
     Seq2SeqTransformer,
     TransformerClassifier,
+    presets,
 )
 from handloom.models.hyperparameters import TranslationPreset
-from handloom.models.presets import (
-    CLASSIFIER_PRESETS,
-    EN_FR_PRESETS,
-    LANGUAGE_MODEL_PRESETS,
-    PAPER,
-    PARAPHRASE_PRESETS,
-    SUMMARY_PRESETS,
-    kth_cell,
-)
 from handloom.nn import Module, init
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.language_models import KTH_HEADS
@@ -49,23 +41,23 @@ class Size(NamedTuple):
 
 def sizes() -> Iterator[Size]:
     """The models of the presets `paper`, one after the other; each is built when its turn comes."""
-    kth = LANGUAGE_MODEL_PRESETS["paper"]
+    kth = presets.LANGUAGE_MODEL_PRESETS["paper"]
     for (heads, size), stated in KTH_TABLE_1.items():
-        config = kth.transformer(CHARACTERS, **kth_cell(heads, size))
+        config = kth.transformer(CHARACTERS, **presets.kth_cell(heads, size))
         yield Size(f"KTH Table 1, heads {heads}, head size {size}", stated, LanguageModel(config))
     yield Size("KTH, bigrams of characters", "12.5 K", BigramLanguageModel(CHARACTERS))
     yield Size("KTH, RNN, characters", "32.6 K", RecurrentLanguageModel(kth.recurrent(CHARACTERS, "rnn")))
     yield Size("KTH, characters", "8.2 M", LanguageModel(kth.transformer(CHARACTERS)))
     yield Size("KTH, BPE 2,000", "9.6 M", LanguageModel(kth.transformer(SUBWORDS)))
     pairs: tuple[tuple[str, str, TranslationPreset], ...] = (
-        ("De-En, one table of 50,000 tokens", "about 70 M", PAPER),
-        ("En-Fr, 16,000 tokens", "", EN_FR_PRESETS["paper"]),
-        ("paraphrases, 30,000 tokens", "", PARAPHRASE_PRESETS["paper"]),
-        ("news headlines, 30,000 tokens", "", SUMMARY_PRESETS["paper"]),
+        ("De-En, one table of 50,000 tokens", "about 70 M", presets.PAPER),
+        ("En-Fr, 16,000 tokens", "", presets.EN_FR_PRESETS["paper"]),
+        ("paraphrases, 30,000 tokens", "", presets.PARAPHRASE_PRESETS["paper"]),
+        ("news headlines, 30,000 tokens", "", presets.SUMMARY_PRESETS["paper"]),
     )
     for name, known, preset in pairs:
         yield Size(name, known, Seq2SeqTransformer(preset.model_config(preset.vocab_size, 0)))
-    news = CLASSIFIER_PRESETS["paper"]
+    news = presets.CLASSIFIER_PRESETS["paper"]
     classifier = TransformerClassifier(news.model_config(news.vocab_size, 42, 0))
     yield Size("news categories, 50,000 words, 42 classes", "", classifier)
 

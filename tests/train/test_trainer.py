@@ -93,14 +93,6 @@ def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> No
     np.testing.assert_allclose(model.weight.data, np.mean(seen[-6:-1], axis=0), rtol=1e-5)
 
 
-def test_the_same_seed_gives_the_same_file(tmp_path) -> None:
-    for name, seed in [("a", 0), ("b", 0), ("c", 1)]:
-        fit(tmp_path / name, seed=seed)
-    first, second, other = ((tmp_path / name / "metrics.jsonl").read_bytes() for name in "abc")
-    assert first == second
-    assert first != other
-
-
 @pytest.mark.parametrize("k", [2, 3])
 def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
     """With batches of 4, 8 and 12 points, every point has the same weight."""

@@ -80,10 +80,7 @@ def test_rows_far_down(fake_cupy) -> None:
             {"dropout_add": Far(ROW, {0: 8192, 1: 8192}, {2: np.int64(2048 * ROW + 99)})},
             lambda: fused.dropout_add(drawn(99), none),
         ),
-        (
-            {"embedding_forward": Far(ROW, {1: 8, 2: 4160})},
-            lambda: fused.embedding(drawn(9, 1040), target),
-        ),
+        ({"embedding_forward": Far(ROW, {1: 8, 2: 4160})}, lambda: fused.embedding(drawn(9, 1040), target)),
     ):
         compare(fused, far, call)
 

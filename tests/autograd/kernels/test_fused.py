@@ -228,8 +228,7 @@ def test_the_total_loss_and_its_gradients_factor(rows, dtype, device) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("count", "rows", "width"),
-    [(1, 1, 1), (7, 3, 5), (97, 11, 33), (40, 500, 70), (0, 4, 4), (130, 9, 264)],
+    ("count", "rows", "width"), [(1, 1, 1), (7, 3, 5), (97, 11, 33), (40, 500, 70), (0, 4, 4), (130, 9, 264)]
 )
 def test_embedding(count, rows, width, dtype, device) -> None:
     rng = np.random.default_rng(count)

@@ -76,10 +76,7 @@ def test_infinity_may_pass_and_masks_are_no_alarm() -> None:
 
 def test_nan_that_was_there_before() -> None:
     x = leaf([np.nan, 1.0])
-    with (
-        detect_anomaly(),
-        pytest.raises(AnomalyError, match=r"Multiply: input 0 of shape \(2,\) already contains NaN"),
-    ):
+    with detect_anomaly(), pytest.raises(AnomalyError, match=r"Multiply: input 0 of shape \(2,\) already contains NaN"):
         x * 2
 
 

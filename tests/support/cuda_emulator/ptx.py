@@ -170,11 +170,6 @@ def _wait(match: re.Match[str], instruction: Instruction) -> str:
     return f"emulator::copy_async_wait({number.read('n')});"
 
 
-def _wait_all(match: re.Match[str], instruction: Instruction) -> str:
-    instruction.lists()
-    return "emulator::copy_async_commit(); emulator::copy_async_wait(0);"
-
-
 def _exponential(match: re.Match[str], instruction: Instruction) -> str:
     (d,), (a,) = instruction.lists(1, 1)
     flush = str(match["ftz"] is not None).lower()
@@ -187,6 +182,5 @@ _INSTRUCTIONS: list[tuple[str, Callable[[re.Match[str], Instruction], str]]] = [
     (r"cp\.async\.(?P<cache>c[ag])\.shared(::cta)?\.global(\.L2::(64|128|256)B)?", _copy),
     (r"cp\.async\.commit_group", _commit),
     (r"cp\.async\.wait_group", _wait),
-    (r"cp\.async\.wait_all", _wait_all),
     (r"ex2\.approx(?P<ftz>\.ftz)?\.f32", _exponential),
 ]

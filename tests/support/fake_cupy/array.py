@@ -208,24 +208,12 @@ class ndarray:  # noqa: N801 (CuPy's name)
         synchronize("float()")
         return float(self._host)
 
-    def __complex__(self) -> complex:
-        synchronize("complex()")
-        return complex(self._host)
-
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`.")
 
     def __repr__(self) -> str:
         synchronize("repr()")
         return repr(self._host)
-
-    # -- from the host ---------------------------------------------------------------------------------------------
-
-    def set(self, arr: np.ndarray, stream: Any = None) -> None:
-        if not isinstance(arr, np.ndarray):
-            raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
-        refuse("a copy from the host")
-        self._host[...] = arr
 
     # -- indexing --------------------------------------------------------------------------------------------------
 

@@ -14,28 +14,20 @@ from handloom.arguments import OptionError, whole
 from handloom.errors import InputError
 from handloom.models import Hypothesis, Rules, Strategy
 from handloom.train.cli import generation
-from handloom.train.cli.generation import (
-    add_generation_options,
-    attention_text,
-    check_generation_options,
-    check_lengths,
-    each_text,
-    show_translations,
-    strategy_of,
-)
+from handloom.train.cli.generation import each_text, strategy_of
 from handloom.train.cli.options import OptionParser
 
 
 def parse(*options: str, translates: bool = True) -> argparse.Namespace:
     parser = OptionParser()
-    add_generation_options(parser, translates=translates)
+    generation.add_generation_options(parser, translates=translates)
     add = parser.group("further", "checkpoint")
     add("--seed", type=whole, default=0)
     add("--checkpoint")
     add("--interactive", action="store_true")
     given = parser.given(options)
     arguments = argparse.Namespace(**vars(parser.parse_args(options)), given=given)
-    check_generation_options(parser, arguments)
+    generation.check_generation_options(parser, arguments)
     return arguments
 
 
@@ -97,9 +89,9 @@ def test_a_writer_draws_unless_it_searches(options: str, message: str) -> None:
 
 
 def test_more_tokens_than_the_model_can_write() -> None:
-    check_lengths(Strategy(rules=Rules(min_length=20)), 20)
+    generation.check_lengths(Strategy(rules=Rules(min_length=20)), 20)
     with pytest.raises(InputError, match="--min-length 100000: this model generates at most 20 tokens"):
-        check_lengths(Strategy(rules=Rules(min_length=100_000)), 20)
+        generation.check_lengths(Strategy(rules=Rules(min_length=100_000)), 20)
 
 
 def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) -> None:
@@ -149,13 +141,13 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     stdin = io.TextIOWrapper(io.BytesIO(b"eins\n\nzwei\r\n drei \nvier"))
     monkeypatch.setattr("sys.stdin", stdin)
     translator = Echo()
-    show_translations(translator, parse("--checkpoint", "run"), [], "words")  # type: ignore[arg-type]
+    generation.show_translations(translator, parse("--checkpoint", "run"), [], "words")  # type: ignore[arg-type]
     assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line is a line
     assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier"]
-    show_translations(translator, parse("--checkpoint", "run", "--nbest", "2"), ["a"], "words")  # type: ignore[arg-type]
+    generation.show_translations(translator, parse("--checkpoint", "run", "--nbest", "2"), ["a"], "words")  # type: ignore[arg-type]
     assert capsys.readouterr().out.splitlines() == ["  -1.500  a", "  -2.500  a"]
 
 
 def test_attention_as_text() -> None:
-    text = attention_text(np.array([[0.05, 0.95], [1.0, 0.0]]), ["ein", "Hund"], ["a", "dog"])
+    text = generation.attention_text(np.array([[0.05, 0.95], [1.0, 0.0]]), ["ein", "Hund"], ["a", "dog"])
     assert text.splitlines() == ["  a | @| Hund 0.95", "dog |@ | ein 1.00"]

@@ -12,14 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
-from handloom.train.data.files import (
-    decode_lines,
-    iter_lines,
-    read_jsonl,
-    read_lines,
-    read_parallel,
-    read_tsv,
-)
+from handloom.train.data.files import decode_lines, iter_lines, read_jsonl, read_lines, read_parallel, read_tsv
 
 ODD_SEPARATORS = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei\rj"
 

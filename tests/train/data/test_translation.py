@@ -163,10 +163,7 @@ class TestMistakes:
     def test_a_folder(self, tmp_path):
         write_pairs(tmp_path / "train", PAIRS)
         prefix = tmp_path / "train"
-        assert (
-            f"or the common part of the names of two parallel files: --data {prefix}"
-            in refusal(str(tmp_path))
-        )
+        assert f"or the common part of the names of two parallel files: --data {prefix}" in refusal(str(tmp_path))
         assert refusal(f"{prefix}.de").endswith(f"--data {prefix}"), "one side of parallel text"
 
     def test_languages_that_are_equal(self):
@@ -223,7 +220,6 @@ class TestMulti30k:
         assert "--data embedded works without any download" in message
 
 
-
 ROWS = [(f"Sentence {i // 2}.", f"Satz {i}.") for i in range(200)]
 
 
@@ -265,7 +261,6 @@ class TestTatoeba:
         other = "damaged or not the expected archive, which holds deu"
         said = "contains a NUL byte" if damage == "a NUL byte" else other
         assert said in refusal("tatoeba")
-
 
 
 class FakeRows:

@@ -9,15 +9,7 @@ from handloom.autograd import Parameter, Tensor
 from handloom.autograd.fast import parallel
 from handloom.autograd.row_gradient import RowGradient
 from handloom.train.optim import optimizers
-from handloom.train.optim.optimizers import (
-    SGD,
-    Adam,
-    AdamW,
-    ExponentialAverage,
-    Optimizer,
-    clip_grad_norm,
-    squared_norms,
-)
+from handloom.train.optim.optimizers import SGD, Adam, AdamW, ExponentialAverage, Optimizer, clip_grad_norm
 
 
 def parameters(seed: int = 0) -> list[Parameter]:
@@ -86,10 +78,7 @@ def test_decay_leaves_biases_and_norms_alone_unless_a_group_says_otherwise() -> 
     np.testing.assert_allclose(plain[0], 0.95 * matrix, rtol=1e-6)
     np.testing.assert_array_equal(plain[1], vector)
     grouped = after_a_step(
-        lambda own: [
-            {"parameters": own[:1], "lr_scale": 0.5},
-            {"parameters": own[1:], "weight_decay": 0.2},
-        ]
+        lambda own: [{"parameters": own[:1], "lr_scale": 0.5}, {"parameters": own[1:], "weight_decay": 0.2}]
     )
     np.testing.assert_allclose(grouped[0], 0.975 * matrix, rtol=1e-6)
     np.testing.assert_allclose(grouped[1], 0.98 * vector, rtol=1e-6)
@@ -174,14 +163,14 @@ def test_blas_does_not_divide_a_norm(size: int, monkeypatch: pytest.MonkeyPatch)
         return vdot(*arrays)
 
     monkeypatch.setattr(np, "vdot", watched)
-    squared_norms([np.ones(size, np.float32)])
+    optimizers.squared_norms([np.ones(size, np.float32)])
     assert set(seen) == {1}
 
 
 def test_the_norm_of_a_large_gradient_is_accurate() -> None:
     """BLAS alone has an error of 4e-3 with AVX2, because all roundings of equal squares go the same way."""
     gradient = np.full(20_000_000, 1.1, np.float32)
-    assert sum(squared_norms([gradient])) == pytest.approx(float(gradient[0]) ** 2 * gradient.size, rel=2e-4)
+    assert sum(optimizers.squared_norms([gradient])) == pytest.approx(float(gradient[0]) ** 2 * gradient.size, rel=2e-4)
 
 
 def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:

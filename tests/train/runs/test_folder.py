@@ -75,7 +75,6 @@ def test_full_disk_while_logging(tmp_path):
 
 
 class TestExistingFolder:
-
     def test_a_run_is_not_overwritten(self, tmp_path):
         with RunFolder.create(tmp_path / "a", CONFIG) as run:
             run.log({"step": 1})

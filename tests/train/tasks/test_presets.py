@@ -13,14 +13,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import manual_seed, plain
-from handloom.models.presets import (
-    classifier_preset,
-    en_fr_preset,
-    language_model_preset,
-    paraphrase_preset,
-    summary_preset,
-    translation_preset,
-)
+from handloom.models import presets
 from handloom.train.data.captions import caption_pairs, scenes
 from handloom.train.data.news import articles
 from handloom.train.data.running_text import TextData
@@ -32,6 +25,8 @@ from handloom.train.tasks.task import Task, train_model
 from handloom.train.tasks.translation import Translation
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
+
+OF_PAIRS = (presets.paraphrase_preset, presets.en_fr_preset, presets.summary_preset, presets.translation_preset)
 
 
 def translator(preset: Any, **changes: Any) -> Task[Any, Any]:
@@ -54,11 +49,11 @@ def classifier(preset: Any, **changes: Any) -> Task[Any, Any]:
 @pytest.mark.parametrize(
     ("make", "choose", "changes"),
     [
-        (translator, summary_preset, {"tokens_per_batch": 64}),
+        (translator, presets.summary_preset, {"tokens_per_batch": 64}),
         # Six layers of 512 features: a second for each of the six is enough.
-        (translator, translation_preset, {"tokens_per_batch": 64, "layers": 1}),
-        (language_model, language_model_preset, {"batch_size": 2}),
-        (classifier, classifier_preset, {}),
+        (translator, presets.translation_preset, {"tokens_per_batch": 64, "layers": 1}),
+        (language_model, presets.language_model_preset, {"batch_size": 2}),
+        (classifier, presets.classifier_preset, {}),
     ],
 )
 def test_a_model_of_the_reports_size_can_be_trained_and_saved(make, choose, changes, tmp_path: Path) -> None:
@@ -98,9 +93,9 @@ def steps(task: Task[Any, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("make", "choose"),
     [
-        *((translator, choose) for choose in (paraphrase_preset, en_fr_preset, summary_preset, translation_preset)),
-        (language_model, language_model_preset),
-        (classifier, classifier_preset),
+        *((translator, choose) for choose in OF_PAIRS),
+        (language_model, presets.language_model_preset),
+        (classifier, presets.classifier_preset),
     ],
 )
 def test_a_training_step_with_plain_implementations_is_the_same(

@@ -11,14 +11,7 @@ from handloom.autograd import manual_seed
 from handloom.autograd.fast import mkl
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_search
 from handloom.models.generation.fast import affine, screening
-from handloom.models.generation.fast.screening import (
-    MAX_ROWS,
-    MIN_TOKENS_PER_CANDIDATE,
-    OFFSET,
-    Screen,
-    logit_bounds,
-    quantise,
-)
+from handloom.models.generation.fast.screening import Screen, logit_bounds, quantise
 from tests.support.decoding import needs_numba
 
 
@@ -46,7 +39,7 @@ def test_the_bounds_hold(features, scale, outliers, seed) -> None:
     screen, (q, t, u) = Screen(weight, bias), quantise(x)
     assert np.abs(x - (q * t[:, None] + u)).max() <= 1e-6 * np.abs(x).max()
     sizes = np.stack([t, np.linalg.norm(x, axis=1), np.linalg.norm(u, axis=1) + 1e-6 * np.linalg.norm(x, axis=1)])
-    products = (q.astype(np.int32) + OFFSET) @ screen.integers.T.astype(np.int32)
+    products = (q.astype(np.int32) + screening.OFFSET) @ screen.integers.T.astype(np.int32)
     upper, lower, one = np.empty((3, 70), np.float32), np.full(3, -np.inf, np.float32), np.empty(3, np.float32)
     layer = screen.added, screen.layer
     plain(products, *layer, np.zeros(70, np.float32), sizes.astype(np.float32), upper, lower)
@@ -117,7 +110,7 @@ def test_the_largest_is_among_few(rows, vocabulary, seed) -> None:
     x = weights(rows, 64, seed + 1)[0]
     screen = Screen(weight, bias)
     best = np.argsort(x[0] @ weight.T + bias)
-    assert check(screen, x).max() < vocabulary // MIN_TOKENS_PER_CANDIDATE
+    assert check(screen, x).max() < vocabulary // screening.MIN_TOKENS_PER_CANDIDATE
     assert check(screen, x, tuple(best[-3:])).min() >= 1
 
 
@@ -171,8 +164,8 @@ def test_x_in_any_order() -> None:
 def test_without_mkl_only_few_rows_are_screened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mkl, "multiplies_bytes", lambda: False)
     weight, bias = weights(4096, 64, 0)
-    x, screen = weights(MAX_ROWS + 1, 64, 1)[0], Screen(weight, bias)
-    logits = np.empty((MAX_ROWS + 1, 4096), np.float32)
+    x, screen = weights(screening.MAX_ROWS + 1, 64, 1)[0], Screen(weight, bias)
+    logits = np.empty((screening.MAX_ROWS + 1, 4096), np.float32)
     assert screen(x[:-1], logits[:-1], ())
     assert not screen(x, logits, ())
 
@@ -182,7 +175,7 @@ def test_mkl_multiplies_bytes() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 256, (7, 300), np.uint8), rng.integers(-127, 128, (50, 300), np.int8)
     np.testing.assert_array_equal(mkl.multiply_bytes(a, b), a.astype(np.int32) @ b.T.astype(np.int32))
-    assert OFFSET == 128
+    assert screening.OFFSET == 128
 
 
 @needs_numba
