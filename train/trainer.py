@@ -178,7 +178,7 @@ class Trainer:
 
     def _stopped(self, signal: int) -> TrainingStopped:
         message = f"stopped after step {self.progress.step:,} of {self.steps:,}, all saved."
-        return TrainingStopped(f"{message} Continue with --resume {self.run.path}", self.progress.step, signal or None)
+        return TrainingStopped(f"{message} {self.run.continuation}", self.progress.step, signal or None)
 
     def update(self, step: int, batches: list[MicroBatch]) -> None:
         """Make one update. `updates.read` returns its loss and the norm of its gradient."""

@@ -284,7 +284,7 @@ def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
             yield run
         except KeyboardInterrupt as stop:
             if run.stays:
-                raise type(stop)(f"Continue with --resume {run.path}") from None
+                raise type(stop)(run.continuation) from None
             raise
 
 

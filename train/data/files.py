@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shlex
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -88,7 +89,7 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
         if "\0" in text:
             raise InputError(
                 f"{name}, line {number:,} contains a NUL byte, which no text has. If the file is UTF-16, convert it: "
-                f"iconv -f UTF-16LE -t UTF-8 {name} > NEW_FILE"
+                f"iconv -f UTF-16LE -t UTF-8 {shlex.quote(name)} > NEW_FILE"
             )
         yield text
         offset += len(raw)
@@ -282,14 +283,14 @@ def _not_utf8(path: str, number: int, offset: int, raw: bytes, error: UnicodeDec
     if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return (
             f"{path} looks like UTF-16 (it starts with a UTF-16 byte order mark); UTF-8 is needed. Convert it: "
-            f"iconv -f UTF-16 -t UTF-8 {path} > NEW_FILE"
+            f"iconv -f UTF-16 -t UTF-8 {shlex.quote(path)} > NEW_FILE"
         )
     bom = len(raw) - len(raw.removeprefix(_UTF8_BOM)) if number == 1 else 0
     column = bom + error.start
     return (
         f"{path}, line {number:,}, byte {column + 1:,} of the line (byte {offset + column + 1:,} of the text): "
         f"0x{raw[column]:02x} is not valid UTF-8 here ({error.reason}). If the file is Latin-1 or Windows-1252, "
-        f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path} > NEW_FILE"
+        f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(path)} > NEW_FILE"
     )
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shlex
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -151,6 +152,11 @@ class RunFolder:
         if not isinstance(config.get("options", {}), dict):
             raise InputError(f"The options in {path / CONFIG} are not a JSON object. Restore a copy.")
         return cls(path, config)
+
+    @property
+    def continuation(self) -> str:
+        """A sentence that tells how to continue the run, for messages. The path is quoted for a shell."""
+        return f"Continue with --resume {shlex.quote(self.path.as_posix())}"
 
     def log(self, row: Mapping[str, Any], times: Mapping[str, Any] | None = None) -> None:
         """Append one row to `metrics.jsonl`, and `times` (with the same step) to `timings.jsonl`; both are flushed.

@@ -102,7 +102,7 @@ def run_cells(
             try:
                 figures = make(own, options, resume)
             except TrainingStopped as stop:
-                message = f"stopped at step {stop.step:,} of {name}, all saved. Continue with --resume {run.path}"
+                message = f"stopped at step {stop.step:,} of {name}, all saved. {run.continuation}"
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 

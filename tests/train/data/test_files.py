@@ -70,6 +70,7 @@ class TestLines:
                 "{path}, line 3, byte 3 of the line (byte 13 of the text): 0xfc is not valid UTF-8",
             ),
             ("t", "grün\n".encode("latin-1"), "iconv -f WINDOWS-1252 -t UTF-8"),
+            ("a t", "grün\n".encode("latin-1"), "iconv -f WINDOWS-1252 -t UTF-8 '{path}' > NEW_FILE"),
             ("t", b"\xef\xbb\xbfa\xe4b\n", "line 1, byte 5 of the line (byte 5 of"),
             ("t", "abü".encode()[:-1], "line 1, byte 3 of the line"),
             ("t", "Hallo\n".encode("utf-16"), "looks like UTF-16 (it starts with"),

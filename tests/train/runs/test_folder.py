@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,12 @@ def test_create_and_open(tmp_path):
     assert run.config == {"format": "handloom-run", "version": 1, **CONFIG}
     assert RunFolder.open(run.path).config == run.config
     assert RunFolder.open(run.path).metrics() == []
+
+
+def test_the_command_that_continues_a_run_can_be_pasted(tmp_path):
+    run = RunFolder.create(tmp_path / "my run's", {})
+    words = shlex.split(run.continuation)
+    assert words == ["Continue", "with", "--resume", str(run.path)]
 
 
 def test_rows_are_on_disk_at_once_and_times_apart(tmp_path):
