@@ -1,7 +1,5 @@
 """Settings that every test shares: hypothesis profiles and a non-interactive plotting backend."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

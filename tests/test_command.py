@@ -1,7 +1,5 @@
 """The command `handloom`, and `handloom.load`, as someone uses them who has installed the package."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ begins with "error: " and contains the expected words; a command that is refused
 does the use of a model.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import itertools

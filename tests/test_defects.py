@@ -1,7 +1,5 @@
 """Each defect of docs/defects.md has a test, by its file and name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A block marked ```python no-run is left out.
 """
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import re

@@ -1,7 +1,5 @@
 """The doctor: each problem of a machine is found and named with its cure, and a good machine has none."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Bounded reads of regular files, atomic writes, and JSON."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

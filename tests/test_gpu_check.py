@@ -1,7 +1,5 @@
 """gpu_check: without a GPU one line; on the stand-in for CuPy all of it runs, and what goes wrong is in its report."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What may import what, and what `import handloom` costs."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

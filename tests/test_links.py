@@ -1,7 +1,5 @@
 """README, CONTRIBUTING and docs/: the targets of links, and commands and their flags, exist."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import importlib.util

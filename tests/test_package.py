@@ -1,7 +1,5 @@
 """The installed package: every folder is listed, every module can be imported, versions agree."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of docs that were made from results files have their figures; see `benchmarks.pages`."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.pages import PAGES, RESULTS, TABLE, filled, tables, unbacked

@@ -1,7 +1,5 @@
 """The documentation site: what `make docs`, whose warnings are errors, would not notice."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

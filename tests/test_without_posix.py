@@ -3,8 +3,6 @@
 It is no run on Windows, and finds only what handloom itself would miss there.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

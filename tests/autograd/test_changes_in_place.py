@@ -1,7 +1,5 @@
 """What happens to gradients when arrays are changed: right, or an error; never silently wrong."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Activation checkpointing: the same bits, less memory, dropout drawn again."""
 
-from __future__ import annotations
-
 import tracemalloc
 from functools import partial
 

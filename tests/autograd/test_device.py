@@ -1,7 +1,5 @@
 """Every op on device arrays: the same values and gradients as on the CPU, no array of the host in between."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

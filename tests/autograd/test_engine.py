@@ -1,7 +1,5 @@
 """The backward pass: deep and branching graphs, accumulation, freeing, grad(), modes."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import tracemalloc

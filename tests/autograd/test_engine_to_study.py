@@ -1,7 +1,5 @@
 """The engine of one page against the one that is used: each operation, and a whole Transformer layer."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stand-in for CuPy: like the real package, as far as handloom uses it, and strict where a GPU would fail."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

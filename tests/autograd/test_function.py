@@ -1,7 +1,5 @@
 """Function: what the base class does for every op, and what it refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

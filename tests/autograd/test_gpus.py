@@ -1,7 +1,5 @@
 """GPUs that are older, or whose CUDA is not complete: what runs is right, and what can't run is said in one line."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """The gradient check itself: finds what is wrong, blames nothing that is right, says it in words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Derivatives of derivatives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

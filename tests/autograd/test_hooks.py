@@ -1,7 +1,5 @@
 """Hooks on the gradients of leaves and results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

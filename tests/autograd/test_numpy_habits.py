@@ -1,7 +1,5 @@
 """What NumPy's users type on a tensor: NumPy's answer, or one line that says what to write."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

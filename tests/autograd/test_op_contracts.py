@@ -1,7 +1,5 @@
 """What the engine relies on in every op: rules that give away nothing they hold and take nothing that others hold."""
 
-from __future__ import annotations
-
 import contextlib
 import zlib
 from collections.abc import Iterator

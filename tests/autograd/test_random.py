@@ -1,7 +1,5 @@
 """Generators: the same stream on replay, sound masks."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Gradients of tables by rows: everything that may happen to one gives what arrays would."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Random programs on handloom's engine and on the engine to study, side by side."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple

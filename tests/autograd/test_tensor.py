@@ -1,7 +1,5 @@
 """Tensor: what it is made of, its dtypes, how it mixes with numbers and arrays, its errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

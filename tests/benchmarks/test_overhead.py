@@ -1,7 +1,5 @@
 """The engine's overhead per op stays small: counted in calls here, in microseconds by the benchmark."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

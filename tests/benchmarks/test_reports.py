@@ -1,7 +1,5 @@
 """The list of experiments, and the commands that make them; what texts and decoding options are compared by."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

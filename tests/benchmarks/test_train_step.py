@@ -1,7 +1,5 @@
 """The training benchmark measures equal work, in separate processes, and reports the conditions."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """What is held of each chapter that is found: its text, its pictures, and each of its exercises."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

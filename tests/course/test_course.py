@@ -1,7 +1,5 @@
 """The commands of the course: the learner's folder, whatever a file may do, hints, progress, watching."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The example as a user runs it."""
 
-from __future__ import annotations
-
 import json
 
 from ..support.examples import Example

@@ -1,7 +1,5 @@
 """The language model example as a user runs it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """Headlines, paraphrases and English-French as a user runs them."""
 
-from __future__ import annotations
-
 import pytest
 
 from ..support.examples import Example

@@ -1,7 +1,5 @@
 """The examples with models of `transformers` in folders: using one, and starting training from one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

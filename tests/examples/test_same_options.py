@@ -1,7 +1,5 @@
 """Options that all examples of the reports have."""
 
-from __future__ import annotations
-
 import math
 import re
 import runpy

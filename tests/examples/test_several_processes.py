@@ -1,7 +1,5 @@
 """mpirun -n 2 trains each report's example: the numbers of one process with --accumulate 2."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The translator that comes with handloom: it answers at once, is what its card says, and can be trained again."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The example with an explicit training loop: it learns, translates, and uses no Trainer."""
 
-from __future__ import annotations
-
 import re
 
 from ..support.examples import EXAMPLES, Example

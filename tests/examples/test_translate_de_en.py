@@ -1,7 +1,5 @@
 """The example as a user runs it: a tiny training, translating with its model."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """One small translator for all tests of the explorer, and a browser where there is one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page in a real browser: it draws what Python computes, is accessible, and sends no requests elsewhere."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The command, and --explore in the examples."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """The exported page: the model in the browser, in plain JavaScript, gives what handloom gives."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E402  (what follows needs the extra `explorer`)
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

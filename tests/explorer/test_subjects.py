@@ -1,7 +1,5 @@
 """Language models and classifiers: the views that they have, and the errors of those that they lack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Watching and controlling a training: the growing log, commands between updates, saves, gradient norms by layer."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

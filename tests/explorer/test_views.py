@@ -1,7 +1,5 @@
 """The data of the views: the model's own numbers, and errors for requests that can't be answered."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A learner's own attention and beam search next to handloom's: equal if they are right, and where they differ."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

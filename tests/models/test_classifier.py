@@ -1,7 +1,5 @@
 """The encoder-only classifier: padding leaves no trace, the first position sees all, gradients are right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The mixture of writing and copying is the paper's, its gradients are right, and the cache changes nothing."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

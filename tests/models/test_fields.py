@@ -1,7 +1,5 @@
 """Values from files and command lines are checked against the declarations of the fields."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Annotated, Any, Literal

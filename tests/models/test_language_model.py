@@ -1,7 +1,5 @@
 """The decoder-only model and its baselines: causality, the cache changes nothing, losses match the theory."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Options beyond the reports' models: each has its effect, and none has any by default."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The presets `paper` have the reports' sizes and options; `tests/train/test_sizes.py` counts parameters."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

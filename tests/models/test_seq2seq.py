@@ -1,7 +1,5 @@
 """The encoder-decoder model: padding leaves no trace, the cache changes nothing, gradients are right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

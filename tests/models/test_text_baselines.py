@@ -1,7 +1,5 @@
 """The baselines from counts of words against their formulas, written out for a few texts."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from handloom.models.text_baselines import NaiveBayes, TfIdfRegression, Vocabulary, WordForWord, nearest, words

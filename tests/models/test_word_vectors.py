@@ -1,7 +1,5 @@
 """Word vectors from counts, compared with a slow computation."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attention weights of any model, by any method."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

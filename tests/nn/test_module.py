@@ -1,7 +1,5 @@
 """Module: names, modes, state; the initialisers; recurrent layers; errors that explain."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

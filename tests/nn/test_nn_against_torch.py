@@ -1,7 +1,5 @@
 """Our layers and PyTorch's, with the same weights: same outputs, same gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Positions in attention: the properties of each kind, and its gradient."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

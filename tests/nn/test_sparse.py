@@ -1,7 +1,5 @@
 """Sparse patterns of self-attention, and gated activations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -7,8 +7,6 @@ a device (CuPy's rounding up, the driver) is not counted. The kernels run in the
 model of real size.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import sys

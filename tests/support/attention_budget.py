@@ -5,8 +5,6 @@
 The tables stand in docs/flash_attention.md, where the model is explained. No number here was measured on a GPU.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Random calls of attention, and how exact a method must be: as the plain path in the same precision, or nearly so."""
 
-from __future__ import annotations
-
 import mmap
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (one bug a line: its kind, where, what becomes what, who must notice)
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

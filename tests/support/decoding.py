@@ -1,7 +1,5 @@
 """Small random models for the tests of generation, and scores of a sequence by one pass through the whole model."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Leaves, and numerical derivatives, with which gradients are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

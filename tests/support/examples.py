@@ -1,7 +1,5 @@
 """Runs an example as a user does: in a separate process and a separate folder."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import itertools

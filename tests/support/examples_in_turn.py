@@ -4,8 +4,6 @@ The file holds a list of command lines, [script, option, ...]. Under mpirun each
 only once. The first that fails ends the program. Picture files are empty.
 """
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

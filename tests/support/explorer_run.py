@@ -1,7 +1,5 @@
 """The small translation model that the tests of the explorer show."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from pathlib import Path

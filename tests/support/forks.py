@@ -8,8 +8,6 @@ drawn (which takes most of the time of a small run) and what becomes of warnings
 script runs as a separate program: before, its process has done nothing but imports.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (one bug a line: its kind, what becomes what, who must notice)
 
-from __future__ import annotations
-
 from tests.support.attention_mutants import DROPOUT, EVERYTHING, HALF, attention
 from tests.support.mutants import each, kernel_mutant, tests_of
 

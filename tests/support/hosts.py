@@ -3,8 +3,6 @@
 A switch connects them, and its cables can be cut. A host ends when its first process does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

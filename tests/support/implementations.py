@@ -1,7 +1,5 @@
 """Compares the quick implementations of an op with its plain one (`with plain():`) on the same inputs."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Iterator

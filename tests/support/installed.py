@@ -4,8 +4,6 @@ The wheel goes into a fresh virtual environment, and is used from an empty folde
 hold what the repository does. Nothing is imported from the checkout.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (one bug a line: its kind, what becomes what)
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

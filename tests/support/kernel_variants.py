@@ -1,7 +1,5 @@
 """The kernels of the package: with which constants each file is compiled, and which kernels use tensor cores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """The ladder of attention kernels for learners (autograd/kernels/ladder): how each rung is launched."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (one mutant a line: what is checked, where, what becomes what)
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

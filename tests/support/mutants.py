@@ -9,8 +9,6 @@ in two orders of threads and in checked mode. Controls are rewrites that change 
 Prints a table, `caught N of N`, and exits with 1 if a mutant escaped or a control raised an alarm.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import inspect

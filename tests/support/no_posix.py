@@ -5,8 +5,6 @@ The names are taken from `os` and `signal`, modules can't be imported, and /proc
 platform's name, are imported before: only what handloom itself misses is looked for.
 """
 
-from __future__ import annotations
-
 import builtins
 import concurrent.futures
 import io

@@ -5,8 +5,6 @@
 The library comes with the wheel nvidia-cuda-nvrtc, the headers with nvidia-cuda-runtime.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib

@@ -3,8 +3,6 @@
 They raise AssertionError with the op, the sample and the numbers. The tests of the ops and of the mutants use them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The mask of dropout's kernels, computed on the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from handloom.autograd.kernels.philox import philox4x32_10

@@ -1,7 +1,5 @@
 """Replacements for drawing, for runs whose pictures no test looks at."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs programs under mpirun, and compares runs that must agree up to rounding."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ tensor-core instructions the way is followed that a tile without an edge takes: 
 to memory, and of the rest as little as can be.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import re

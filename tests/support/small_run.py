@@ -3,8 +3,6 @@
 It has dropout, bucketed batches and two batches an update; with 13 batches an epoch, epochs don't end with updates.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import fields

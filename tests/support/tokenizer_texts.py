@@ -1,7 +1,5 @@
 """Texts that are difficult for tokenizers, and Hugging Face tokenizers that are trained or configured like ours."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Work that is counted instead of timed, so that other work on the machine doesn't change a test; or in a thread."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading

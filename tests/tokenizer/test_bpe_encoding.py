@@ -1,7 +1,5 @@
 """Encoding: ids equal to Hugging Face's, for characters that both know; every text and all bytes are restored."""
 
-from __future__ import annotations
-
 import random
 import sys
 import unicodedata

@@ -1,7 +1,5 @@
 """Training: our two trainers and Hugging Face's learn the same merges in order, for characters that all know."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

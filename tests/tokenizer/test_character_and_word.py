@@ -1,7 +1,5 @@
 """The character and the word tokenizer: clean-up, vocabulary, and the interface that all tokenizers share."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

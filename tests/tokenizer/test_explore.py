@@ -1,7 +1,5 @@
 """Figures about a tokenizer: the numbers are right, the trees are the merges, and the example runs from the shell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

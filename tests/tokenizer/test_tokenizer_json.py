@@ -1,7 +1,5 @@
 """tokenizer.json both ways: Hugging Face's tokenizers reads ours, and its own byte-level BPE files are read here."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import json

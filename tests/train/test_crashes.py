@@ -1,7 +1,5 @@
 """Crashes: a real training process killed at random moments, full disks, read-only folders, damaged files."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

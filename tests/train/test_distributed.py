@@ -1,7 +1,5 @@
 """Several processes give the same numbers as one, also after one died or with another number of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Models trained here, taken out: the same ids in `transformers` and CTranslate2."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Training with passes and updates as CUDA graphs is bit-equal to that without, on a stand-in that captures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

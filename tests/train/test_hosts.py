@@ -1,7 +1,5 @@
 """A job on three hosts, which are namespaces of this machine: equal numbers, a cut cable, a lost host, disks."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """A whole training run on a device: the same log as on the CPU, and it can be resumed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Comparing runs, and training options."""
 
-from __future__ import annotations
-
 import pytest
 
 from handloom.errors import InputError

@@ -1,7 +1,5 @@
 """Exact resume: a run that was stopped and resumed in a new process is bit-equal to one that never stopped."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

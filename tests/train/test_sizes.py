@@ -1,7 +1,5 @@
 """Our models have the reports' numbers of parameters, to the digit where a report states them so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Sweeps: every cell runs once, failed ones again; one table and one picture."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

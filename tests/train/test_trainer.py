@@ -1,7 +1,5 @@
 """The training loop: it learns, is reproducible, keeps the best weights, and reports errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

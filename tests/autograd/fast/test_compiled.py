@@ -1,7 +1,5 @@
 """Compiled loops (Numba, the extra `fast`) equal the plain implementations, whatever the threads, and are optional."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

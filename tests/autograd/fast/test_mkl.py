@@ -1,7 +1,5 @@
 """Products by MKL: what it is called with, shown on a stand-in, and its own numbers where it is installed."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import threading

@@ -1,7 +1,5 @@
 """Threads inside ops: every part is done once, errors arrive, and the numbers don't depend on how many there are."""
 
-from __future__ import annotations
-
 import _thread
 import os
 import signal

@@ -1,7 +1,5 @@
 """Several threads at once: graphs of their own over shared leaves, modes of their own."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Where kernels are tested: on the emulator in its two orders of threads and in its checked mode, and on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

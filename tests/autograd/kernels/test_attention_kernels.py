@@ -1,7 +1,5 @@
 """The fused attention kernels, run by the emulator: as good as the plain path, whatever is asked of them."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 from unittest import mock

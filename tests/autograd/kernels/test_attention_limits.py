@@ -2,8 +2,6 @@
 gigabytes apart, tiles without bank conflicts; run by the emulator.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

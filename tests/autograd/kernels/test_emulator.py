@@ -3,8 +3,6 @@
 That the kernels' tests notice bugs by it, `make kernel-mutants` shows; here are the kinds of error, each by itself.
 """
 
-from __future__ import annotations
-
 import platform
 
 import numpy as np

@@ -3,8 +3,6 @@
 Only that block runs, and the pointers are moved back by as much as it lies further on: so the arrays stay small.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Long sequences, many repetitions and arrays beyond 2^31 elements on a GPU; the stand-in for CuPy gets small sizes."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kernels of layer norm, dropout, feed-forward, loss and embedding, against NumPy in float64."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 from unittest import mock

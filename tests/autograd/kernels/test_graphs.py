@@ -1,7 +1,5 @@
 """CUDA graphs: what is captured does the same again, what can't be captured is refused, frozen numbers are noticed."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

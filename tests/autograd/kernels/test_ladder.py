@@ -1,7 +1,5 @@
 """Each rung of the ladder computes attention; what it is there to show is so."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Kernel files become self-contained text."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Every kernel compiles without spills for every kind of GPU that it supports; a record holds what each needs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

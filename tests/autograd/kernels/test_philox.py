@@ -1,7 +1,5 @@
 """Random bits by counter: the published numbers, and the same on the CPU and in a kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The emulator runs the inline PTX itself: each instruction does what the PTX ISA says, a wrong one does not pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What the attention kernels issue, read from their machine code, is within its budget and as the docs have it."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The update on the device: Adam as the optimiser does it, clipping, the loss scale, skipped steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """detect_anomaly: the op, the shapes and the line."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures of graphs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Observers stack, cost nothing afterwards, and record() holds every call with its values and gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """PyTorch as an oracle for the ops of networks, on the catalogue's samples: values, shapes, dtypes and gradients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The methods of attention against float64; errors are bounded by that of the plain method in the same precision."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each row of the table of conventions in docs/autograd_reference.md, by quick and plain implementations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

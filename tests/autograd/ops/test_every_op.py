@@ -3,8 +3,6 @@
 What is checked stands in `tests/support/op_checks.py`, what is drawn in `autograd/catalogue`.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compares each quick implementation of an op with its plain one on the catalogue's inputs: values and derivatives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 `make kernel-mutants` plants all bugs of the kernels; here is every third of one file.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

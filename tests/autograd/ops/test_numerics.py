@@ -1,7 +1,5 @@
 """Where formulas need care: zeros, infinities, tails, padding, float16 sums; by quick and plain implementations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A wrong shape, dtype or axis is an error that names the op and what it was given."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every op takes what NumPy users pass: arrays in the other byte order, NumPy scalars for numbers and axes."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Any

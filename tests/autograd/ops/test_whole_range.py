@@ -3,8 +3,6 @@
 Nothing may turn into NaN or infinity on the way, or warn of an overflow, whose result in float32 is a float16 number.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The cached state against the model without a cache, for any selections."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Minimum Bayes risk: lengths of common subsequences against the definition, and what is chosen."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sampling: frequencies match the distribution, and the seed determines the draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

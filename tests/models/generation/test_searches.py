@@ -1,7 +1,5 @@
 """Greedy and beam search: invariants that hold for any model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

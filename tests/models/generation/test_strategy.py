@@ -1,7 +1,5 @@
 """One object for all options of the searches: it calls them unchanged; lengths, forced and suppressed tokens."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The largest logits and the sum of all."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models of `transformers` with random weights, in folders, to compare with."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

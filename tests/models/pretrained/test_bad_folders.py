@@ -1,7 +1,5 @@
 """Folders that can't be used: one clear error each, before memory is allocated."""
 
-from __future__ import annotations
-
 import builtins
 import json
 import pickle

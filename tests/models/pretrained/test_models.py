@@ -1,7 +1,5 @@
 """Models of `transformers`, loaded and saved: the same logits, gradients and generated ids."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Tokenizers of `transformers`, loaded and saved: the same ids on hostile text."""
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Compiling for the emulator, and the folder that keeps what was compiled."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib

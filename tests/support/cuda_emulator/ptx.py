@@ -5,8 +5,6 @@ a block that reads the inputs, carries the instruction out (include/ptx.hpp) and
 ISA 8.x, "Warp Level Matrix Instructions" and "Data Movement and Conversion Instructions", and "Inline PTX Assembly".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

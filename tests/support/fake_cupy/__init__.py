@@ -9,8 +9,6 @@ is stricter in one point: it takes no NumPy array as an index, which CuPy would 
         x = Tensor(fake_cupy.arange(3.0))
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import types

@@ -5,8 +5,6 @@
 `cupy_13.json` was written so with CuPy 13.6.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """cuBLAS of the stand-in: what the C functions do with the pointers, sizes and strides that they get."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -4,8 +4,6 @@ NumPy's functions of the same names take more (where=, initial=, kind=, mode=, .
 a device, so the stand-in refuses them. A contract test compares these names with the installed CuPy.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

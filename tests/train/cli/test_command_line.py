@@ -1,7 +1,5 @@
 """How programs end: messages and exit codes, also if their streams are closed or full."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

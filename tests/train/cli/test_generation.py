@@ -1,7 +1,5 @@
 """The generation options: the strategies that they give, and what is refused."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import io

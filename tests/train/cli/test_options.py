@@ -1,7 +1,5 @@
 """Options have uses; given options are distinguished from defaults; a run's options are checked by the parser."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shlex

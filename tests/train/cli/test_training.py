@@ -1,7 +1,5 @@
 """--set and flags change a preset; unknown names and invalid values are refused."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 import pytest

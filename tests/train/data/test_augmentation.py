@@ -1,7 +1,5 @@
 """Changed copies of German-English pairs: parallel, seeded, and none of a held-out sentence."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """Padded batches of token sequences."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Captions by name and by path, split by picture."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

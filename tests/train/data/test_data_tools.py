@@ -1,7 +1,5 @@
 """Clean-up, title case and the order of a curriculum."""
 
-from __future__ import annotations
-
 import pytest
 
 from handloom.train.data.batches import TokenBatches

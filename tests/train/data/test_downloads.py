@@ -1,7 +1,5 @@
 """Files of named sets: from HANDLOOM_DATA, from the cache, from a server on this machine."""
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import http.server

@@ -1,7 +1,5 @@
 """Readers of text files: what they accept, and their errors for files that can't be used."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """News by name and by path."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

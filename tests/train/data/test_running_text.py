@@ -1,7 +1,5 @@
 """Texts by name and by path."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Translation data by name and by path."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import re

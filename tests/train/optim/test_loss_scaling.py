@@ -1,7 +1,5 @@
 """fp16 training on the CPU: the scale adapts, skipped steps change nothing, the weights stay float32."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

@@ -1,7 +1,5 @@
 """Optimisers compared with PyTorch's, parameter groups, the average of the weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

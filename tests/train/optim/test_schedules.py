@@ -1,7 +1,5 @@
 """Learning rates over the steps."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

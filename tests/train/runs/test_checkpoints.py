@@ -1,7 +1,5 @@
 """Checkpoints: bit-equal round trips, and files that can't be loaded."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

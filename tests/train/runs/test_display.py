@@ -1,7 +1,5 @@
 """The progress bar fits into the terminal; without a terminal, or one that has a width, lines are printed."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """The folder of a run: the files in it, and those that it never touches."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """One process at a time writes into a folder; a process that died holds no lock."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Pictures: they are written, show the data, and don't change matplotlib's global state."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

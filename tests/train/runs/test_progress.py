@@ -1,7 +1,5 @@
 """The clock of a run counts updates alone."""
 
-from __future__ import annotations
-
 import time
 
 from handloom.train.runs.progress import TrainingClock

@@ -1,7 +1,5 @@
 """The results file of a run says what was measured, and what it depends on."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Attention weights: pictures, word alignments, and what heads attend to."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

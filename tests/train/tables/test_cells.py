@@ -1,7 +1,5 @@
 """Tables of runs: no cell is made twice, rows are in order, and tables are readable."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The tables of language models have the KTH report's cells, and its figures beside ours."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

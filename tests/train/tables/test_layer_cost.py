@@ -1,7 +1,5 @@
 """What layers cost: the counts are those of the formulas, and grow as they say."""
 
-from __future__ import annotations
-
 import pytest
 
 from handloom.train.tables.layer_cost import cost_rows, cross_cost, layer_cost

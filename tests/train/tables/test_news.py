@@ -1,7 +1,5 @@
 """The news report's figures beside ours, and training means of the updates between two validations."""
 
-from __future__ import annotations
-
 import pytest
 
 from handloom.train.tables.news import EPOCHS, epoch_rows

@@ -1,7 +1,5 @@
 """Tables of the reports on pairs of texts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

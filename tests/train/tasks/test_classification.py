@@ -1,7 +1,5 @@
 """Labelled batches, class weights, the loss, and a classifier that learns and is loaded again."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

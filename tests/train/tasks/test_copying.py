@@ -1,7 +1,5 @@
 """Training a translator that copies, and using it: saved and loaded, what its picture shows, what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

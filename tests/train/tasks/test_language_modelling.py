@@ -1,7 +1,5 @@
 """Windows, evaluation and generation: each token once, right units, reproducible numbers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

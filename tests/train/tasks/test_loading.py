@@ -1,7 +1,5 @@
 """Files of a run that don't fit each other, or were changed, are refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

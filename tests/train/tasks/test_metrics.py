@@ -1,7 +1,5 @@
 """Scores and tables of samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sacrebleu

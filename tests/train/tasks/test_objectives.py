@@ -1,7 +1,5 @@
 """Class weights and distillation: their formulas, and that a student learns from its teacher."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

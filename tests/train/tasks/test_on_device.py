@@ -3,8 +3,6 @@
 The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

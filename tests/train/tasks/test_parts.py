@@ -1,7 +1,5 @@
 """The parts of a training that a preset describes, and steps that a run has passed or never reaches."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 from typing import Any

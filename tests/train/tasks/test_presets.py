@@ -1,7 +1,5 @@
 """The reports' models can be trained at the size of preset `paper`; plain and quick implementations train alike."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

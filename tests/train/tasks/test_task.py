@@ -1,7 +1,5 @@
 """What all tasks have in common, tested for each of the three."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The translation task at a small size: a Translator with an untrained model, and training."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

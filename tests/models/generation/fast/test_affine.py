@@ -1,7 +1,5 @@
 """The products of a decoding step, in blocks and not, on any number of threads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Attention of few queries in compiled code: what `attend` on NumPy's calls gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Products of few rows on threads that wait in compiled code (Numba): right, whoever computes which part."""
 
-from __future__ import annotations
-
 import copy
 import os
 import subprocess

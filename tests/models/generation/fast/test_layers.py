@@ -1,7 +1,5 @@
 """All layers of a step as one sequence of compiled jobs: what the layers give one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

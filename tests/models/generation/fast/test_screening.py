@@ -1,7 +1,5 @@
 """Screened logits: the bounds hold, and greedy search finds what it finds with all logits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

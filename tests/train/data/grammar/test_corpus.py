@@ -1,7 +1,5 @@
 """The corpus: sizes, splits, the proof of what is held out, and properties that every sentence has."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools

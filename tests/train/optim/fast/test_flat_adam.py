@@ -1,7 +1,5 @@
 """fp16 training with the update on the device: the whole step on the CPU and on the stand-in for a GPU."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np
