@@ -15,7 +15,6 @@ from handloom.tokenizer import load_tokenizer
 from handloom.train.data.files import iter_lines
 from handloom.train.runs.folder import read_metrics
 
-ROOT = Path(__file__).resolve().parents[1]
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes with names and other devices")
 
 

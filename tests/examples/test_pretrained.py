@@ -5,17 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from handloom import models
 from handloom.errors import InputError
-from handloom.models import (
-    ClassifierConfig,
-    LanguageModel,
-    LanguageModelConfig,
-    Rules,
-    Seq2SeqConfig,
-    Seq2SeqTransformer,
-    Strategy,
-    TransformerClassifier,
-)
 from handloom.models.pretrained import load, save
 from handloom.tokenizer import BPETokenizer
 from handloom.train.tasks.classification import Classifier
@@ -29,35 +20,31 @@ TEXTS = [f"Der {a} Hund sieht {b} Katze.\tThe {a} dog sees {b} cat." for a in "a
 SIZES = {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "dropout": 0.0}
 
 
-def run(script: str, *arguments: object, folder: Path) -> str:
-    return Example(script, folder).succeeds(*arguments)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Folders with a translation model, two decoders and a classifier, and data to continue training."""
     folder = tmp_path_factory.mktemp("pretrained")
     tokenizer = BPETokenizer.train(TEXTS, 300)
     n = tokenizer.vocab_size
-    config = Seq2SeqConfig(
+    config = models.Seq2SeqConfig(
         n, n, **SIZES, encoder_layers=1, decoder_layers=1, max_length=32, pad_id=tokenizer.pad_id,
         share_embeddings=True, tie_output=True,
     )  # fmt: skip
-    rules = Rules(forbidden=(tokenizer.pad_id,), penalise="log-probabilities")
-    strategy = Strategy(beam=2, length_norm="power", early_stopping=True, rules=rules)
-    save(Seq2SeqTransformer(config), tokenizer, folder / "marian", strategy=strategy)
-    gpt2 = LanguageModelConfig(n, **SIZES, layers=1, max_length=32, tie_output=True)
-    save(LanguageModel(gpt2), tokenizer, folder / "gpt2")
-    llama = LanguageModelConfig(
+    rules = models.Rules(forbidden=(tokenizer.pad_id,), penalise="log-probabilities")
+    strategy = models.Strategy(beam=2, length_norm="power", early_stopping=True, rules=rules)
+    save(models.Seq2SeqTransformer(config), tokenizer, folder / "marian", strategy=strategy)
+    gpt2 = models.LanguageModelConfig(n, **SIZES, layers=1, max_length=32, tie_output=True)
+    save(models.LanguageModel(gpt2), tokenizer, folder / "gpt2")
+    llama = models.LanguageModelConfig(
         n, **SIZES, layers=1, max_length=32, norm="rms", positions="rotary", activation="swiglu", bias="none",
         kv_heads=1, output_bias=False,
     )  # fmt: skip
-    save(LanguageModel(llama), tokenizer, folder / "llama")
-    bert = ClassifierConfig(
+    save(models.LanguageModel(llama), tokenizer, folder / "llama")
+    bert = models.ClassifierConfig(
         n, 2, **SIZES, layers=1, positions="learned", max_length=16, scale_embedding=False, token_types=2,
         embedding_norm=True, pooler="tanh", norm_eps=1e-12,
     )  # fmt: skip
-    save(TransformerClassifier(bert), tokenizer, folder / "bert", labels=["CATS", "DOGS"])
+    save(models.TransformerClassifier(bert), tokenizer, folder / "bert", labels=["CATS", "DOGS"])
     (folder / "pairs.tsv").write_text("\n".join(TEXTS * 6) + "\n", encoding="utf-8")
     (folder / "text.txt").write_text("\n".join(TEXTS * 40) + "\n", encoding="utf-8")
     news = [f"{label}\t{a}{b} {word} {a}\t" for label, word in (("ONE", "hot"), ("TWO", "cold"), ("SIX", "dear"))
@@ -67,10 +54,10 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_translating(folder) -> None:
-    told = run("translate_de_en.py", "--checkpoint", "marian", "--show-attention", "a Hund", folder=folder)
+    told = Example("translate_de_en.py", folder).succeeds("--checkpoint", "marian", "--show-attention", "a Hund")
     translator = Translator.load(folder / "marian")
     assert translator.own.beam == 2
-    own = Strategy()
+    own = models.Strategy()
     assert told.splitlines()[0] == translator.translate(["a Hund"], strategy=own)[0].splitlines()[0]
     assert "|" in told
     maps, _, written = translator.attention_maps("a Hund")
@@ -79,7 +66,7 @@ def test_translating(folder) -> None:
 
 def test_going_on_with_a_translator(folder) -> None:
     options = ("--init", "marian", "--data", "pairs.tsv", "--preset", "smoke", "--steps", 3, "--out", "fine")
-    run("translate_de_en.py", *options, "--schedule", "constant", "--lr", "1e-6", folder=folder)
+    Example("translate_de_en.py", folder).succeeds(*options, "--schedule", "constant", "--lr", "1e-6")
     before, after = Translator.load(folder / "marian"), Translator.load(folder / "fine")
     assert (folder / "fine/attention.png").exists()
     pairs = [(array, before.model.state_dict()[name]) for name, array in after.model.state_dict().items()]
@@ -97,21 +84,21 @@ def test_writing(folder, name) -> None:
     assert text.startswith("The dog")
     if name == "llama":
         arguments = ("--checkpoint", name, "--temperature", 0, "--length", 12, "The dog")
-        assert run("generate_text.py", *arguments, folder=folder) == f"{text}\n"
+        assert Example("generate_text.py", folder).succeeds(*arguments) == f"{text}\n"
 
 
 def test_going_on_with_a_writer(folder) -> None:
     options = ("--init", "gpt2", "--data", "text.txt", "--preset", "smoke", "--steps", 3, "--out", "text")
-    run("generate_text.py", *options, "--table", "none", "--length", 5, folder=folder)
+    Example("generate_text.py", folder).succeeds(*options, "--table", "none", "--length", 5)
     after = Writer.load(folder / "text")
     assert after.model.config == load(folder / "gpt2").model.config
     assert after.tokenizer.vocab == Writer.load(folder / "gpt2").tokenizer.vocab
 
 
 def test_telling_and_going_on_with_a_classifier(folder) -> None:
-    assert run("classify_news.py", "--checkpoint", "bert", "hot cats", folder=folder).count("%") == 2
+    assert Example("classify_news.py", folder).succeeds("--checkpoint", "bert", "hot cats").count("%") == 2
     options = ("--init", "bert", "--data", "news.tsv", "--preset", "smoke", "--steps", 3, "--out", "classes")
-    run("classify_news.py", *options, folder=folder)
+    Example("classify_news.py", folder).succeeds(*options)
     after = Classifier.load(folder / "classes")
     assert after.labels == ["ONE", "SIX", "TWO"]
     np.testing.assert_allclose(after.probabilities(["hot"]).sum(), 1, rtol=1e-5)

@@ -5,21 +5,11 @@ from typing import Any
 
 import pytest
 
+from handloom import models
 from handloom.autograd import manual_seed
 from handloom.errors import InputError
 from handloom.explorer.session import Session
-from handloom.models import (
-    ClassifierConfig,
-    LanguageModel,
-    LanguageModelConfig,
-    RecurrentConfig,
-    RecurrentLanguageModel,
-    Seq2SeqConfig,
-    Seq2SeqTransformer,
-    TransformerClassifier,
-    beam_search,
-    pretrained,
-)
+from handloom.models import pretrained
 from handloom.models.shipped import MODELS
 from handloom.tokenizer import BPETokenizer, CharacterTokenizer, WordTokenizer
 from handloom.train.runs.checkpoints import file_digest, save_checkpoint
@@ -40,8 +30,8 @@ def saved(folder: Path, model: Any, tokenizer: Any, config: dict[str, Any]) -> S
 def writer(tmp_path: Path) -> Session:
     manual_seed(0)
     tokenizer = CharacterTokenizer.train([TEXT])
-    config = LanguageModelConfig(tokenizer.vocab_size, 16, 2, 8, 1, 32, 0.0, max_length=24, positions="alibi")
-    return saved(tmp_path / "run", LanguageModel(config), tokenizer, {"kind": "transformer", "length": 24})
+    config = models.LanguageModelConfig(tokenizer.vocab_size, 16, 2, 8, 1, 32, 0.0, max_length=24, positions="alibi")
+    return saved(tmp_path / "run", models.LanguageModel(config), tokenizer, {"kind": "transformer", "length": 24})
 
 
 def test_a_language_model_shows_its_continuation_and_attention(writer: Session) -> None:
@@ -64,7 +54,7 @@ def test_a_language_model_shows_its_continuation_and_attention(writer: Session) 
 def test_a_language_models_beam_is_beam_search(writer: Session) -> None:
     shown = writer.answer("beam", {"text": TEXT, "width": 3, "alpha": 0.5})
     search = writer.subject().search(TEXT)
-    expected = beam_search(search.state, search.rules, width=3, alpha=0.5, n_best=3)[0]
+    expected = models.beam_search(search.state, search.rules, width=3, alpha=0.5, n_best=3)[0]
     scores = sorted((node["score"] for node in shown["nodes"] if node["rank"] is not None), reverse=True)
     assert scores == pytest.approx([hypothesis.score for hypothesis in expected], rel=1e-6)
 
@@ -72,8 +62,8 @@ def test_a_language_models_beam_is_beam_search(writer: Session) -> None:
 def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
     manual_seed(0)
     tokenizer = WordTokenizer.train([TEXT], 40)
-    config = ClassifierConfig(tokenizer.vocab_size, 3, 16, 2, 1, 32, 0.0, max_length=12, pad_id=tokenizer.pad_id)
-    session = saved(tmp_path / "run", TransformerClassifier(config), tokenizer, {"labels": ["A", "B", "C"]})
+    config = models.ClassifierConfig(tokenizer.vocab_size, 3, 16, 2, 1, 32, 0.0, max_length=12, pad_id=tokenizer.pad_id)
+    session = saved(tmp_path / "run", models.TransformerClassifier(config), tokenizer, {"labels": ["A", "B", "C"]})
     seen = session.answer("translate", {"text": TEXT})
     assert sum(share for _, share in seen["shares"]) == pytest.approx(1)
     assert seen["tokens"]["text"] == ["<BOS>", "the", "knight", "sang"]
@@ -102,7 +92,7 @@ def test_the_example_of_a_model_that_comes_with_handloom_suits_it(name: str, ans
 def test_a_recurrent_model_says_that_it_has_no_attention(tmp_path: Path) -> None:
     manual_seed(0)
     tokenizer = CharacterTokenizer.train([TEXT])
-    model = RecurrentLanguageModel(RecurrentConfig(tokenizer.vocab_size, "gru", 8, dropout=0.0))
+    model = models.RecurrentLanguageModel(models.RecurrentConfig(tokenizer.vocab_size, "gru", 8, dropout=0.0))
     session = saved(tmp_path / "run", model, tokenizer, {"kind": "recurrent", "length": 24})
     assert session.answer("translate", {"text": TEXT})["layers"] == []
     for view in ("head", "beam", "tiles"):
@@ -118,14 +108,16 @@ def test_models_of_transformers(tmp_path: Path, kind: str) -> None:
     n, sizes = tokenizer.vocab_size, {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "dropout": 0.0}
     if kind == "marian":
         tied = {"share_embeddings": True, "tie_output": True, "pad_id": tokenizer.pad_id, "max_length": 24}
-        model: Any = Seq2SeqTransformer(Seq2SeqConfig(n, n, **sizes, encoder_layers=1, decoder_layers=1, **tied))
+        config: Any = models.Seq2SeqConfig(n, n, **sizes, encoder_layers=1, decoder_layers=1, **tied)
+        model: Any = models.Seq2SeqTransformer(config)
     elif kind == "llama":
         own = {"norm": "rms", "positions": "rotary", "activation": "swiglu", "bias": "none", "kv_heads": 1}
-        model = LanguageModel(LanguageModelConfig(n, **sizes, layers=1, max_length=24, output_bias=False, **own))
+        config = models.LanguageModelConfig(n, **sizes, layers=1, max_length=24, output_bias=False, **own)
+        model = models.LanguageModel(config)
     else:
         own = {"positions": "learned", "scale_embedding": False, "token_types": 2, "embedding_norm": True}
         more = {**own, "pooler": "tanh", "max_length": 16, "layers": 1}
-        model = TransformerClassifier(ClassifierConfig(n, 2, **sizes, **more))
+        model = models.TransformerClassifier(models.ClassifierConfig(n, 2, **sizes, **more))
     pretrained.save(model, tokenizer, tmp_path / kind, **({"labels": ["A", "B"]} if kind == "bert" else {}))
     session = Session(tmp_path / kind)
     layers = session.answer("translate", {"text": TEXT})["layers"]

@@ -8,7 +8,7 @@ import pytest
 
 from handloom.autograd import manual_seed, ops
 from handloom.autograd.backend import to_device
-from handloom.models import Hypothesis, Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
+from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
 from handloom.models.generation import sample
 from handloom.train.optim.optimizers import SGD
 from tests.support.decoding import BOS, EOS, build, random_source, without_attention_dropout
@@ -59,11 +59,6 @@ def test_training_steps_are_those_of_the_cpu_and_never_wait(options, cuda, count
         np.testing.assert_allclose(a, b, atol=2e-5)
 
 
-def same_hypotheses(some: list[Hypothesis], others: list[Hypothesis]) -> None:
-    assert [one.ids for one in some] == [one.ids for one in others]
-    assert [one.score for one in some] == pytest.approx([one.score for one in others], rel=1e-6)
-
-
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 def test_searches_find_the_same_on_the_device(positions, cuda) -> None:
     model = build(5, layers=2, positions=positions)
@@ -78,7 +73,9 @@ def test_searches_find_the_same_on_the_device(positions, cuda) -> None:
             *beam_search(model.start(source), rules, width=3, n_best=2),
         ]
         found.append([one for hypotheses in results for one in hypotheses])
-    same_hypotheses(*found)
+    on_cpu, on_device = found
+    assert [one.ids for one in on_device] == [one.ids for one in on_cpu]
+    assert [one.score for one in on_device] == pytest.approx([one.score for one in on_cpu], rel=1e-6)
 
 
 def test_a_model_comes_back_from_the_device_unchanged(cuda) -> None:

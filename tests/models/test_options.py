@@ -15,7 +15,6 @@ LLAMA = LanguageModelConfig(
     17, d_model=16, nhead=4, layers=2, dim_feedforward=24, dropout=0.0, activation="swiglu", positions="rotary",
     tie_output=False, norm="rms", norm_eps=1e-6, bias="none", kv_heads=2, output_bias=False, rotary={"base": 500.0},
 )  # fmt: skip
-SMALL = {"d_model": 16, "nhead": 4, "dim_feedforward": 24, "dropout": 0.0}
 
 
 @pytest.mark.parametrize("config", [LanguageModelConfig(9), ClassifierConfig(9, 2), Seq2SeqConfig(9, 9)])

@@ -6,14 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from handloom.models import (
-    BigramLanguageModel,
-    LanguageModel,
-    RecurrentLanguageModel,
-    Seq2SeqTransformer,
-    TransformerClassifier,
-    presets,
-)
+from handloom import models
+from handloom.models import presets
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.nn import Module, init
 from handloom.train.tables.cells import markdown_table
@@ -42,11 +36,11 @@ def sizes() -> Iterator[Size]:
     kth = presets.LANGUAGE_MODEL_PRESETS["paper"]
     for (heads, size), stated in KTH_TABLE_1.items():
         config = kth.transformer(CHARACTERS, **presets.kth_cell(heads, size))
-        yield Size(f"KTH Table 1, heads {heads}, head size {size}", stated, LanguageModel(config))
-    yield Size("KTH, bigrams of characters", "12.5 K", BigramLanguageModel(CHARACTERS))
-    yield Size("KTH, RNN, characters", "32.6 K", RecurrentLanguageModel(kth.recurrent(CHARACTERS, "rnn")))
-    yield Size("KTH, characters", "8.2 M", LanguageModel(kth.transformer(CHARACTERS)))
-    yield Size("KTH, BPE 2,000", "9.6 M", LanguageModel(kth.transformer(SUBWORDS)))
+        yield Size(f"KTH Table 1, heads {heads}, head size {size}", stated, models.LanguageModel(config))
+    yield Size("KTH, bigrams of characters", "12.5 K", models.BigramLanguageModel(CHARACTERS))
+    yield Size("KTH, RNN, characters", "32.6 K", models.RecurrentLanguageModel(kth.recurrent(CHARACTERS, "rnn")))
+    yield Size("KTH, characters", "8.2 M", models.LanguageModel(kth.transformer(CHARACTERS)))
+    yield Size("KTH, BPE 2,000", "9.6 M", models.LanguageModel(kth.transformer(SUBWORDS)))
     pairs: tuple[tuple[str, str, TranslationPreset], ...] = (
         ("De-En, one table of 50,000 tokens", "about 70 M", presets.PAPER),
         ("En-Fr, 16,000 tokens", "", presets.EN_FR_PRESETS["paper"]),
@@ -54,9 +48,9 @@ def sizes() -> Iterator[Size]:
         ("news headlines, 30,000 tokens", "", presets.SUMMARY_PRESETS["paper"]),
     )
     for name, known, preset in pairs:
-        yield Size(name, known, Seq2SeqTransformer(preset.model_config(preset.vocab_size, 0)))
+        yield Size(name, known, models.Seq2SeqTransformer(preset.model_config(preset.vocab_size, 0)))
     news = presets.CLASSIFIER_PRESETS["paper"]
-    classifier = TransformerClassifier(news.model_config(news.vocab_size, 42, 0))
+    classifier = models.TransformerClassifier(news.model_config(news.vocab_size, 42, 0))
     yield Size("news categories, 50,000 words, 42 classes", "", classifier)
 
 

@@ -10,15 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handloom.autograd import Tensor, grad, ops
-from handloom.autograd.kernels import attention_op
-from handloom.autograd.kernels.attention import (
-    AttentionKernels,
-    backward_constants,
-    backward_shared,
-    device_kernels,
-    forward_constants,
-    forward_shared,
-)
+from handloom.autograd.kernels import attention, attention_op
 from handloom.autograd.kernels.loading import load_module
 from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case, sparse_case
 from tests.support.cuda_emulator import compiler_missing
@@ -57,8 +49,8 @@ def test_a_gpu_with_little_shared_memory_gets_smaller_blocks(dtype, width, deter
 def test_some_blocks_fit_into_every_gpu_that_is_served() -> None:
     """99 KiB is the least that compute capability 8.0 and later has."""
     for case in product((0, 1), (32, 64, 96, 128), (0, 1)):
-        assert forward_shared(forward_constants(*case, small=True)) <= 99 * 1024
-        assert backward_shared(backward_constants(*case, small=True)) <= 99 * 1024
+        assert attention.forward_shared(attention.forward_constants(*case, small=True)) <= 99 * 1024
+        assert attention.backward_shared(attention.backward_constants(*case, small=True)) <= 99 * 1024
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.3])
@@ -68,7 +60,7 @@ def test_scale_zero_and_negative(scale, fake_cupy) -> None:
     case.check(SINGLE, method="fused", device="cuda")
 
 
-class WithPartOfTheKeys(AttentionKernels):
+class WithPartOfTheKeys(attention.AttentionKernels):
     """The kernels get memory for the first `seen` keys and values alone, whatever they are told: more is an error."""
 
     def __init__(self, seen: int, *keys_and_values: Any):
@@ -95,7 +87,7 @@ def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic, f
     mask[:, seen:] = False
     cutting = WithPartOfTheKeys(seen, *arrays[1:])
     results = []
-    for of_a_gpu, keys in ((cutting, 203), (device_kernels(0), seen)):
+    for of_a_gpu, keys in ((cutting, 203), (attention.device_kernels(0), seen)):
         inputs = arrays if keys == 203 else [arrays[0], *(x[:, :, :keys].copy() for x in arrays[1:])]
         leaves = [Tensor(array, requires_grad=True) for array in inputs]
         with mock.patch.object(attention_op, "kernels_for", return_value=of_a_gpu):

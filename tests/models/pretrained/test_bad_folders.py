@@ -11,27 +11,20 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from handloom import models
 from handloom.errors import InputError
-from handloom.models import (
-    ClassifierConfig,
-    LanguageModel,
-    LanguageModelConfig,
-    Seq2SeqConfig,
-    Seq2SeqTransformer,
-    TransformerClassifier,
-)
 from handloom.models.pretrained import load, save
 
 SIZES: dict[str, Any] = {"d_model": 16, "nhead": 2, "layers": 2, "dim_feedforward": 24}
-GPT2 = LanguageModelConfig(20, **SIZES, tie_output=True)
-LLAMA = LanguageModelConfig(
+GPT2 = models.LanguageModelConfig(20, **SIZES, tie_output=True)
+LLAMA = models.LanguageModelConfig(
     20, **SIZES, norm="rms", positions="rotary", activation="swiglu", bias="none", output_bias=False
 )
 
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    return save(LanguageModel(GPT2), None, tmp_path / "model")
+    return save(models.LanguageModel(GPT2), None, tmp_path / "model")
 
 
 def change(folder: Path, **values: Any) -> None:
@@ -100,11 +93,11 @@ def test_weights_that_don_t_fit(folder) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        LanguageModel(GPT2),
-        LanguageModel(LLAMA),
-        Seq2SeqTransformer(Seq2SeqConfig(9, 9, 16, 2, 1, 1, 24, max_length=8)),
-        TransformerClassifier(
-            ClassifierConfig(9, 2, 16, 2, 1, activation="gelu", positions="learned", scale_embedding=False,
+        models.LanguageModel(GPT2),
+        models.LanguageModel(LLAMA),
+        models.Seq2SeqTransformer(models.Seq2SeqConfig(9, 9, 16, 2, 1, 1, 24, max_length=8)),
+        models.TransformerClassifier(
+            models.ClassifierConfig(9, 2, 16, 2, 1, activation="gelu", positions="learned", scale_embedding=False,
                              token_types=2, embedding_norm=True, pooler="tanh")
         ),
     ],
@@ -163,7 +156,7 @@ def test_pickled_weights_are_never_opened(folder) -> None:
 
 
 def test_a_table_that_is_made_and_not_read_has_a_limit(tmp_path) -> None:
-    model = Seq2SeqTransformer(Seq2SeqConfig(9, 9, 16, 2, 1, 1, 24, max_length=8))
+    model = models.Seq2SeqTransformer(models.Seq2SeqConfig(9, 9, 16, 2, 1, 1, 24, max_length=8))
     folder = save(model, None, tmp_path)
     change(folder, max_position_embeddings=10**12)
     refused(folder, r"max_position_embeddings is 1000000000000, but handloom supports at most 1,048,576")
@@ -172,7 +165,7 @@ def test_a_table_that_is_made_and_not_read_has_a_limit(tmp_path) -> None:
 
 
 def test_llamas_of_other_kinds(tmp_path) -> None:
-    folder = save(LanguageModel(LLAMA), None, tmp_path)
+    folder = save(models.LanguageModel(LLAMA), None, tmp_path)
     change(folder, rope_parameters={"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4})
     refused(folder, r"have the scaling 'yarn', but handloom supports only default, linear, llama3")
     change(folder, rope_parameters={"rope_type": "llama3", "factor": 4.0})

@@ -265,16 +265,13 @@ def test_a_translator_of_handloom_runs_in_transformers(case, tied, tmp_path) -> 
 
 
 def test_models_without_an_equivalent_in_transformers_are_refused(tmp_path) -> None:
+    def writer(**options: Any) -> LanguageModel:
+        return LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, **options))
+
     for model, reason in (
-        (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1)), "the output layer has a bias"),
-        (
-            LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="alibi")),
-            "positions is 'alibi'; only 'learned' can be saved",
-        ),
-        (
-            LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")),
-            "norm is 'layer'; only 'rms' can be saved",
-        ),
+        (writer(), "the output layer has a bias"),
+        (writer(positions="alibi"), "positions is 'alibi'; only 'learned' can be saved"),
+        (writer(positions="rotary"), "norm is 'layer'; only 'rms' can be saved"),
         (Seq2SeqTransformer(Seq2SeqConfig(9, 8, 16, 2, 1, 1, norm_first=True)), "separate vocabularies"),
         (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "embedding_norm is False; only True can be saved"),
     ):

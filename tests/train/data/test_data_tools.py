@@ -7,23 +7,22 @@ from handloom.train.data.pairs import clean_pairs, title_case
 from tests.support.small_run import small_batches
 
 
-class TestCleaning:
-    def test_every_reason_is_counted_and_good_pairs_stay_in_order(self) -> None:
-        good = [("Der Hund läuft.", "The dog runs."), ("Ja.", "Yes, of course I do."), ("Berlin", "Berlin")]
-        bad = {
-            "with an empty side": (" ", "The dog."),
-            "not translated": ("The dog is here.", "the dog is here."),
-            "with broken characters": ("Der H\N{REPLACEMENT CHARACTER}nd", "The dog"),
-            "longer than 10 words": ("wort " * 11, "word " * 11),
-            "with lengths 3 times apart": ("Der Hund.", "The dog that we saw in the park."),
-            "with few letters": ("12 | 34 | 56", "12 | 34 | 56 |"),
-            "repeated": good[0],
-        }
-        cleaned = clean_pairs([*good, *bad.values(), bad["with an empty side"]], max_words=10)
-        assert cleaned.pairs == good
-        assert cleaned.dropped == {reason: 2 if reason == "with an empty side" else 1 for reason in bad}
-        assert cleaned.note().startswith("Clean-up dropped 8 of 11 pairs: 2 with an empty side, 1 not translated")
-        assert clean_pairs(good).note() == ""
+def test_every_reason_is_counted_and_good_pairs_stay_in_order() -> None:
+    good = [("Der Hund läuft.", "The dog runs."), ("Ja.", "Yes, of course I do."), ("Berlin", "Berlin")]
+    bad = {
+        "with an empty side": (" ", "The dog."),
+        "not translated": ("The dog is here.", "the dog is here."),
+        "with broken characters": ("Der H\N{REPLACEMENT CHARACTER}nd", "The dog"),
+        "longer than 10 words": ("wort " * 11, "word " * 11),
+        "with lengths 3 times apart": ("Der Hund.", "The dog that we saw in the park."),
+        "with few letters": ("12 | 34 | 56", "12 | 34 | 56 |"),
+        "repeated": good[0],
+    }
+    cleaned = clean_pairs([*good, *bad.values(), bad["with an empty side"]], max_words=10)
+    assert cleaned.pairs == good
+    assert cleaned.dropped == {reason: 2 if reason == "with an empty side" else 1 for reason in bad}
+    assert cleaned.note().startswith("Clean-up dropped 8 of 11 pairs: 2 with an empty side, 1 not translated")
+    assert clean_pairs(good).note() == ""
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,7 @@ from handloom.models.presets import LANGUAGE_MODEL_PRESETS
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.running_text import TextData
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.language_models import (
-    KTH_RATES,
-    draw_comparison,
-    over_processor_time,
-    table_cells,
-    with_budgets,
-    with_report_figures,
-)
+from handloom.train.tables import language_models as tables
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
 
 
@@ -26,21 +19,20 @@ def task_of(preset: str) -> LanguageModelling:
 
 def test_table_6_has_the_reports_rates_and_shows_each_cell_the_same_text() -> None:
     task = task_of("paper")
-    cells = table_cells("learning-rate", task, task.preset)
+    cells = tables.table_cells("learning-rate", task, task.preset)
     presets = [cell.preset for cell in cells.values()]
-    assert [(preset.lr, preset.batch_size) for preset in presets] == list(KTH_RATES)
+    assert [(preset.lr, preset.batch_size) for preset in presets] == list(tables.KTH_RATES)
     assert {(preset.nhead, preset.head_dim, preset.d_model) for preset in presets} == {(8, 16, 128)}
     seen = task.preset.steps * task.preset.batch_size
     assert [preset.steps * preset.batch_size for preset in presets] == pytest.approx([seen] * 16, rel=0.01)
-    assert {"cell": "rate 0.0001, batch 256", "report_loss": 2.49, "report_accuracy": 0.291} in with_report_figures(
-        "learning-rate", [{"cell": name} for name in cells], task
-    )
+    rows = tables.with_report_figures("learning-rate", [{"cell": name} for name in cells], task)
+    assert {"cell": "rate 0.0001, batch 256", "report_loss": 2.49, "report_accuracy": 0.291} in rows
 
 
 def test_table_2_has_the_reports_models_with_their_sizes() -> None:
     task = task_of("smoke")
-    rows = [{"cell": name} for name in [*table_cells("baselines", task, task.preset), "Transformer"]]
-    rows = with_report_figures("baselines", rows, task)
+    rows = [{"cell": name} for name in [*tables.table_cells("baselines", task, task.preset), "Transformer"]]
+    rows = tables.with_report_figures("baselines", rows, task)
     stated = {row["cell"]: row.get("report_parameters") for row in rows}
     assert stated == {
         "Random": 0, "Bigram": 12_544, "6-gram": None, "RNN": 32_612, "LSTM": None, "GRU": None,
@@ -48,7 +40,8 @@ def test_table_2_has_the_reports_models_with_their_sizes() -> None:
     }  # fmt: skip
     assert rows[3] == {"cell": "RNN", "report_parameters": 32_612, "report_loss": 1.85, "report_accuracy": 0.448}
     subwords = replace(task, text=replace(task.text, tokenizer=BPETokenizer.train(["a text"], 270)))
-    assert with_report_figures("baselines", [{"cell": "RNN"}], subwords) == [{"cell": "RNN"}], "of characters only"
+    row = {"cell": "RNN"}
+    assert tables.with_report_figures("baselines", [row], subwords) == [row], "of characters only"
 
 
 def test_losses_over_processor_time(tmp_path) -> None:
@@ -59,12 +52,12 @@ def test_losses_over_processor_time(tmp_path) -> None:
             times = {"processor_seconds": 4.0} if name == "timed" else {"tokens_per_second": 1.0}
             run.log({"step": 20, "loss": 2.5, "accuracy": 0.3}, times)
             run.log({"step": 10, "valid_loss": 2.0, "valid_accuracy": 0.4})
-    assert over_processor_time(runs["timed"]) == ([2.0], [2.0])
-    assert over_processor_time(runs["untimed"]) == ([], [])
-    assert with_budgets([{"cell": "timed"}, {"cell": "untimed"}], runs) == [
+    assert tables.over_processor_time(runs["timed"]) == ([2.0], [2.0])
+    assert tables.over_processor_time(runs["untimed"]) == ([], [])
+    assert tables.with_budgets([{"cell": "timed"}, {"cell": "untimed"}], runs) == [
         {"cell": "timed", "updates": 20, "processor_seconds": 4.0}, {"cell": "untimed"},
     ]  # fmt: skip
     for shown, pictures in [(runs, 3), ({"untimed": runs["untimed"]}, 2)]:
         run = RunFolder.create(tmp_path / f"{pictures} pictures", {})
-        draw_comparison(run, shown)
+        tables.draw_comparison(run, shown)
         assert len(list(run.path.glob("*.png"))) == pictures
