@@ -39,6 +39,13 @@ def test_the_table_names_everything_and_imports_nothing(tmp_path) -> None:
     assert set(PROGRAMS) == reports
 
 
+def test_a_wrong_environment_variable_is_one_line(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HANDLOOM_PLAIN", "2")
+    done = handloom_command(tmp_path, "translate", "Hallo")
+    said = "error: HANDLOOM_PLAIN is '2': set it to 0 for quick implementations too, or to 1 for plain ones only.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_that_nobody_gets(unbuffered: str) -> None:

@@ -125,7 +125,7 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     if isinstance(repeats, int | np.integer):
         each = broadcast_to(reshape(x, (*before, size, 1, *behind)), (*before, size, int(repeats), *behind))
         return reshape(each, (*before, size * int(repeats), *behind))
-    counts = np.broadcast_to(np.asarray(repeats), size)
+    counts = np.broadcast_to(np.asarray(repeats, dtype=None if np.size(repeats) else int), size)
     return take(x, np.repeat(np.arange(size), counts), axis=axis)
 
 

@@ -261,9 +261,10 @@ def go_on(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[
     """
     done = max(trainer.saves.steps(), default=0) if resume else 0
     if done > trainer.steps:
-        raise InputError(f"The run has already made {done:,} updates, more than --steps {trainer.steps:,}.")
+        raise InputError(f"The run has already made {done:,} updates: give at least --steps {done}.")
     if stop_at is not None and not done < stop_at <= trainer.steps:
-        raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {trainer.steps:,}. Use a later one.")
+        cure = f"Use {done + 1:,} to {trainer.steps:,}" if done < trainer.steps else "Leave it out"
+        raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {trainer.steps:,}. {cure}.")
     if resume:
         for problem in trainer.load():
             say(f"warning: {problem} An older save is used.")

@@ -92,6 +92,7 @@ def test_integers_of_numpy_where_the_catalogue_draws_none() -> None:
     assert [part.shape for part in ops.split(x, two, axis=np.int64(1))] == [(2, 3), (2, 3)]
     assert ops.tile(x, two).shape == (2, 12)
     assert ops.repeat(x, np.uint8(2)).shape == (24,)
+    assert ops.repeat(x[:0], [], axis=0).shape == (0, *x.shape[1:])
     assert ops.tensordot(x, x, axes=two).item() == ops.sum(x * x).item()
     assert ops.broadcast_to(np.float32(1), np.int64(3)).shape == ops.broadcast_to(1.0, 3).shape == (3,)
     assert ops.moveaxis(x, [0, 1], [1, 0]).shape == ops.transpose(x, np.array([1, 0])).shape == (6, 2)
