@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "errors": set(),
     "arguments": {"errors"},
-    "__main__": {"train", "__version__"},
+    "__main__": {"train", "errors", "__version__"},
     "files": {"errors"},
     "tensor_files": {"errors", "files"},
     "doctor": {"train", "autograd", "arguments", "errors"},
