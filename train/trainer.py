@@ -79,7 +79,7 @@ class Trainer:
         loss: see `Loss`.
         optimizer, schedule: the schedule sets the optimiser's learning rate at each step.
         train_batches: see `Batches`.
-        validation: the validation data and interval; with an exponential average, it has no mean of last weights.
+        validation: the validation data and options; with `ema`, its `average` has no effect.
         run: folder that receives metrics.jsonl, loss.png, model.safetensors and the saves.
         config: configuration saved with the weights, from which the model can be built again.
         steps: number of updates.

@@ -155,7 +155,7 @@ class RunFolder:
 
     @property
     def continuation(self) -> str:
-        """A sentence that tells how to continue the run, for messages. The path is quoted for a shell."""
+        """The sentence of a message that says how to continue the run; the path is quoted for a shell."""
         return f"Continue with --resume {shlex.quote(self.path.as_posix())}"
 
     def log(self, row: Mapping[str, Any], times: Mapping[str, Any] | None = None) -> None:
