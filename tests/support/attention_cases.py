@@ -75,11 +75,12 @@ class Case:
         self.arrays = [array.astype(dtype).astype(np.float64) for array in self.arrays]
         self.g = self.g.astype(dtype).astype(np.float64)
         truth = self.run(np.float64, method="standard")
-        query, key, value = (np.abs(array).max(initial=0) for array in self.arrays[:3])
-        change = np.abs(self.g).max(initial=0) * value
+        query, key = (np.abs(array).max(initial=0) for array in self.arrays[:2])
+        # The last place of a product of features is that of the sum of the magnitudes that it adds.
+        change = 3 * (np.abs(self.g) @ np.abs(self.arrays[2]).swapaxes(-1, -2)).max(initial=0)
         scale = abs(self.options.get("scale", self.arrays[0].shape[-1] ** -0.5))
         scores = max(4, scale * np.abs(self.arrays[0] @ self.arrays[1].swapaxes(-1, -2)).max(initial=0))
-        floors = (0, 3 * change * key * scale, 3 * change * query * scale, 0, 4 * change)
+        floors = (0, change * key * scale, change * query * scale, 0, change)
         for place, (a, b, c) in enumerate(zip(found, plain, truth, strict=True)):
             assert np.isfinite(a).all()
             error, plain_error = np.abs(a - c).max(initial=0), np.abs(b - c).max(initial=0)
