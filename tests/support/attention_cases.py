@@ -76,7 +76,7 @@ class Case:
         self.g = self.g.astype(dtype).astype(np.float64)
         truth = self.run(np.float64, method="standard")
         query, key = (np.abs(array).max(initial=0) for array in self.arrays[:2])
-        # The last place of a product of features is that of the sum of the magnitudes that it adds.
+        # The rounding error of a sum of products is proportional to the sum of their magnitudes.
         change = 3 * (np.abs(self.g) @ np.abs(self.arrays[2]).swapaxes(-1, -2)).max(initial=0)
         scale = abs(self.options.get("scale", self.arrays[0].shape[-1] ** -0.5))
         scores = max(4, scale * np.abs(self.arrays[0] @ self.arrays[1].swapaxes(-1, -2)).max(initial=0))

@@ -100,7 +100,7 @@ def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
 def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
     """Compute the cross-entropy of the targets in nats per token, including <eos> and without padding."""
     limit, loss = translator.model.config.max_length, translation_loss(0.0, translator.tokenizer.pad_id)
-    pairs = list(zip(*(translator.as_written(side) for side in zip(*pairs, strict=True)), strict=True))
+    pairs = [(source, target) for source, target in map(translator.as_written, pairs)]
     batches = translation_batches(
         pairs, translator.tokenizer, tokens_per_batch=max(2048, limit), max_length=limit, seed=0, shuffle=False
     )
