@@ -21,16 +21,16 @@ from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of, use_checkpoint
 from handloom.train.cli.training import preset_of
-from handloom.train.data.files import Pair, read_lines
-from handloom.train.data.pairs import TranslationData, clean_pairs, sentence_key
+from handloom.train.cli.translation import add_translation_options, training_pairs, translation_task
+from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
-from handloom.train.distributed import find_process_group, in_turn
+from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention import draw_last_layers
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
 from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_text
-from handloom.train.tasks.translation import Translation, Translator, back_translate
+from handloom.train.tasks.translation import Translation, Translator
 
 
 def parse_arguments() -> Any:
@@ -43,35 +43,22 @@ def parse_arguments() -> Any:
         texts="German sentences",
         shipped="everyday-de-en",
     )
-    add = parser.group("this report", "train")
-    add("--reverse", action="store_true", help="translate English into German instead")
-    add(
-        "--clean",
-        action="store_true",
-        help="remove unusable training pairs, and print how many were removed for each reason",
-    )
-    add(
-        "--back-translate",
-        nargs=2,
-        metavar=("RUN", "FILE"),
-        help="augment the training pairs by back-translation: RUN is the folder of a run trained with --reverse, which "
-        "translates the English lines of FILE into German",
-    )
+    add_translation_options(parser, "German", "English")
     return parse_example(parser)
 
 
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        use_checkpoint(arguments, task("de", "en"), task("en", "de"))
+        use_checkpoint(arguments, translation_task("de", "en"), translation_task("en", "de"))
         return
     source, target = ("en", "de") if arguments.reverse else ("de", "en")
     # The test sentences are the same for every seed, so that scores can be compared.
     data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
     preset = preset_of(arguments, translation_preset(arguments.preset, data.name))
-    pairs = find_process_group().from_first(lambda: training_pairs(data, arguments))
-    learnt = Translation(pairs, data.valid, preset=preset, name=task(source, target))
+    name = translation_task(source, target)
+    learnt = Translation(training_pairs(data, arguments), data.valid, preset=preset, name=name)
     sentences = [source for source, _ in data.test[: preset.test_size]]
 
     def test(translator: Translator, task: Translation) -> tuple[dict, list[str]]:
@@ -82,33 +69,8 @@ def main() -> None:
         return show(translator, data, written, strategy_of(arguments).name, arguments.seed, run)
 
     # A model of the other direction has the same vocabulary and embeddings.
-    others = [task(target, source)]
+    others = [translation_task(target, source)]
     train_and_report(arguments, "translate_de_en", data, learnt, test=test, report=report, init_tasks=others)
-
-
-def task(source: str, target: str) -> str:
-    return f"translation from {source} to {target}"
-
-
-def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
-    """Return the data with the additional pairs of --back-translate and without the pairs that --clean removes."""
-    pairs = data.train
-    if arguments.back_translate:
-        run_name, text = arguments.back_translate
-        back = Translator.load(run_name, [task(data.target, data.source)])
-        held_out = {sentence_key(sentence) for _, sentence in [*data.valid, *data.test]}
-        lines = read_lines(text)
-        sentences = [line for line in lines if sentence_key(line) not in held_out]
-        pairs = pairs + back_translate(back, sentences)
-        print(
-            f"{len(pairs) - len(data.train):,} additional training pairs by back-translation; left out "
-            f"{len(lines) - len(sentences):,} sentences that are in the validation or test data"
-        )
-    if arguments.clean:
-        cleaned = clean_pairs(pairs)
-        pairs = cleaned.pairs
-        print(cleaned.note())
-    return pairs
 
 
 def show(

@@ -19,6 +19,7 @@ from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of, use_checkpoint
 from handloom.train.cli.training import preset_of
+from handloom.train.cli.translation import add_translation_options, training_pairs, translation_task
 from handloom.train.data.files import Pair
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
@@ -51,8 +52,7 @@ def parse_arguments() -> Any:
         "files PATH.en and PATH.fr (default: embedded, which needs no network)",
         texts="English sentences",
     )
-    add = parser.group("this report", "train")
-    add("--reverse", action="store_true", help="translate French into English instead")
+    add = add_translation_options(parser, "English", "French")
     add(
         "--keep-long",
         action="store_true",
@@ -69,13 +69,16 @@ def parse_arguments() -> Any:
         "attention: measure how often the heads attend to the word that is translated (default: positions for embedded "
         "data, otherwise none)",
     )  # fmt: skip
-    return parse_example(parser)
+    arguments = parse_example(parser)
+    if arguments.back_translate and not arguments.keep_long:
+        parser.error("--back-translate may add long pairs, which are set apart for the final test: add --keep-long")
+    return arguments
 
 
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        use_checkpoint(arguments, "translation from en to fr", "translation from fr to en")
+        use_checkpoint(arguments, translation_task("en", "fr"), translation_task("fr", "en"))
         return
     source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
     data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
@@ -108,7 +111,8 @@ def main() -> None:
         units = f"losses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
         return f"{show(translator, data, written, run)}\n\n{table}\n\n{units}"
 
-    task = Translation(data.train, data.valid, preset=preset, name=f"translation from {source} to {target}")
+    name = translation_task(source, target)
+    task = Translation(training_pairs(data, arguments), data.valid, preset=preset, name=name)
     train_and_report(arguments, "translate_en_fr", data, task, test=test, report=report, cells=cells)
 
 

@@ -40,12 +40,17 @@ def test_using_the_model_again(trained) -> None:
 
 
 @pytest.mark.parametrize("trained", ["translate_en_fr"], indirect=True)
-def test_positions_are_compared(trained) -> None:
+def test_positions_are_compared_and_pairs_are_added(trained) -> None:
     table = (trained[0].folder / "run/table.md").read_text(encoding="utf-8")
     assert table in (trained[0].folder / "output.txt").read_text(encoding="utf-8")
     kinds = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
     assert kinds == ["rotary", "sinusoidal", "learned", "relative", "alibi", "none"]
     assert "| layer 1, head 2 " in trained[0].succeeds("--resume", "run", "--table", "attention")
+    (trained[0].folder / "english.txt").write_text("The cow is here.\n", encoding="utf-8")
+    options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--table", "none", "--set", "test_size=5", "--reverse"]
+    options += ["--clean", "--back-translate", "run", "english.txt"]
+    assert "1 additional training pairs" in trained[0].succeeds(*options, "--keep-long", "--out", "back")
+    assert "add --keep-long" in trained[0].fails(*options)
 
 
 def test_headlines_in_words(tmp_path) -> None:

@@ -1,0 +1,64 @@
+"""Options of the examples that translate: the direction, and other training pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..data.files import Pair, read_lines
+from ..data.pairs import TranslationData, clean_pairs, sentence_key
+from ..distributed import find_process_group
+from ..tasks.translation import Translator, back_translate
+from .options import OptionParser
+
+
+def add_translation_options(parser: OptionParser, source: str, target: str) -> Callable[..., None]:
+    """Add the options of a translator from one language, such as "German", into another one.
+
+    Returns the function that adds further options to the same group.
+    """
+    add = parser.group("this report", "train")
+    add("--reverse", action="store_true", help=f"translate {target} into {source} instead")
+    add(
+        "--clean",
+        action="store_true",
+        help="remove unusable training pairs, and print how many were removed for each reason",
+    )
+    add(
+        "--back-translate",
+        nargs=2,
+        metavar=("RUN", "FILE"),
+        help=f"augment the training pairs by back-translation: RUN is the folder of a run of the other direction, and "
+        f"translates the lines of FILE, which are in the target language ({target}, with --reverse {source})",
+    )
+    return add
+
+
+def translation_task(source: str, target: str) -> str:
+    """Return the name of the task that is saved with a run."""
+    return f"translation from {source} to {target}"
+
+
+def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
+    """Return the data with the additional pairs of --back-translate and without the pairs that --clean removes."""
+    return find_process_group().from_first(lambda: _training_pairs(data, arguments))
+
+
+def _training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
+    pairs = data.train
+    if arguments.back_translate:
+        run, text = arguments.back_translate
+        back = Translator.load(run, [translation_task(data.target, data.source)])
+        held_out = {sentence_key(sentence) for _, sentence in [*data.valid, *data.test]}
+        lines = read_lines(text)
+        sentences = [line for line in lines if sentence_key(line) not in held_out]
+        pairs = pairs + back_translate(back, sentences)
+        print(
+            f"{len(pairs) - len(data.train):,} additional training pairs by back-translation; left out "
+            f"{len(lines) - len(sentences):,} sentences that are in the validation or test data"
+        )
+    if arguments.clean:
+        cleaned = clean_pairs(pairs)
+        pairs = cleaned.pairs
+        print(cleaned.note())
+    return pairs
