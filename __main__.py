@@ -59,13 +59,9 @@ def run(words: list[str]) -> int | str | None:
             return _refused(unknown)
         command, module, function = f"train {name}", f"examples.{name}", "main"
     sys.argv = [f"handloom {command}", *rest]
-    from .errors import InputError
+    chosen = getattr(importlib.import_module(f".{module}", __package__), function)
+    from .train.cli.command_line import run_main
 
-    try:
-        chosen = getattr(importlib.import_module(f".{module}", __package__), function)
-        from .train.cli.command_line import run_main
-    except InputError as error:  # an environment variable has a wrong value
-        return _refused(f"error: {error}")
     return run_main(lambda: sys.exit(chosen()), several_processes=module.startswith("examples."))
 
 

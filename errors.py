@@ -13,6 +13,12 @@ class InputError(ValueError):
     """
 
 
+class SettingError(SystemExit, InputError):
+    """An environment variable with a wrong value. It is found while modules are imported, before a program can catch
+    errors. Because it is a SystemExit, it ends the program with the message and without a traceback.
+    """
+
+
 def remedy(error: OSError) -> str:
     """Return a sentence that says what the user can do about a file that can't be written or reached."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

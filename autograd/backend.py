@@ -79,6 +79,14 @@ def is_array(value: Any) -> bool:
     )
 
 
+def as_array(values: Any, name: str) -> np.ndarray:
+    """Return numpy.asarray(values). Raises ValueError, with `name`, for nested lists of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} of nested lists of different lengths form no array: pad the shorter lists") from None
+
+
 def native(array: Array) -> Array:
     """Return `array` in this machine's byte order, with subclasses converted to numpy.ndarray.
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, array_module, device_of, is_array, native
+from .backend import Array, array_module, as_array, device_of, is_array, native
 from .changes import changes
 from .origin import Origin, call_numbers, grad_mode
 from .tensor import Tensor
@@ -130,7 +130,7 @@ class Function:
                 elif not isinstance(operand, _PLAIN) and not is_array(operand):
                     if isinstance(operand, list | tuple) and _holds_tensors(operand):
                         return self(*map(_stacked, operands))
-                    operand = np.asarray(operand)
+                    operand = as_array(operand, f"{self.name}: operands")
                 arrays.append(operand)
             origins.append(None)
         if scalars:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from ..errors import InputError
+from ..errors import SettingError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,12 +24,12 @@ PIECE = 1 << 17
 
 
 def switched_on(variable: str, unset: bool, at_0: str, at_1: str) -> bool:
-    """Return True if the environment variable is 1, False for 0, and `unset` if it is unset or empty. Raises InputError
-    for other values.
+    """Return True if the environment variable is 1, False for 0, and `unset` if it is unset or empty.
+    Raises SettingError for other values.
     """
     value = os.environ.get(variable, "")
     if value not in ("1", "0", ""):
-        raise InputError(f"{variable} is {value!r}: set it to 0 for {at_0}, or to 1 for {at_1}.")
+        raise SettingError(f"error: {variable} is {value!r}: set it to 0 for {at_0}, or to 1 for {at_1}.")
     return value == "1" if value else unset
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import operators
-from .backend import device_of, is_array, native, register_namespace, to_device
+from .backend import as_array, device_of, is_array, native, register_namespace, to_device
 from .changes import changes
 from .numpy_habits import NumPyHabits
 from .operators import Operators
@@ -58,7 +58,7 @@ class Tensor(Operators, NumPyHabits):
             data = data.data[...]  # a separate view: the array object distinguishes two inputs of a call
         if not is_array(data):
             plain = _is_plain(data)
-            data = np.asarray(data)
+            data = as_array(data, "Tensor: data")
             if data.dtype == np.float64 and plain and dtype is None:
                 data = data.astype(np.float32)
         if dtype is not None:
@@ -293,10 +293,24 @@ class Tensor(Operators, NumPyHabits):
     def __itruediv__(self, other: Any) -> Tensor:
         return self._update(_ops.divide, other)
 
+    def __ifloordiv__(self, other: Any) -> Tensor:
+        return self._update(_ops.floor_divide, other)
+
+    def __imod__(self, other: Any) -> Tensor:
+        return self._update(_ops.remainder, other)
+
+    def __ipow__(self, other: Any) -> Tensor:
+        return self._update(_ops.power, other)
+
+    def __imatmul__(self, other: Any) -> Tensor:
+        return self._update(_ops.matmul, other)
+
     def _update(self, op: Callable[[Any, Any], Tensor], other: Any) -> Tensor:
         result = op(self, other)
         if not self.requires_grad or not self.is_leaf or is_grad_enabled():
             return result
+        if result.shape != self.shape:
+            raise ValueError(f"an update in place can't change the shape from {self.shape} to {result.shape}")
         self[...] = result
         return self
 

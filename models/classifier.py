@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from .. import nn
 from ..autograd import Tensor, ops
 from ..autograd.backend import array_module
+from ..autograd.ops.indexing import integers
 from .fields import Activation, Choices, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .options import ModelOptions
 
@@ -115,6 +116,7 @@ class TransformerClassifier(nn.Module):
 
         Raises ValueError if `ids` is longer than `max_length`, IndexError for an id outside the vocabulary.
         """
+        ids = integers("ids", ids)
         if lengths is None:
             lengths = (ids != self.config.pad_id).sum(axis=1)
         x = self.embedding(ids)

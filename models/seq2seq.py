@@ -10,6 +10,7 @@ import numpy as np
 from .. import nn
 from ..autograd import Tensor, no_grad, ops
 from ..autograd.backend import array_module, is_array, to_device
+from ..autograd.ops.indexing import integers
 from .copying import copied_shares, copy_logits, coverage_loss
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .generation.cached import CachedState
@@ -151,6 +152,7 @@ class Seq2SeqTransformer(nn.Module):
 
     def encode(self, source: Any, source_lengths: Any = None) -> tuple[Tensor, Any]:
         """Return the encoder output (batch, source_length, d_model) and the source lengths (batch,) without padding."""
+        source = integers("source ids", source)
         if source_lengths is None:
             source_lengths = (source != self.config.pad_id).sum(axis=1)
         x = self.dropout(self.positions(self.source_embedding(source)))

@@ -20,6 +20,8 @@ class Linear(Module):
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True):
+        if in_features < 1:
+            raise ValueError(f"Linear: in_features must be at least 1, not {in_features}")
         self.in_features, self.out_features = in_features, out_features
         bound = 1 / math.sqrt(in_features)
         self.weight = Parameter(np.empty((out_features, in_features), np.float32))

@@ -26,6 +26,14 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(value) is Tensor and isinstance(vars(self).get(name), Parameter):
+            raise TypeError(
+                f"{type(self).__name__}.{name} is a Parameter, and a Tensor in its place would be neither trained nor "
+                "saved: set its elements under no_grad(), or assign a Parameter"
+            )
+        super().__setattr__(name, value)
+
     # -- submodules and parameters -------------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, Module]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import unbroadcast
-from ..ops.attention import attention_plain, with_four_axes
+from ..ops.attention import attention_plain, largest_score, with_four_axes
 from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.registry import QuickImplementation, implements
 from ..random import ReplayedMask
@@ -58,35 +58,38 @@ class StandardAttention(QuickImplementation):
             keep_mask, factor = self.generator.keep_mask(shape, self.dropout)
             keep_mask = xp.asarray(keep_mask)
         full = batch, heads, queries, key.shape[2]
-        added = [] if bias is None else [keys_first(with_four_axes("bias", bias.astype(wide, copy=False), full))]
+        changes = [] if bias is None else [(xp.add, with_four_axes("bias", bias.astype(wide, copy=False), full))]
         if self.mask_spec.slopes is not None:
-            added.append(keys_first(self.mask_spec.alibi(wide, xp)))
+            changes.append((xp.add, self.mask_spec.alibi(wide, xp)))
         if mask is not None:
-            added.append(keys_first(xp.where(mask, 0, -np.inf).astype(wide)))
+            changes.append((xp.fmin, largest_score(mask, wide, xp)))
+        changes = [(change, keys_first(operand)) for change, operand in changes]
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
                 scores = weights[rows] if wide == weights.dtype else xp.empty(weights[rows].shape, wide)
                 q, k = query[rows].astype(wide, copy=False), key[rows].astype(wide, copy=False)
                 xp.matmul(k, q.swapaxes(-1, -2), out=by_head(scores))
-                terms = [term if len(term) == 1 else term[rows] for term in added]
+                own = [(change, x if len(x) == 1 else x[rows]) for change, x in changes]
                 mask_rows = None if keep_mask is None else keep_mask[rows]
-                dropped = self.weigh(xp, scores, terms, factor, weights[rows], mask_rows)
+                dropped = self.weigh(xp, scores, own, factor, weights[rows], mask_rows)
                 xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
 
         parallel_for(xp, batch, part, cost=ATTENTION * weights[:1].size)
         self.keep(weights, keep_mask, factor, out)
         return out
 
-    def weigh(self, xp, scores, terms, factor, weights, keep_mask):
-        """Compute from products the weights times `factor`, for some batch rows. Return the weights after dropout."""
+    def weigh(self, xp, scores, changes, factor, weights, keep_mask):
+        """Compute from products the weights times `factor`, for some batch rows. Return the weights after dropout.
+        `changes` contains pairs of a ufunc and its second operand, which change the scaled scores.
+        """
         wide = scores.dtype
         scores *= wide.type(self.scale)
-        for term in terms:
-            scores += term
+        for change, operand in changes:
+            change(scores, operand, out=scores)
         top = scores.max(axis=1, keepdims=True) if scores.shape[1] else 0
         # Where a query may attend to no key the maximum is -inf: its weights and its output are zero.
-        scores -= xp.where(xp.isfinite(top), top, 0) if terms else top
+        scores -= xp.where(xp.isfinite(top), top, 0) if changes else top
         xp.exp(scores, out=scores)
         total = scores.sum(axis=1, keepdims=True)
         scores *= wide.type(factor) / xp.where(total == 0, 1, total)

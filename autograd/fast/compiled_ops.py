@@ -104,13 +104,13 @@ class LinearReLUCompiled(LinearReLUOnCPU):
 class StandardAttentionCompiled(StandardAttention):
     """Attention with the softmax in one compiled loop, and with the memory layout of `StandardAttention`."""
 
-    def weigh(self, xp, scores, terms, factor, weights, keep_mask):
+    def weigh(self, xp, scores, changes, factor, weights, keep_mask):
         one = scores.dtype.type
-        scale = one(1 if terms else self.scale)
-        if terms:
+        scale = one(1 if changes else self.scale)
+        if changes:
             scores *= one(self.scale)
-            for term in terms:
-                scores += term
+            for change, operand in changes:
+                change(scores, operand, out=scores)
         dropped = None if keep_mask is None else np.empty_like(scores)
         loops().attention_weights(
             columns(scores), scale, one(factor), columns(keep_mask), columns(dropped), 0, len(scores)

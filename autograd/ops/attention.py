@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, as_array
 from ..random import Generator, default_generator
 from ..tensor import array_of
 from .dropout import check_probability
@@ -97,6 +97,13 @@ class MaskSpec:
         """Return the query's position minus the key's position, as an array (1, 1, query, key)."""
         position = xp.arange(self.query_length)[:, None] + self.key_length - self.query_length
         return (position - xp.arange(self.key_length))[None, None]
+
+
+def largest_score(allowed: Any, dtype: Any, xp: Any) -> Any:
+    """Return infinity where a query may attend to a key, else -infinity. With this, `fmin` makes a forbidden score
+    -infinity even if the score is NaN or infinity, for example because the key is infinite.
+    """
+    return xp.where(allowed, dtype.type(np.inf), dtype.type(-np.inf))
 
 
 def _attention_reference(
@@ -184,8 +191,9 @@ def attention(
         deterministic: whether the fused method sums the gradient of the queries in a fixed order, in a separate pass.
             (The standard and the blocked method always use a fixed order.)
 
-    If a query may attend to no key, its output and gradients are 0. The methods agree up to rounding, but draw
-    different dropout masks. Raises ValueError for shapes that don't fit, an unknown or unusable method, a dropout
+    If a query may attend to no key, its output and gradients are 0. A key to which a query may not attend does not
+    change the query's output, even if the key is infinite or NaN. The methods agree up to rounding, but draw different
+    dropout masks. Raises ValueError for shapes that don't fit, an unknown or unusable method, a dropout
     outside [0, 1], a negative window, or return_weights together with dropout. Raises TypeError for a mask that is not
     boolean. Source: arXiv 1706.03762, section 3.2.1.
     """
@@ -208,7 +216,7 @@ def attention(
     mask_spec = MaskSpec(
         queries,
         keys,
-        mask=_checked_mask(array_of(mask), full, xp),
+        mask=_checked_mask(mask, full, xp),
         key_lengths=_per("batch row", "key_lengths", key_lengths, query.shape[0], xp),
         causal=causal,
         window=window,
@@ -255,6 +263,7 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
 def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
     if mask is None:
         return None
+    mask = array_of(mask) if hasattr(mask, "dtype") else as_array(mask, "attention: masks")
     if mask.dtype != bool:
         raise TypeError(
             f"attention: the mask must be boolean (True: may attend), not {mask.dtype}; to add numbers to the scores, "

@@ -17,6 +17,7 @@ sequences, on any device; the kernels in `autograd/kernels` run the same algorit
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -27,7 +28,7 @@ from ..function import Function, unbroadcast
 from ..quick import parallel_for
 from ..random import ReplayedMask, keep_mask
 from ..tensor import Tensor, array_of
-from .attention import MaskSpec, attention_plain
+from .attention import MaskSpec, attention_plain, largest_score
 from .heads import empty_heads, empty_like_heads
 from .registry import implements, through_plain
 
@@ -54,20 +55,18 @@ def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
     )
 
 
-def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
-    """Return the terms to add to a block of scores (batch, heads, key, query). The terms are ALiBi, and -inf where a
-    query may not attend. Return None if the block has no terms, for example below the diagonal of a causal mask.
-    """
+def change_scores(mask_spec: MaskSpec, block: Block, scores: Any, xp: Any) -> None:
+    """Add ALiBi's terms to a block of scores (batch, heads, key, query), and set -inf where a query may not attend."""
     rows, heads, q, k = block
     nearest, farthest = _distances(mask_spec, block)
     edge = mask_spec.causal and nearest < 0
     border = mask_spec.window is not None and (farthest > mask_spec.window or nearest < -mask_spec.window)
-    terms, forbidden = [], []
+    forbidden, dtype = [], scores.dtype
     if edge or border or mask_spec.slopes is not None:
         position = xp.arange(q.start, q.stop) + (mask_spec.key_length - mask_spec.query_length)
         distance = position - xp.arange(k.start, k.stop)[:, None]
         if mask_spec.slopes is not None:
-            terms.append(-mask_spec.slopes[heads, None, None].astype(dtype) * abs(distance).astype(dtype))
+            scores -= mask_spec.slopes[heads, None, None].astype(dtype) * abs(distance).astype(dtype)
         if edge:
             forbidden.append(distance < 0)
         if border:
@@ -77,8 +76,8 @@ def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
         forbidden.append((xp.arange(k.start, k.stop) >= lengths[rows, None])[:, None, :, None])
     if mask_spec.mask is not None:
         forbidden.append(~part(mask_spec.mask, block).swapaxes(-1, -2))
-    terms += [xp.where(mask, dtype.type(-np.inf), dtype.type(0)) for mask in forbidden]
-    return sum(terms[1:], start=terms[0]) if terms else None
+    if forbidden:
+        xp.fmin(scores, largest_score(~reduce(xp.logical_or, forbidden), dtype, xp), out=scores)
 
 
 def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:
@@ -301,9 +300,7 @@ class BlockedAttention(Function):
         xp.matmul(key_block, scaled.swapaxes(-1, -2), out=s)
         for bias in others:
             s += part(bias, block).swapaxes(-1, -2)
-        terms = added(self.mask_spec, block, self.wide, xp)
-        if terms is not None:
-            s += terms
+        change_scores(self.mask_spec, block, s, xp)
         return s
 
     def weights_block(self, block: Block, scaled: Any, buffer: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, as_array
 from ..function import Function
 from ..tensor import Tensor, array_of
 from .reduction import widened
@@ -294,7 +294,7 @@ def promoted(*operands: Any) -> tuple[Any, ...]:
     first = getattr(operands[0], "dtype", np.dtype(object))
     if first.kind == "f" and all(x is None or getattr(x, "dtype", None) == first for x in operands):
         return operands
-    operands = tuple(x if x is None or hasattr(x, "dtype") else np.asarray(x) for x in operands)
+    operands = tuple(x if x is None or hasattr(x, "dtype") else as_array(x, "operands") for x in operands)
     dtype = np.result_type(*{x.dtype for x in operands if x is not None})
     dtype = np.dtype(np.float64) if dtype.kind in "iub" else dtype
     return tuple(x if x is None or x.dtype == dtype else astype(x, dtype) for x in operands)

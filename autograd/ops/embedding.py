@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, run
 from ..tensor import Tensor, array_of
-from .indexing import PutInZeros
+from .indexing import PutInZeros, integers
 from .registry import declare, dispatch
 
 
@@ -42,13 +42,11 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float 
     instead. Raises IndexError for a padding_id outside the table, TypeError for ids that are not integers, and
     ValueError for a table that is not two-dimensional.
     """
-    ids = ids.data if isinstance(ids, Tensor) else ids
+    ids = integers("embedding: ids", ids)
     if len(table.shape) != 2:
         raise ValueError(f"embedding: the table must have the shape (rows, features), not {table.shape}")
     if array_module(ids) is np:
         ids = np.array(ids)  # a copy: the caller may reuse the batch's buffer before the backward pass
-        if ids.dtype.kind not in "iu":
-            raise TypeError(f"embedding: ids must be integers, not {ids.dtype}")
         if ids.size and (ids.min() < 0 or ids.max() >= table.shape[0]):
             wrong = ids[(ids < 0) | (ids >= table.shape[0])].flat[0]
             raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, array_module, is_array
+from ..backend import Array, array_module, as_array, is_array
 from ..function import Function, run
 from ..tensor import Tensor, array_of
 from .reduction import Axis, accumulator, narrowed, normalized_axes
@@ -169,19 +169,21 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     """Return the elements of x at `indices` (any shape) along `axis`, or of the flattened x for None. Raises TypeError
     for indices that are not integers.
     """
-    indices = _integers("take", indices)
+    indices = integers("take: indices", indices)
     if axis is None or (axis in (0, -1) and not np.ndim(array_of(x))):
         return getitem(ravel(x), (indices,))
     (axis,) = normalized_axes(axis, np.ndim(array_of(x)))
     return getitem(x, (*(slice(None),) * axis, indices))
 
 
-def _integers(name: str, indices: Any) -> Any:
+def integers(name: str, indices: Any) -> Any:
+    """Return indices or ids as an array, which is of integers if it is empty. Raises TypeError for others."""
     indices = array_of(indices)
     if not hasattr(indices, "dtype"):
-        indices = np.asarray(indices, dtype=None if np.size(indices) else int)
+        indices = as_array(indices, name)
+        indices = indices if indices.size else indices.astype(int)
     if indices.dtype.kind not in "iu":
-        raise TypeError(f"{name}: indices must be integers, not {indices.dtype}")
+        raise TypeError(f"{name} must be integers, not {indices.dtype}")
     return indices
 
 
@@ -192,7 +194,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
     If `axis` is None, x is flattened and `indices` is 1-d. Raises ValueError unless x and `indices` have the same
     number of axes.
     """
-    indices = _integers("take_along_axis", indices)
+    indices = integers("take_along_axis: indices", indices)
     if axis is None:
         x, axis = ravel(x), 0
     return getitem(x, along_axis("take_along_axis", np.shape(array_of(x)), indices, axis))

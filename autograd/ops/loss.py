@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module, constant, is_array
+from ..backend import array_module, as_array, constant
 from ..tensor import Tensor, array_of
 from .elementwise import promoted
 from .reduction import narrowed, widened
@@ -104,7 +104,7 @@ def cross_entropy(
                 f"cross_entropy: ignore_index ({ignore_index}) is not supported for targets that are distributions"
             )
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
-    target = target.data if isinstance(target, Tensor) else target if is_array(target) else np.asarray(target)
+    target = array_of(target) if hasattr(target, "dtype") else as_array(target, "cross_entropy: targets")
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
             f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]} or floating "

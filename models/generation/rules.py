@@ -102,7 +102,7 @@ class SearchProgress:
                 f"got {len(prefix)} prefixes for a state of {rows} sequences: give one prefix for each sequence"
             )
         self.rules = rules
-        self.largest = max((*rules.forbidden, *rules.stop, -1 if rules.forced_last is None else rules.forced_last))
+        self.largest = max((*rules.forbidden, *rules.ends, -1 if rules.forced_last is None else rules.forced_last))
         self.prefix_lengths = np.array([len(ids) for ids in prefix], dtype=np.int64)
         self.start = [] if rules.bos_id is None else [rules.bos_id]
         self.length = int(self.prefix_lengths.min()) if rows else 0  # the prefix part common to all is fed at once

@@ -38,6 +38,8 @@ def test_modules_in_a_list_are_refused(hidden: object) -> None:
     for use in (module.state_dict, module.eval, lambda: list(module.parameters())):
         with pytest.raises(TypeError, match=r"Twin.layers is a .* not be trained or saved: use a ModuleList"):
             use()
+    with pytest.raises(TypeError, match=r"Twin.scale is a Parameter, and a Tensor in its place"):
+        module[0].scale *= 2
 
 
 def test_one_layer_called_twice_collects_both_gradients() -> None:
@@ -133,15 +135,21 @@ def test_scaled_embedding_has_unit_variance() -> None:
         module(np.array([-1]))
 
 
-def test_wrong_sizes_are_explained() -> None:
-    with pytest.raises(ValueError, match="embed_dim 10 is not divisible by num_heads 3"):
-        nn.MultiHeadAttention(10, 3)
-    with pytest.raises(ValueError, match="unknown activation 'swish'"):
-        nn.TransformerEncoderLayer(4, 2, 8, activation="swish")
-    with pytest.raises(ValueError, match=r"p must be a probability from 0 to 1, not 1\.5"):
-        nn.Dropout(1.5)
-    with pytest.raises(ValueError, match="does not fit a weight"):
-        nn.Linear(4, 2)(Tensor(np.zeros((1, 5), np.float32)))
+@pytest.mark.parametrize(
+    ("said", "call"),
+    [
+        ("embed_dim 10 is not divisible by num_heads 3", lambda: nn.MultiHeadAttention(10, 3)),
+        ("in_features must be at least 1, not 0", lambda: nn.Linear(0, 3)),
+        ("unknown activation 'swish'", lambda: nn.TransformerEncoderLayer(4, 2, 8, activation="swish")),
+        (r"p must be a probability from 0 to 1, not 1\.5", lambda: nn.Dropout(1.5)),
+        ("does not fit a weight", lambda: nn.Linear(4, 2)(Tensor(np.zeros((1, 5), np.float32)))),
+        ("at least 1", lambda: nn.LSTM(3, 0)),
+        ("at least one position", lambda: nn.RNN(3, 4)(Tensor(np.zeros((2, 0, 3), np.float32)))),
+    ],
+)
+def test_wrong_sizes_are_explained(said: str, call) -> None:
+    with pytest.raises(ValueError, match=said):
+        call()
 
 
 # RNN, LSTM and GRU; PyTorch's are compared in test_nn_against_torch.py
@@ -168,13 +176,6 @@ def test_dropout_is_between_the_layers_only() -> None:
     assert (one(x)[0].data == one(x)[0].data).all()
     assert (two(x)[0].data != two(x)[0].data).any()
     assert (two.eval()(x)[0].data == two(x)[0].data).all()
-
-
-def test_wrong_sizes_of_recurrent_layers() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        nn.LSTM(3, 0)
-    with pytest.raises(ValueError, match="at least one position"):
-        nn.RNN(3, 4)(Tensor(np.zeros((2, 0, 3), np.float32)))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -100,7 +100,8 @@ def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
 def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
     """Compute the cross-entropy of the targets in nats per token, including <eos> and without padding."""
     limit, loss = translator.model.config.max_length, translation_loss(0.0, translator.tokenizer.pad_id)
-    pairs = [(source, target) for source, target in map(translator.as_written, pairs)]
+    read, written = translator.as_read([pair[0] for pair in pairs]), translator.as_written([pair[1] for pair in pairs])
+    pairs = list(zip(read, written, strict=True))
     batches = translation_batches(
         pairs, translator.tokenizer, tokens_per_batch=max(2048, limit), max_length=limit, seed=0, shuffle=False
     )

@@ -50,6 +50,10 @@ class Translator(TrainedModel):
         """Return texts, such as references, in lower case if the model reads and writes lower case."""
         return [text.lower() for text in texts] if self.model.config.lowercase else list(texts)
 
+    def as_read(self, texts: Sequence[str]) -> list[str]:
+        """Return source texts in the form that the model reads: in Title Case, in lower case, or unchanged."""
+        return self.as_written(list(map(title_case, texts)) if self.model.config.title_case else texts)
+
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
         """Return the encoder's input for sentences: token ids and <eos>.
         Raises InputError for empty sentences and for too long ones.
@@ -57,9 +61,7 @@ class Translator(TrainedModel):
         for number, sentence in enumerate(sentences, 1):
             if not sentence.strip():
                 raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
-        if self.model.config.title_case:
-            sentences = [title_case(sentence) for sentence in sentences]
-        sentences = self.as_written(sentences)
+        sentences = self.as_read(sentences)
         ids = self.tokenizer.encode_batch(sentences, add_eos=True)
         limit, eos_id = self.model.config.max_length, self.tokenizer.eos_id
         return fit_lengths(ids, limit, too_long=too_long, eos_id=eos_id, texts=sentences)

@@ -113,3 +113,12 @@ def test_a_mask_or_bias_that_does_not_broadcast_is_refused(method, kind, shape) 
     restriction = {kind: np.ones(shape, bool if kind == "mask" else float)}
     with pytest.raises(ValueError, match=rf"the {kind} of shape .* does not broadcast to \(3, 2, 4, 4\)"):
         ops.attention(x, x, x, method=method, **restriction)
+
+
+@pytest.mark.parametrize("method", ["standard", "blocked"])
+def test_a_hidden_key_may_be_infinite(method) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 4, 2)).astype(np.float32)
+    key = np.where(np.arange(4)[:, None] == 3, np.float32([np.inf, -np.inf]), x)
+    with np.errstate(invalid="ignore"):
+        outs = [ops.attention(x, k, x, causal=True, method=method).data[:, :, :3] for k in (x, key)]
+    np.testing.assert_array_equal(*outs)

@@ -55,6 +55,7 @@ CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
     ("dropout", lambda: ops.dropout(f(2), 1.5), ValueError, ("1.5",)),
     ("embedding", lambda: ops.embedding(np.array([3]), f(3, 2)), IndexError, ("3",)),
     ("embedding", lambda: ops.embedding(np.array([-1]), f(3, 2)), IndexError, ("-1",)),
+    ("embedding", lambda: ops.embedding([[1, 2], [0]], f(3, 2)), ValueError, ("different lengths", "pad")),
     ("embedding", lambda: ops.embedding(np.array([0.0]), f(3, 2)), TypeError, ("float64",)),
     ("cross_entropy", lambda: ops.cross_entropy(f(2, 3), np.zeros(3, int)), ValueError, ("2, 3", "3")),
     ("cross_entropy", lambda: ops.cross_entropy(f(2, 3), np.array([0, 3])), IndexError, ("3", "2")),

@@ -51,12 +51,13 @@ def test_tokens_that_are_none_are_refused(name, value) -> None:
         Rules(**{name: value})
 
 
-@pytest.mark.parametrize("rules", [Rules(forbidden=(99,)), Rules(forced_last=99), Rules(stop=(99,))])
+@pytest.mark.parametrize("rules", [Rules(forbidden=(99,)), Rules(forced_last=99), Rules(stop=(99,)), Rules(eos_id=99)])
 @pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 50, "alpha": 100.0}, {"sampling": True}])
 def test_a_rule_about_a_token_that_the_model_lacks_is_refused(rules, options) -> None:
     model = build(1)
+    start, ids = model.start(np.array([[4, 5]])), {"bos_id": BOS, "eos_id": rules.eos_id or EOS}
     with pytest.raises(ValueError, match=rf"token 99, but the model has only {model.config.target_vocab_size} tokens"):
-        Strategy(**options, rules=rules).generate(model.start(np.array([[4, 5]])), **SPECIAL, scores=False)
+        Strategy(**options, rules=rules).generate(start, **ids, scores=False)
     Strategy(**options).generate(model.start(np.array([[4, 5]])), **SPECIAL)
 
 

@@ -77,6 +77,7 @@ class TestLines:
             ("t", "a\nb\n".encode("utf-16-be"), "iconv -f UTF-16LE"),
             ("t", b"good\nb\0d\n", "line 2 contains a NUL byte"),
             ("t", b"x" * (1 << 20) + b"yz", "line 1 has more than 1,048,576 bytes"),
+            ("a t", b"good\rbetter\r", "carriage returns only. Convert the file: tr '\\r' '\\n' < '{path}' > NEW_FILE"),
         ],
     )
     def test_what_is_refused(self, tmp_path, name, content, said):

@@ -51,9 +51,8 @@ def test_the_loss_is_that_of_one_sentence_at_a_time(backwards: bool, monkeypatch
     manual_seed(0)
     pairs = [("the cat", "le chat"), ("the old dog runs", "le vieux chien court"), ("a", "un")]
     tokenizer = BPETokenizer.train([text for pair in pairs for text in pair], 280)
-    config = Seq2SeqConfig(
-        tokenizer.vocab_size, tokenizer.vocab_size, 16, 2, 1, 1, 32, 0.3, pad_id=tokenizer.pad_id, max_length=40
-    )
+    size, options = tokenizer.vocab_size, {"pad_id": tokenizer.pad_id, "max_length": 40, "title_case": True}
+    config = Seq2SeqConfig(size, size, 16, 2, 1, 1, 32, 0.3, **options)
     translator = Translator(Seq2SeqTransformer(config), tokenizer)
     nats = tokens = 0.0
     translator.model.eval()
@@ -61,7 +60,7 @@ def test_the_loss_is_that_of_one_sentence_at_a_time(backwards: bool, monkeypatch
         ids = tokenizer.encode(target)[:: -1 if backwards else 1]
         with no_grad():
             logits = translator.model(
-                np.array([tokenizer.encode(source, add_eos=True)]), np.array([[tokenizer.bos_id, *ids]])
+                np.array([tokenizer.encode(source.title(), add_eos=True)]), np.array([[tokenizer.bos_id, *ids]])
             )
         wanted = np.array([[*ids, tokenizer.eos_id]])
         nats += ops.cross_entropy(logits, wanted, reduction="sum").item()
