@@ -1,7 +1,5 @@
 """Run every benchmark with its defaults: python -m benchmarks"""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

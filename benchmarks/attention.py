@@ -11,8 +11,6 @@ heads * length^2 * head_dim in the forward pass and 2.5 times as large in the ba
 numbers. Peak memory does not include the inputs.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping

@@ -9,8 +9,6 @@ the ratio of times. Texts are encoded with an empty cache. Files may be compress
 consists of the books, the German and English sentence pairs and the image descriptions in the folder HANDLOOM_DATA.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

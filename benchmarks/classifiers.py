@@ -3,8 +3,6 @@
     HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
 """
 
-from __future__ import annotations
-
 from benchmarks.side_by_side import command, program, write_results
 from handloom.train.data.news import load_news
 from handloom.train.tables.cells import markdown_table

@@ -6,8 +6,6 @@ A real word occurs in the training text, and so does a known pair of neighbourin
 and the second row is the same text with its words in random order. All texts have the same number of characters.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -7,8 +7,6 @@ Two texts are equal if they have the same letters, ignoring case, digits, blanks
 unavailable, it is skipped with a message. No model is trained; the program takes about ten seconds.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -16,8 +16,6 @@ With `--data`, the engines instead translate 200 German test sentences with a mo
 sentence at a time. The table then shows BLEU, sentences per second, and how many translations are equal to handloom's.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import tempfile

@@ -9,8 +9,6 @@ of pairs of neighbouring words that occur earlier in the same text. The referenc
 probability of as large a difference from the first row of --only by chance. Nothing is trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path

@@ -7,8 +7,6 @@ and `import numpy` alone, which is part of the two other runs. The runs are inte
 the benchmark prints the shortest and the median processor time (user and system).
 """
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

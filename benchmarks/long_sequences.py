@@ -9,8 +9,6 @@ time of the step, and "growth" is the rest divided by the rest at the shortest l
 one sequence, without model and optimiser.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 from typing import Any

@@ -9,8 +9,6 @@ Tatoeba's validation sentences. If HANDLOOM_DATA contains these sentences, the s
 printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ are the shortest of several interleaved rounds. The last line is the processor t
 been imported, in milliseconds; it is the shortest of several measurements.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

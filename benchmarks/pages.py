@@ -12,8 +12,6 @@ Each row of the table must be that row, filled in from one object in these files
 that begin with "the report" state its figures; rows that begin with † have no results file.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -8,8 +8,6 @@ The commands come from the results files. A command that needs the output of ano
 If the cost is blank, it was not recorded. `make reports` runs all; `make -n reports` lists all.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ jobs are interleaved. The speed is the median of the rows of timings.jsonl, exce
 buffers are still cold in it. The ratio of two speeds is the ratio of their medians.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import statistics

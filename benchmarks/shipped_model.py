@@ -14,8 +14,6 @@ written for this test and are in no training text. results/everyday.json receive
 two references each from German, or with one reference from English.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -4,8 +4,6 @@ handloom and the library that it is compared with run in separate processes, bec
 disturb the other.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib
@@ -19,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from handloom.train.runs.results import machine, versions
 
@@ -62,7 +60,7 @@ class Worker:
             raise SystemExit(f"the process of {self.name} ended in {method!r}: see its message above")
         return json.loads(answer)
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -109,7 +107,7 @@ class Disturbance:
 
     share = float("nan")
 
-    def __enter__(self) -> Disturbance:
+    def __enter__(self) -> Self:
         self._before = self._read()
         return self
 

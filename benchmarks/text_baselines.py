@@ -6,8 +6,6 @@ Each data set is split as in the examples. The baselines' constants are chosen o
 is scored once. Unavailable data sets are skipped, with a message.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from typing import Any

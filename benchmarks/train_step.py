@@ -26,8 +26,6 @@ different lengths and padding. handloom's Trainer and an equivalent loop in PyTo
 rate schedule. A round is one pass over these batches.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import os

@@ -8,8 +8,6 @@ the time that the host needs to issue a step, and memory is the peak of the libr
 launches per step is read from CUDA graphs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

@@ -1,7 +1,5 @@
 """Sizes, batches and handloom models for `benchmarks.train_step`."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ If MKL is installed (the extra `mkl`), a product is timed with NumPy and with MK
 product with MKL, handloom's threads each compute a part of the columns.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 With batches of real data (`save_batches`), a step also masks padding, clips gradients and uses Noam's schedule.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

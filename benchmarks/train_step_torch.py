@@ -1,7 +1,5 @@
 """The PyTorch side of the training benchmarks: the same models and parameter names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

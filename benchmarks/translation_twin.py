@@ -8,8 +8,6 @@ the training data. The same code evaluates both models: PyTorch's weights are lo
 this transfer is exact, handloom's loss on a batch is compared with PyTorch's loss.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 import tempfile

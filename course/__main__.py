@@ -7,8 +7,6 @@ python -m handloom.course hint 1          show a hint, more detailed each time; 
 python -m handloom.course watch           check a chapter again whenever its file is saved
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from pathlib import Path

@@ -5,8 +5,6 @@ exercises `c01_gradient.py` with their hints and mistakes `c01_gradient_exercise
 `c01_gradient_pictures.py`. The learner's file is the solution without the code that the learner writes.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """Checks a chapter of a learner's folder: runs the learner's file in a separate process and judges its results."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

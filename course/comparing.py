@@ -1,7 +1,5 @@
 """Compares a learner's result with the right one and describes the difference in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Redraw the pictures of the chapters: python -m handloom.course.draw [CHAPTER ...]"""
 
-from __future__ import annotations
-
 import argparse
 
 from .chapter import IMAGES, chapters

@@ -3,8 +3,6 @@
 python -m handloom.course.draw 1        redraws the pictures of chapter 1 in chapters/images
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

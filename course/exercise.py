@@ -6,8 +6,6 @@ the file can't fake a verdict. If the results equal those of a typical mistake, 
 mistake.
 """
 
-from __future__ import annotations
-
 import inspect
 import traceback
 import warnings

@@ -1,7 +1,5 @@
 """A learner's folder: the texts, the files to write in, and the progress."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

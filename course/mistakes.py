@@ -20,8 +20,6 @@ paragraph is the message if all mistakes remain. Each mistake's message begins w
 this mistake is the first that remains.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

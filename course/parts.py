@@ -1,7 +1,5 @@
 """Loads the functions that a learner wrote in earlier chapters, for chapters that combine them."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -4,8 +4,6 @@
 return ...                    removed, up to the end of the block or to a line `# given:`
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Converts the results of a learner's answer to JSON for the process that judges them, and back."""
 
-from __future__ import annotations
-
 import base64
 import io
 from dataclasses import dataclass

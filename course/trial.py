@@ -5,8 +5,6 @@ written to a file as lines of JSON, so that results before a crash are kept. `ch
 beginning of the file's printed output is stored separately.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import json

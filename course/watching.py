@@ -1,7 +1,5 @@
 """Check a chapter again whenever its file is saved."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ python -m handloom.explorer runs/translate     show a run that is finished or be
 python -m handloom.explorer --export site      write a folder for any web server; the model runs in the browser
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..arguments import Whole

@@ -1,7 +1,5 @@
 """A separate process that computes slow views, so that the server can answer requests for other views meanwhile."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

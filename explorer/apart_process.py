@@ -3,8 +3,6 @@
 Each line of standard input is a request [run, view, body] in JSON, and each line of standard output is the answer.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import traceback

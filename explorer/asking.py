@@ -1,7 +1,5 @@
 """Validate the type and the bounds of each value in the page's requests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from typing import Any

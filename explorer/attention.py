@@ -2,8 +2,6 @@
 query's attention is computed, and "Next word" shows the most probable tokens at each position.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

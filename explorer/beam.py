@@ -4,8 +4,6 @@ Each step of the search is a column. From top to bottom, a column's slots contai
 their rows, the sequences that ended, and the dropped candidates.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The view "Gradient check", which compares the gradient of one call of a training step with finite differences."""
 
-from __future__ import annotations
-
 import inspect
 from contextlib import nullcontext
 from functools import partial

@@ -1,7 +1,5 @@
 """Export the explorer's page, with a model that runs in the browser, to a folder for any web server."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from importlib import resources

@@ -5,8 +5,6 @@ module with all its calls. An arc leads from the row that computes a value to th
 lanes next to the rows, short arcs in the nearest lanes.
 """
 
-from __future__ import annotations
-
 import inspect
 from itertools import groupby, zip_longest
 from pathlib import Path

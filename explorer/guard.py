@@ -5,8 +5,6 @@ and another site's host name can be changed to point to it (DNS rebinding). So e
 as `Host`, must not have another `Origin`, and must have a path that begins with a secret token.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

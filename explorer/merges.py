@@ -1,7 +1,5 @@
 """The view "BPE": a text tokenized with the first n merges, the most frequent pairs, and the merges of a word."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -83,7 +81,7 @@ class Part(NamedTuple):
 
     token: str
     merge: int
-    parts: tuple[Part, ...]
+    parts: "tuple[Part, ...]"
 
 
 def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:

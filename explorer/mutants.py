@@ -3,8 +3,6 @@
 `python -m tests.support.mutants` has these rules and others.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """Convert arrays and numbers to the page's format, JSON without NaN and with arrays in base64."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

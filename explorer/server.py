@@ -1,7 +1,5 @@
 """The web server for the page's files and for the views, whose addresses receive and return JSON."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import mimetypes

@@ -1,7 +1,5 @@
 """Run the server on 127.0.0.1 until Ctrl-C, print its address, and open the page in the browser."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import webbrowser

@@ -1,7 +1,5 @@
 """One session of the explorer, with its run, the run's model, and the functions that compute the views."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

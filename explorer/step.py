@@ -1,7 +1,5 @@
 """A recorded training step on one text, with the calls that lead to the loss, their modules, values and gradients."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The explored model, and a pass of the model over a text with all attention calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The view "Attention three ways": one attention call by each method, and the blocked method block by block."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

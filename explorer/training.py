@@ -4,8 +4,6 @@ The training runs in a separate process (`training_process`), so that the server
 server reads the files in the run's folder, as for any other run.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

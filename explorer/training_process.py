@@ -6,8 +6,6 @@ Each line of standard input is a command: "pause", "go", "step" (one update, the
 training also ends when standard input is closed, because the explorer has then ended.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import queue
 import signal

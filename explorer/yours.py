@@ -1,7 +1,5 @@
 """Run the attention and the beam search of a learner's course folder on the values of the explored model."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Callable
 from pathlib import Path

@@ -1,11 +1,9 @@
 """Baselines for language models: uniform, bigram, n-gram and recurrent."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -48,7 +46,7 @@ class BigramLanguageModel(Module):
         self.vocab_size = vocab_size
         self.logits = Embedding(vocab_size, vocab_size)
 
-    def fit(self, ids: Any, smoothing: float = 0.1) -> BigramLanguageModel:
+    def fit(self, ids: Any, smoothing: float = 0.1) -> Self:
         """Set the logits from the counts of adjacent pairs in `ids` (n,), each increased by `smoothing`.
 
         Gradient descent would converge to the same logits, but it needs many passes over the data. Raises ValueError
@@ -92,7 +90,7 @@ class NGramLanguageModel(Module):
         """Return the number of distinct n-grams of all lengths up to `order`."""
         return sum(len(counts) for *_, counts in self._counts)
 
-    def fit(self, ids: Any) -> NGramLanguageModel:
+    def fit(self, ids: Any) -> Self:
         """Count the n-grams of `ids` (n,)."""
         ids = np.asarray(ids, np.int64)
         self._counts = [self._count(ids, length) for length in range(min(self.order, len(ids)))]
@@ -186,7 +184,7 @@ class RecurrentLanguageModel(Module):
         x, state = self.recurrent(self.dropout(x) if self.config.embedding else x, state)
         return self.output(self.dropout(x)), state
 
-    def start(self, rows: int = 1) -> RecurrentState:
+    def start(self, rows: int = 1) -> "RecurrentState":
         """Return a DecodingState for generating `rows` sequences; see `models.generation`.
         The model should be in evaluation mode.
         """

@@ -1,7 +1,5 @@
 """The encoder-only Transformer: a classifier of texts."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated, Any
 

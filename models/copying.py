@@ -18,8 +18,6 @@ gate is computed from the decoder's context, state and input. Here it is compute
 the sum of the three.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@
 files and from command lines are therefore checked in the same way.
 """
 
-from __future__ import annotations
-
 import math
 import reprlib
 import types

@@ -6,10 +6,8 @@ A field's annotation describes the allowed values. Its `setting` contains the he
 
 # ruff: noqa: RUF009 - `setting` returns a dataclass field
 
-from __future__ import annotations
-
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from ..nn.normalization import NORMS
 from ..nn.transformer import BIASES
@@ -244,7 +242,7 @@ class LanguageModelPreset(Preset):
             vocab_size, kind, self.recurrent_size, dropout=self.dropout, embedding=self.recurrent_embedding
         )
 
-    def for_baselines(self) -> LanguageModelPreset:
+    def for_baselines(self) -> Self:
         """Return a copy with the steps and the learning rate of the recurrent baselines."""
         return dataclasses.replace(self, steps=self.recurrent_steps, lr=self.recurrent_lr)
 

@@ -1,7 +1,5 @@
 """The decoder-only Transformer: a language model."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options that the configurations of all models share."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated, Any
 

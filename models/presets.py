@@ -1,7 +1,5 @@
 """Presets of hyperparameters for each report's model: `smoke`, `laptop`, and `paper` with the report's values."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The encoder-decoder Transformer for translation, summaries and paraphrases."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

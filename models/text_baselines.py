@@ -3,12 +3,10 @@
 A neural model is useful only if it is better than these baselines, which need only NumPy and a few seconds.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import regex
@@ -39,7 +37,7 @@ class Bags(NamedTuple):
             sums[filled] = np.add.reduceat(entries, self.offsets[filled])
         return sums
 
-    def rows(self, texts: np.ndarray) -> Bags:
+    def rows(self, texts: np.ndarray) -> "Bags":
         """Return the bags of the texts with these indices, in this order."""
         sizes = np.diff(self.offsets)[texts]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -118,7 +116,7 @@ class NaiveBayes:
         self._counts = counts.reshape(classes, -1).T
         self._prior = np.log(np.maximum(np.bincount(labels, minlength=classes), 1e-9) / len(labels))
 
-    def choose(self, texts: Sequence[str], labels: np.ndarray) -> NaiveBayes:
+    def choose(self, texts: Sequence[str], labels: np.ndarray) -> Self:
         """Set `alpha` to the value in `ALPHAS` with the best accuracy on these texts, which should be held out."""
         scores = [np.mean(self.predict(texts, alpha) == labels) for alpha in self.ALPHAS]
         self.alpha = self.ALPHAS[int(np.argmax(scores))]

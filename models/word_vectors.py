@@ -1,7 +1,5 @@
 """Word vectors from counts: words that occur in the same texts get similar vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Updates that never wait for the device (flat arrays, device seeds, CUDA graphs), and their selection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

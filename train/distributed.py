@@ -5,8 +5,6 @@ same update, and their copies stay equal. `ProcessGroup` is a single process. `M
 it communicates through mpi4py, and sums gradients on GPUs with NCCL (`NcclSums`).
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """handloom export MODEL FOLDER: save a trained model in the format of Hugging Face transformers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..errors import InputError

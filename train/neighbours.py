@@ -5,8 +5,6 @@ rank is connected with the next rank. The ranks send nothing: the operating syst
 keepalive, without extra work in training steps.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

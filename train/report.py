@@ -1,7 +1,5 @@
 """Compare runs in one picture and one table: python -m handloom.train.report RUN..."""
 
-from __future__ import annotations
-
 import statistics
 import sys
 from collections.abc import Sequence

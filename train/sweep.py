@@ -11,8 +11,6 @@ Each combination is a cell: the script with `--seed 0 --set dropout=0.1 --out sw
 that is started again skips finished cells and resumes the others.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The training loop."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -103,7 +101,7 @@ class Trainer:
         steps: int,
         updates: UpdateOptions | None = None,
         record: Record | None = None,
-        observe: Callable[[Trainer], None] | None = None,
+        observe: Callable[["Trainer"], None] | None = None,
         group: ProcessGroup | None = None,
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule

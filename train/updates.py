@@ -4,8 +4,6 @@
 instead, which has the same methods and does not wait for the device.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import sys

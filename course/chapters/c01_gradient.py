@@ -1,7 +1,5 @@
 """Chapter 1, the exercises: the rules of a product and of tanh, and the backward pass."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

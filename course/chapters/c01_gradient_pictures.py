@@ -1,7 +1,5 @@
 """Chapter 1, the pictures: the slope of tanh, and gradients that flow back through a small graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 2, the pictures: copies forward and sums backward; the uses of one number in a matrix product."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

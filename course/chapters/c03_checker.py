@@ -1,7 +1,5 @@
 """Chapter 3, the exercises: two kinds of numeric derivatives, and a checker that five mutants try to pass."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 4, the exercises: counting pairs, merging a pair, training, encoding."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Chapter 4, the pictures: a sentence cut by more and more merges, and how often the pairs occur."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Chapter 5, the exercises: softmax, cross-entropy, label smoothing with padding, and the gradient."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

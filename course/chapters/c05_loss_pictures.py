@@ -1,7 +1,5 @@
 """Chapter 5, the pictures: the cost of a token, what smoothing changes, and the gradient as a difference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 6, the exercises: one attention head, the causal mask, the padding mask, and the head with a mask."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

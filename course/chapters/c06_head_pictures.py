@@ -1,7 +1,5 @@
 """Chapter 6, the pictures: scores, weights and output of a head, and the masks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

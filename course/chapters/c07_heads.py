@@ -1,7 +1,5 @@
 """Chapter 7, the exercises: splitting and merging heads, rotary positions, and the whole attention layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 8, the exercises: layer norm, its rule, the feed-forward network, and a whole layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 8, the pictures: sizes of numbers and gradients in 50 layers, and the gradient of layer norm."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

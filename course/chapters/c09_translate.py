@@ -1,7 +1,5 @@
 """Chapter 9, the exercises: inputs and targets of the decoder, the embedding, both layers, and the whole translator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 9, the pictures: the two stacks, and the words on which each prediction depends."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chapter 10, the exercises: Adam, the learning rate schedule, and a training loop with four mistakes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 10, the pictures: Adam in a valley, Adam on noise, and the losses of loops with a mistake."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chapter 11, the exercises: greedy search, a trap for it, the score of a sentence, and beam search."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

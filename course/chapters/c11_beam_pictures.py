@@ -1,7 +1,5 @@
 """Chapter 11, the pictures: a tree in which greedy search fails, and sentences by length and probability."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

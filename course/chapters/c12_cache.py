@@ -1,7 +1,5 @@
 """Chapter 12, the exercises: attention with a cache, the initial state, a step, and the selection of sentences."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

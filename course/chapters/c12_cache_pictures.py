@@ -1,7 +1,5 @@
 """Chapter 12, the pictures: the vectors that a new word changes, and the work with and without a cache."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 13, the exercises: a running sum of exponentials, one block, and attention in blocks forward and backward."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Chapter 13, the pictures: the running values of one query, and the numbers in memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

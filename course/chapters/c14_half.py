@@ -2,8 +2,6 @@
 overflows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chapter 14, the pictures: the sizes of gradients in the range of 16 bits, and a loss scale during training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 15, the picture: the parts of the translator, with the numbers of their chapters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, arrow, box, empty, new_figure

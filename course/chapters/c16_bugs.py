@@ -1,7 +1,5 @@
 """Chapter 16, the exercises: three tools that find mistakes in a model, and the corrected model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 16, the picture: the mistakes that each tool finds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compute x W^T + b on plain arrays, for the rows x of a decoding step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...autograd.backend import array_module

@@ -1,7 +1,5 @@
 """Beam search, which extends several partial sequences for each sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +11,7 @@ from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Rules, SearchProgress
 from .top import log_sum_exp, top_k
 
+EarlyStopping = Literal[True, False, "never"] | None
 # (log-probability, number of the open sequence that it extends, token)
 Candidate = tuple[float, int, int]
 
@@ -82,9 +81,6 @@ def beam_search(
     kept = n_best if early_stopping is None else width
     search = _BeamSearch(state, rules, width, coverage, (alpha, kept, length_norm, early_stopping), observe)
     return [hypotheses[:n_best] for hypotheses in search.run()]
-
-
-EarlyStopping = Literal[True, False, "never"] | None
 
 
 class _Complete:

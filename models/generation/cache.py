@@ -7,8 +7,6 @@ sentence in one matrix product; the nodes of other sequences get a score of -inf
 that no sequence needs any more are removed from time to time.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

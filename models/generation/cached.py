@@ -3,8 +3,6 @@
 Tests compare the results with those of the layers in `nn`.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

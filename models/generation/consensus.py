@@ -10,8 +10,6 @@ Source: Kumar and Byrne 2004, "Minimum Bayes-risk decoding for statistical machi
 and Aziz 2020, arXiv 2005.10283, section 6.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np

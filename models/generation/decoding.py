@@ -5,8 +5,6 @@ A model that can generate has a method `start(...)`, which returns a DecodingSta
 DecodingState contains everything that changes during generation; the model does not change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Greedy search and sampling, which choose one token per step, and a stream of the tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Penalties on generated sequences: length, coverage, repetition."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

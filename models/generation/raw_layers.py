@@ -1,7 +1,5 @@
 """The layers of `nn.transformer` on plain arrays, with only the computations of a decoding step."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +54,7 @@ def attend_few(output: Affine, q: Any, keys: Any, values: Any, bias: Any) -> Any
 
 
 @replaceable
-def layers_at_once(decoder: RawDecoder) -> Any:
+def layers_at_once(decoder: "RawDecoder") -> Any:
     """Return an object that computes all layers of a step in one call, or None to compute layer by layer."""
     return None
 

@@ -1,7 +1,5 @@
 """Rules about a sequence's beginning, end, length and repetitions, for all generation strategies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Sampling: temperature, top-k, nucleus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any

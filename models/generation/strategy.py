@@ -1,7 +1,5 @@
 """All generation options in one object, which the examples create from their command lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal

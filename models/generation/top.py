@@ -2,8 +2,6 @@
 With 128 sequences and 50,000 tokens, sorting all logits would take longer than the whole model.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BERT as a classifier: Devlin et al. 2019, arXiv 1810.04805."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..classifier import ClassifierConfig, TransformerClassifier

@@ -1,7 +1,5 @@
 """DistilBERT: BERT with another pooler and without token types. Sanh et al. 2019, arXiv 1910.01108."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..classifier import ClassifierConfig, TransformerClassifier

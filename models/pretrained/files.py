@@ -3,8 +3,6 @@
 Shapes and dtypes are read from the files' headers, and checked before any weights are read. No file is unpickled.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

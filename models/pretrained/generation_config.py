@@ -1,7 +1,5 @@
 """Convert a folder's generation_config.json to a Strategy, and a Strategy to generation_config.json."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GPT-2 (Radford et al. 2019), whose linear layers are stored transposed, with q, k and v side by side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...autograd import Tensor

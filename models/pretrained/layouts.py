@@ -1,7 +1,5 @@
 """Names and layouts of model parameters in the files of Hugging Face's `transformers`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

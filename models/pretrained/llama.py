@@ -3,8 +3,6 @@
 Touvron et al. 2023, arXiv 2302.13971; also Mistral (which has a window) and Qwen 2 (which has biases of q, k and v).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...nn.transformer import has_biases

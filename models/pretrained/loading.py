@@ -1,7 +1,5 @@
 """Load a model from a folder."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Junczys-Dowmunt et al. 2018, arXiv 1804.00344; Zhang et al. 2020, arXiv 1912.08777.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Save a model as a folder for `transformers`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Load and save tokenizers in the file formats of Hugging Face's `transformers`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

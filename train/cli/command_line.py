@@ -1,7 +1,5 @@
 """Shared code of all programs: how they end, the texts that they read, and folders for their results."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -1,7 +1,5 @@
 """Shared code of the examples: parse the command line, use a trained model, and train models for tables."""
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import contextlib

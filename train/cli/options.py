@@ -1,7 +1,5 @@
 """Command-line options with their uses: a new run, a resumed run, or a trained model."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands translate, generate, classify, summarize and paraphrase, which apply a trained model to texts."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """Training options, generated from the fields of a preset: --set changes any field, and some fields have flags."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys

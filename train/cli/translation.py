@@ -1,7 +1,5 @@
 """Options of the examples that translate: the direction, and other training pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ The changed pairs teach a small model to copy unknown words, such as names, amou
 both languages, so the pairs remain translations of each other. A seed determines all random choices.
 """
 
-from __future__ import annotations
-
 import re
 from random import Random
 

@@ -5,8 +5,6 @@ Pairs in a batch have nearly equal lengths, so the batch has little padding. A b
 moves them to its device.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import hashlib
@@ -14,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -79,7 +77,7 @@ class TokenSequences:
         self.lengths = np.diff(offsets)
 
     @classmethod
-    def from_lists(cls, sequences: Sequence[Sequence[int]]) -> TokenSequences:
+    def from_lists(cls, sequences: Sequence[Sequence[int]]) -> Self:
         """Return a TokenSequences of lists of token ids, one list for each sentence."""
         offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
         np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])

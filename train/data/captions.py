@@ -1,7 +1,5 @@
 """Captions of the same picture, used as paraphrases: from the embedded grammar, COCO, or your own file."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Finds files of named data sets in the folder HANDLOOM_DATA or in the cache, or downloads and verifies them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

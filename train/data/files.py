@@ -6,8 +6,6 @@ feeds, which occur inside sentences of real parallel corpora.
 Every problem in a file raises an `InputError`. Its message names the file, the line, the cause and a remedy.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 import shlex

@@ -1,7 +1,5 @@
 """News with categories, headlines and descriptions: the embedded grammar, the HuffPost sets, or your own file."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,6 +18,15 @@ EMBEDDED_ARTICLES = 9_000
 
 _HEADLINES = "news_category/huffpost41_headlines.jsonl.gz"
 _ARTICLES = ("news_category/news_v3_head10k.jsonl.gz", "news_category/news_v2_2017_2018_resplit.jsonl.gz")
+
+
+@dataclass(frozen=True)
+class Article:
+    """One piece of news."""
+
+    category: str
+    headline: str
+    description: str
 
 
 @dataclass(frozen=True)
@@ -172,15 +179,6 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
     if lost := sum(map(len, parts)) - sum(map(len, kept)):
         notes.append(f"{name}: left out {lost} held-out articles whose category has no other article.")
     return News(kept[0], kept[1], kept[2], name, description, tuple(notes))
-
-
-@dataclass(frozen=True)
-class Article:
-    """One piece of news."""
-
-    category: str
-    headline: str
-    description: str
 
 
 class Desk(NamedTuple):

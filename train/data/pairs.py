@@ -3,14 +3,13 @@
 Also undoes Moses tokenisation and makes Title Case.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -53,7 +52,7 @@ class TranslationData:
             f"and {len(self.test):,} test pairs ({self.test_name})"
         )
 
-    def reversed(self) -> TranslationData:
+    def reversed(self) -> Self:
         """Return the same pairs in the other direction."""
         train, valid, test = ([pair[::-1] for pair in part] for part in (self.train, self.valid, self.test))
         return replace(self, train=train, valid=valid, test=test, source=self.target, target=self.source)

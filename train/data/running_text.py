@@ -1,7 +1,5 @@
 """Running text for language models, by name or by path: the embedded grammar, Shakespeare, WikiText-2, Gutenberg."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Translation data by name or by path: the embedded grammar, Multi30k, Tatoeba, a mixture, WMT17, or your own files."""
 
-from __future__ import annotations
-
 import difflib
 import zipfile
 import zlib

@@ -6,8 +6,6 @@ and the gradients divided by it after; when a gradient overflows, the step is sk
 Micikevicius et al. 2018, arXiv 1710.03740.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Optimisers: they update parameters in place from their gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Learning-rate schedules: functions of the number of the step, which starts at 1."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ different saves, however a run ends. The header also has a checksum of both, whi
 is noticed. Nothing here reads or writes pickle.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

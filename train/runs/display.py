@@ -1,12 +1,10 @@
 """Display of a run during training: a progress bar in a terminal, lines in a log file, an updated picture."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from tqdm import tqdm
 
@@ -46,7 +44,7 @@ class Display:
         self.bar = tqdm(total=steps, initial=done, disable=disable, dynamic_ncols=True, bar_format=_BAR)
         self._next_picture = 0.0  # on time.perf_counter's clock
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

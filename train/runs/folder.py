@@ -1,7 +1,5 @@
 """The folder of a training run: runs/NAME/{config.json, metrics.jsonl, loss.png, model.safetensors, ...}."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -11,7 +9,7 @@ import shlex
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, Self, TextIO
 
 from ...errors import InputError, remedy
 from ...files import (
@@ -72,7 +70,7 @@ class RunFolder:
         self._streams: dict[Path, TextIO] = {}
 
     @classmethod
-    def create(cls, path: str | Path, config: Mapping[str, Any], *, overwrite: bool = False) -> RunFolder:
+    def create(cls, path: str | Path, config: Mapping[str, Any], *, overwrite: bool = False) -> Self:
         """Make the folder and write `config.json`.
 
         Args:
@@ -112,7 +110,7 @@ class RunFolder:
         return run
 
     @classmethod
-    def resume(cls, path: str | Path) -> RunFolder:
+    def resume(cls, path: str | Path) -> Self:
         """Open the folder of an earlier run to write into it.
 
         Raises:
@@ -130,7 +128,7 @@ class RunFolder:
         return run
 
     @classmethod
-    def open(cls, path: str | Path) -> RunFolder:
+    def open(cls, path: str | Path) -> Self:
         """Open the folder of an earlier run to read it.
 
         Raises:
@@ -259,7 +257,7 @@ class RunFolder:
             return True
         return any((self.path / CELLS).glob("*")) or any(SavedStates(self.saves_path).steps())
 
-    def __enter__(self) -> RunFolder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -1,7 +1,5 @@
 """The progress of a run: the counters of the training loop, and the time that training takes."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math
@@ -13,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 
 def add_means(sums: dict[str, float], tokens: float, means: Mapping[str, Any]) -> None:
@@ -157,7 +155,7 @@ class StopSignals:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> StopSignals:
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._receive)

@@ -1,7 +1,5 @@
 """The results of a run with everything on which they depend: processor, library, versions, revision of the code."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

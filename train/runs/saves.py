@@ -6,8 +6,6 @@ is valid only with them. Therefore, after a crash between the two files the prev
 needs for averaging are kept as long as the state.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence

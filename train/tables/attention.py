@@ -5,8 +5,6 @@ Shares of attention hint at a head's function, but don't explain the model's dec
 of the news report.
 """
 
-from __future__ import annotations
-
 import string
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tables of runs. Each cell is a run, which is trained after the others; finished cells are kept."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

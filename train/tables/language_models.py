@@ -1,7 +1,5 @@
 """Tables of language models: baselines, numbers of heads, learning rates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

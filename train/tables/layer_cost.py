@@ -4,8 +4,6 @@ The news report's Table 12 states n^2 d + n d^2 per layer, d^2 L parameters, att
 of n d L, for n tokens, d features, h heads and L layers; and n m d + n d^2 for cross-attention to m tokens.
 """
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables that compare with the news report: epochs, sample predictions and headlines, heads and layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Tables that compare with the German-English and the paraphrase report: samples, memory."""
 
-from __future__ import annotations
-
 import dataclasses
 import tracemalloc
 from collections.abc import Sequence

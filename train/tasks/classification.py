@@ -1,13 +1,11 @@
 """The classification task: batches of labelled texts, training with class weights and early stopping, prediction."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -159,14 +157,14 @@ class Classifier(TrainedModel):
         self.model, self.tokenizer, self.labels = model.eval(), tokenizer, list(labels)
 
     @classmethod
-    def _of_run(cls, found: Trained, folder: str | Path) -> Classifier:
+    def _of_run(cls, found: Trained, folder: str | Path) -> Self:
         names, classes = found.config.get("labels"), found.model.config.classes
         if not isinstance(names, list) or len({one for one in names if isinstance(one, str)}) != classes:
             raise InputError(f"The classifier in {folder} does not name its {classes} classes. Restore a copy of it.")
         return cls(found.model, found.tokenizer, names)
 
     @classmethod
-    def _of_pretrained(cls, found: Any) -> Classifier:
+    def _of_pretrained(cls, found: Any) -> Self:
         return cls(found.model, found.tokenizer, found.labels)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -264,7 +262,7 @@ class Classification(Task[ClassifierPreset, Classifier]):
         if other.labels != self.labels:
             raise InputError(f"{whose} has other classes than the training data. Use a model with the same classes.")
 
-    def limited_to(self, init: Classifier) -> Classification:
+    def limited_to(self, init: Classifier) -> Self:
         known = init.model.config
         return self.with_preset(max_length=min(self.preset.max_length, known.max_length), bos=known.bos)
 

@@ -1,7 +1,5 @@
 """The language modelling task: windows of a text, training on them, evaluation, and generation."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools
@@ -9,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -188,14 +186,14 @@ class Writer(TrainedModel):
         self.model, self.tokenizer, self.length = model.eval(), tokenizer, length
 
     @classmethod
-    def _of_run(cls, found: Trained, folder: str | Path) -> Writer:
+    def _of_run(cls, found: Trained, folder: str | Path) -> Self:
         length: Any = found.config.get("length")
         if not fits(Length, length) or length > getattr(found.model.config, "max_length", length):
             raise InputError(f"The language model in {folder} does not record its context length. Restore a copy.")
         return cls(found.model, found.tokenizer, length)
 
     @classmethod
-    def _of_pretrained(cls, found: Any) -> Writer:
+    def _of_pretrained(cls, found: Any) -> Self:
         return cls(found.model, found.tokenizer, found.model.config.max_length)
 
     def write(
@@ -304,7 +302,7 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
 
     trained = Writer
 
-    def limited_to(self, init: Writer) -> LanguageModelling:
+    def limited_to(self, init: Writer) -> Self:
         return self.with_preset(length=min(self.preset.length, init.length))
 
     def make_tokenizer(self) -> Tokenizer:

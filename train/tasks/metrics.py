@@ -4,8 +4,6 @@ BLEU (Papineni et al. 2002) and chrF (Popovic 2015) are computed by sacrebleu (P
 The signature of a score describes its computation; two scores can be compared only if their signatures are equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ everything else, in the same way for every task, and returns a `TrainedModel`, w
 run's folder.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence

@@ -1,13 +1,11 @@
 """The translation task: pairs of a source and a target text, on which a Translator is trained."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from ...autograd import Tensor, ops
 from ...autograd.backend import to_device
@@ -77,7 +75,7 @@ class Translation(Task[TranslationPreset, Translator]):
 
     trained = Translator
 
-    def limited_to(self, init: Translator) -> Translation:
+    def limited_to(self, init: Translator) -> Self:
         self._check_coverage(init.model.config)
         known = init.model.config
         length = min(self.preset.max_length, known.max_length)

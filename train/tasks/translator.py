@@ -1,13 +1,11 @@
 """Using a trained model that maps a text to a text, without importing training code."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from tqdm import tqdm
@@ -39,11 +37,11 @@ class Translator(TrainedModel):
         self.model, self.tokenizer, self.own = model, tokenizer, own or Strategy()
 
     @classmethod
-    def _of_run(cls, found: Trained, folder: str | Path) -> Translator:
+    def _of_run(cls, found: Trained, folder: str | Path) -> Self:
         return cls(found.model, found.tokenizer)
 
     @classmethod
-    def _of_pretrained(cls, found: Any) -> Translator:
+    def _of_pretrained(cls, found: Any) -> Self:
         return cls(found.model, found.tokenizer, found.strategy)
 
     def as_written(self, texts: Sequence[str]) -> list[str]:

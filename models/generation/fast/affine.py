@@ -7,8 +7,6 @@ multiplies x with each block in a separate call, and the blocks are divided amon
 `few_rows` computes the products instead.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

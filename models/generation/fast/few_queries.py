@@ -7,8 +7,6 @@ processes only the keys that a query may see, and its intermediate results stay 
 It needs Numba (the extra `fast`). It runs on the threads of `team`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ....autograd.fast.loops import exponential, inlined

@@ -11,8 +11,6 @@ of a row do not depend on the other rows or on the number of threads.
 It needs Numba (the extra `fast`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

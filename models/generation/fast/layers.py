@@ -9,8 +9,6 @@ The formulas are the ones of `raw_layers.RawLayer`, for one new token per sequen
 on positions. `raw_layers.RawLayer` computes all other layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Each loop reads every number at most twice and stores no intermediate arrays. Th
 `fast`); for unsupported arrays the plain implementation is used.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -16,8 +16,6 @@ This module needs Numba (the extra `fast`). With MKL (`mkl`), its products of 8-
 rows; without MKL, a compiled loop computes them for few rows.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

@@ -15,8 +15,6 @@ job only after it has taken one of its parts. The leader, which wrote the job, r
 Needs Numba (the extra `fast`).
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools
@@ -225,7 +223,7 @@ def _help(board, at, number, patience):
 class _Helper:
     """A thread that sleeps when there is nothing to do."""
 
-    def __init__(self, team: _Team, number: int):
+    def __init__(self, team: "_Team", number: int):
         self.team, self.number = team, number
         self.bell = threading.Lock()  # an Event's own lock would stay shut after an interrupt in its Python code
         self.bell.acquire()

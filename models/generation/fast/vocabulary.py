@@ -1,7 +1,5 @@
 """Compute the log-sum-exp and the largest numbers of rows of logits on the threads of a `team`. It needs Numba."""
 
-from __future__ import annotations
-
 from ....autograd.fast.loops import largest_numbers, log_sum_exp
 from .team import INTEGER, PARTS, floats, integers, job
 from .team import run as run

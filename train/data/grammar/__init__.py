@@ -10,6 +10,4 @@ corpus             training, validation and test sets with held-out combinations
 `french` is a separate small grammar; those of news and captions are in `data/news.py` and `data/captions.py`.
 """
 
-from __future__ import annotations
-
 from .corpus import Corpus, Sentence, build_corpus, choose_held_out, generate

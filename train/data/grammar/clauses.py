@@ -8,8 +8,6 @@ participle, infinitive) ends the clause; the two parts are the bracket. Between 
 English keeps subject, verb, object, manner, place, time.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

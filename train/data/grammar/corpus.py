@@ -6,8 +6,6 @@ form of those sets also occurs in training. A model has seen "Drache" and "repar
 a sentence in which a dragon repairs something.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

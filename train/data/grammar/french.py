@@ -5,8 +5,6 @@ It follows these rules: agreement in gender and number of determiner, adjective,
 vowel; de before a plural adjective that precedes its noun; ne ... pas around the verb that is conjugated.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import NamedTuple

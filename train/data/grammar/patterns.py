@@ -1,7 +1,5 @@
 """Patterns of sentences: statements, questions, commands, and sentences with a subordinate clause."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from . import words

@@ -1,7 +1,5 @@
 """Chooses the content of random, meaningful clauses; `clauses` puts them into words."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import TypeVar

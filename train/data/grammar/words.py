@@ -3,10 +3,9 @@
 The *classes* of nouns exclude meaningless sentences: only a `text` can be read, and only `food` is eaten.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
+from typing import Self
 
 from ..files import read_tables, sections
 
@@ -116,7 +115,7 @@ class Pronoun:
         """Return the reflexive pronoun in this case: mich, dir, ihm."""
         return self.cases[case]
 
-    def pronoun(self) -> Pronoun:
+    def pronoun(self) -> Self:
         """Return the pronoun itself, for the interface of noun phrases."""
         return self
 

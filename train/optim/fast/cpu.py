@@ -4,8 +4,6 @@ Adam's update of a block works in place with NumPy, or in a compiled loop that r
 gradient of few rows (`RowGradient`) without converting it. The results are bit-equal to the plain ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

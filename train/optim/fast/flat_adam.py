@@ -6,8 +6,6 @@ overflowed are numbers on the device. On the CPU the same code runs on NumPy arr
 arXiv 1710.03740, sections 3.1 and 3.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
