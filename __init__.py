@@ -1,7 +1,5 @@
 """handloom: a Transformer written from scratch, including its reverse-mode autograd engine."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """The command `handloom`: a table of subcommands. A part of handloom is imported only when a subcommand uses it."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import sys

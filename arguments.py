@@ -1,7 +1,5 @@
 """Command lines: a parser with one-line errors, and types for whole numbers and paths."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import os

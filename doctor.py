@@ -4,8 +4,6 @@ The command only measures and reads; it changes nothing. Checks that are not pos
 checks read Linux's /proc and /sys.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """The exception InputError for unusable input, advice on file system errors, and escapes for control characters."""
 
-from __future__ import annotations
-
 import errno
 
 

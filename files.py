@@ -1,7 +1,5 @@
 """Reading and writing files: bounded reads of regular files, atomic writes, JSON, and locks of folders."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io

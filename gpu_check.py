@@ -13,8 +13,6 @@ Exit code 0: all steps passed; 1: a step failed, see the report; 2: no step can 
 printed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Named arrays in safetensors files: atomic writing in a fixed order, and a check for finite numbers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ An op calls `xp = array_module(x)` on its first line and contains no other code 
 NumPy, CuPy and handloom therefore works for arrays, and also for Tensors if the gradient is differentiated again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import dataclasses

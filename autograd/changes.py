@@ -5,8 +5,6 @@ an op all share the leaf's memory. Each change calls `note`. A check compares on
 graph is older than the latest change.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from itertools import takewhile

@@ -6,8 +6,6 @@ n inputs and the activations of one layer. Its training step takes about a third
 Source: Chen et al. 2016, arXiv 1604.06174.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

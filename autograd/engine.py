@@ -5,8 +5,6 @@ newest call to the oldest, so it processes each call after all calls that used i
 processed are in a heap. There is no recursion, so a graph can be as deep as memory allows.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ the code that all ops share: recording, summing gradients over broadcast axes, a
 dtype.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
@@ -63,7 +61,7 @@ class Function:
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
-    _original: Function | None = None  # of a copy that serves a pass which is recorded
+    _original: "Function | None" = None  # of a copy that serves a pass which is recorded
     _seen: Any = None  # what the observer noted of this call
 
     def forward(self, *arrays: Array) -> Any:

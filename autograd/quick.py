@@ -7,8 +7,6 @@ the plain version is defined where it is used. A quicker version `replaces` the 
 module is imported.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Every function that draws random numbers takes a `Generator`. The default generator is seeded by `manual_seed`.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -228,7 +226,7 @@ class Draws:
             draws._check(draws.index == len(self.states))
 
     @contextmanager
-    def _active(self, repeats: bool) -> Iterator[Draws]:
+    def _active(self, repeats: bool) -> Iterator["Draws"]:
         """Record or repeat this thread's draws in the block, and inform the record that was active before."""
         draws = copy(self)  # a second block, also in another thread, repeats the same draws
         draws.repeats, draws.index, draws.outer = repeats, 0, _thread.log

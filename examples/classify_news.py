@@ -12,8 +12,6 @@ python examples/classify_news.py --checkpoint runs/a --also runs/b "Senate Passe
 python examples/classify_news.py --init distilbert/distilbert-base-uncased --data news --lr 3e-5
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from handloom.models.hyperparameters import ClassifierPreset

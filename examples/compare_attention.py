@@ -11,8 +11,6 @@ into documents, because the speed of the methods differs only for sequences long
 measures attention alone. The standard method stores all weights, so its memory grows with the square of the length.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import shlex

@@ -5,8 +5,6 @@ python examples/explore_tokenizer.py book.txt --vocab-size 4000  your own text
 python examples/explore_tokenizer.py --show "Which tokens does this sentence have?"
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -12,8 +12,6 @@ python examples/generate_text.py --checkpoint openai-community/gpt2 "This is a"
 python examples/generate_text.py --init openai-community/gpt2 --data shakespeare --table none --lr 3e-5
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 from functools import partial

@@ -6,8 +6,6 @@ python examples/paraphrase_coco.py --table memory                 memory of a tr
 python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the grass"
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -6,8 +6,6 @@ python examples/summarize_news.py --table layers                  ablation: 1, 2
 python examples/summarize_news.py --checkpoint runs/heads "The storm from Norwick reached the coast on Monday."
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

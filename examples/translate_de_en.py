@@ -11,8 +11,6 @@ python examples/translate_de_en.py --init Helsinki-NLP/opus-mt-de-en --data mult
 python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 3 --show-attention
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from handloom.models.hyperparameters import TranslationPreset

@@ -6,8 +6,6 @@ python examples/translate_en_fr.py --table none --positions rotary    one positi
 python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the snow."
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dropout as a layer."""
 
-from __future__ import annotations
-
 from ..autograd import Generator, Tensor, ops
 from .module import Module
 

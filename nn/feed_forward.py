@@ -1,7 +1,5 @@
 """The position-wise feed-forward network."""
 
-from __future__ import annotations
-
 from ..autograd import Tensor, ops
 from ..autograd.ops import ACTIVATIONS
 from .dropout import Dropout

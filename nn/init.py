@@ -1,7 +1,5 @@
 """Initialisers, which overwrite a parameter and return it, with numbers of `generator` or the default generator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The fully connected layer."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

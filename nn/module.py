@@ -4,8 +4,6 @@ There is no registration: a module's parameters are its attributes of type Param
 attributes of type Module, in the order in which they were set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -36,7 +34,7 @@ class Module:
 
     # -- submodules and parameters -------------------------------------------------------------------------------------
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
         """Yield the direct submodules with their names. Raises TypeError for modules or parameters in a list, tuple or
         dictionary, which would not be trained or saved.
         """
@@ -51,13 +49,13 @@ class Module:
                         "not be trained or saved: use a ModuleList, or an attribute for each of them"
                     )
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
         """Yield a dotted name and the module for this module (its name is "") and all modules below it."""
         yield prefix, self
         for name, child in self.named_children():
             yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self) -> Iterator["Module"]:
         return (module for _, module in self.named_modules())
 
     def _named_tensors(self, kind: type[Tensor]) -> Iterator[tuple[str, Any]]:

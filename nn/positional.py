@@ -1,7 +1,5 @@
 """Positional encodings: added to the embeddings, or built into the scores of attention."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ One matrix product per layer computes all products with the inputs. The products
 one position at a time.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The names of the running modules, for tools that record what a model does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

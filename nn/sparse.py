@@ -1,7 +1,5 @@
 """Sparse self-attention patterns: a local window, or a local window and every n-th position beyond the window."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

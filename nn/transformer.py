@@ -3,8 +3,6 @@
 Post-norm (`norm_first=False`) is norm(x + sublayer(x)), as in the original paper; pre-norm is x + sublayer(norm(x)).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -18,8 +18,6 @@ vocabulary.py      the base class of character.py and word.py
 explore.py         statistics of a BPE tokenizer
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..errors import InputError

@@ -1,7 +1,5 @@
 """Tokens that do not result from merges, such as special tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The interface of every tokenizer: encode and decode, special tokens, save and load."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Byte-level byte-pair encoding: the tokenizer of the translation and language models."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

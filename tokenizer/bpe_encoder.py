@@ -5,8 +5,6 @@ fastest. The time of this search is quadratic in the word's length, so a heap is
 BPE-dropout.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from itertools import pairwise, repeat

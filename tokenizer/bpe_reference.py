@@ -6,8 +6,6 @@ frequent pair to the vocabulary as a token, and replace the pair by this token e
 order, defines the tokenizer.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping

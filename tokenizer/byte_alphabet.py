@@ -7,8 +7,6 @@ space, control characters, the soft hyphen) are represented by the characters fr
 `Ġ`, and the line feed is `Ċ`.
 """
 
-from __future__ import annotations
-
 _VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _HIDDEN = [byte for byte in range(256) if byte not in set(_VISIBLE)]
 

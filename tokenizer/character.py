@@ -1,7 +1,5 @@
 """A tokenizer of single characters, with a clean-up of texts that reduces the number of different characters."""
 
-from __future__ import annotations
-
 import re
 import string
 import unicodedata

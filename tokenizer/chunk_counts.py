@@ -4,8 +4,6 @@ Most chunks are words of at most eight bytes. A word of this length fits into a 
 counts numbers several times faster than a dict counts byte strings. A dict is used only for longer words.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 

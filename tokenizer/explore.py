@@ -1,7 +1,5 @@
 """Statistics of a BPE tokenizer: compression, token lengths and merges."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -38,7 +36,7 @@ class MergeTree:
 
     token: str
     rank: int | None = None
-    parts: tuple[MergeTree, ...] = ()
+    parts: "tuple[MergeTree, ...]" = ()
 
 
 def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:

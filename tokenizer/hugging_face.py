@@ -1,7 +1,5 @@
 """Other projects' tokenizers, used through Hugging Face's package `tokenizers`; they can be loaded but not trained."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Self

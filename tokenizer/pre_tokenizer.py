@@ -1,7 +1,5 @@
 """Split a text into words, numbers, punctuation and white space. BPE merges only within these pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import regex

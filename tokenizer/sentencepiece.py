@@ -1,7 +1,5 @@
 """The tokenizer of Marian's translators: two SentencePiece models, of source and target, with one vocabulary."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, Self

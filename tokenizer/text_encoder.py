@@ -1,7 +1,5 @@
 """Encode texts with a cache of words, because most words of a text have occurred before."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Read and write byte-level BPE in the file format of Hugging Face's `tokenizers`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The base class of tokenizers whose tokens are characters or words."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """A tokenizer of words, with the preprocessing for the news classifier."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable, Sequence

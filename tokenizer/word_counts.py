@@ -9,8 +9,6 @@ The expression splits a run of white space depending on the text after it. So th
 follows white space, and the run stays together with the word after it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

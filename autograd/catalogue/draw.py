@@ -4,11 +4,9 @@
 difference quotients are meaningless there; other tests cover kinks, poles and ties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -55,7 +53,7 @@ class Draw:
         self.seen: dict[str, tuple[int, set[int]]] = {}
 
     @classmethod
-    def seeded(cls, rng: np.random.Generator, dtype: Any = np.float64) -> Draw:
+    def seeded(cls, rng: np.random.Generator, dtype: Any = np.float64) -> Self:
         """Return a Draw that takes its choices, as well as its arrays, from `rng`."""
         return cls(lambda low, high: int(rng.integers(low, high + 1)), rng, dtype)
 

@@ -1,7 +1,5 @@
 """Specifications of the elementwise ops: the interval from which an op's inputs are drawn, and the points to avoid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

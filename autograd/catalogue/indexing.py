@@ -1,7 +1,5 @@
 """Specifications of the ops that read and write by index."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

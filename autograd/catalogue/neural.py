@@ -1,7 +1,5 @@
 """Specifications of softmax, normalisation, losses, dropout and attention."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Specifications of products of matrices and tensors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Specifications of reductions, running sums and sorting."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Specifications of the ops that move, join, split and repeat elements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

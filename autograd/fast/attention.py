@@ -3,8 +3,6 @@
 It also supports arrays on a device if the fused kernels don't support them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ is first called, which takes 0.3 to 1 second. Numba stores the machine code next
 folder if the source's folder is not writable.
 """
 
-from __future__ import annotations
-
 import functools
 from importlib.util import find_spec
 from typing import Any

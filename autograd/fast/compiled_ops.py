@@ -4,8 +4,6 @@ The base classes define the products, threads and formulas; loops.py contains th
 large float32 arrays if Numba is installed (the extra `fast`). docs/log.md lists their speedups.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Costs are in nanoseconds, except numbers of operations. An error of 50 % in a co
 one thread; results do not depend on the costs. Waking a thread takes about 40 microseconds.
 """
 
-from __future__ import annotations
-
 #: Multiply-adds of a matrix product that one core does in a nanosecond; (m, k) by (k, n) takes m k n of them.
 FLOPS = 50
 

@@ -4,8 +4,6 @@ The results equal those of `Dropout` and `dropout_add_plain`. Arrays are process
 that mask, scale and residual take one pass over memory instead of three.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

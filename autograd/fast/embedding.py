@@ -3,8 +3,6 @@ in embedding.py. The output gradients are sorted by id, so that rows of equal id
 few rows of a table were used, the gradient consists of only these rows (`RowGradient`).
 """
 
-from __future__ import annotations
-
 from ..ops.embedding import Embedding
 from ..ops.registry import implements, on_cpu
 from ..origin import Leaf

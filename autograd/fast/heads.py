@@ -4,8 +4,6 @@ Attention's quick implementations allocate their output, and the gradients of qu
 The arrays to merge are then views of one array, which the merge returns.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

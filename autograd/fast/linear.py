@@ -4,8 +4,6 @@ Each thread calls BLAS for its part, adds the bias and, in a feed-forward networ
 product is in the thread's cache. One start of the threads computes both dx and dW.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ It replaces `linear_cross_entropy_plain` of linear_cross_entropy.py. Only one bl
 and no logit is computed twice.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ combination of types. `fused` loops can add in another order and round x * y + z
 instructions. Their results differ from NumPy's in the last bits. `exact` loops give the same bits as NumPy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

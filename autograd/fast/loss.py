@@ -4,8 +4,6 @@ Arrays of shape (rows, classes) are the largest of a training step. Only three s
 probabilities and gradient.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -11,8 +11,6 @@ and float64. Generation calls MKL from compiled code for products of 8-bit integ
 HANDLOOM_MKL=0 disables MKL.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import platform

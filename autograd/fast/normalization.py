@@ -3,8 +3,6 @@
 Dropout, residual sum and layer norm are one op, which processes the rows in pieces that fit into the cache.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..backend import Array

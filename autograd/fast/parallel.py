@@ -14,8 +14,6 @@ The number of threads is the one that BLAS had before (`OPENBLAS_NUM_THREADS` an
 threads.
 """
 
-from __future__ import annotations
-
 import contextvars
 import os
 import threading

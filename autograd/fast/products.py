@@ -1,7 +1,5 @@
 """Matrix products and Einstein summation on several threads: replaces `product` of linalg.py and einsum.py."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Check every op's gradient: `python -m handloom.autograd.gradcheck`. The exit code is 1 if a gradient is wrong."""
 
-from __future__ import annotations
-
 import sys
 import time
 import zlib

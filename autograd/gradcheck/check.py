@@ -4,8 +4,6 @@ The outputs of the function are multiplied by a random output gradient v and sum
 product is checked. (A plain sum of the outputs would hide mistakes that cancel in the sum.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

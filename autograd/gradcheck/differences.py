@@ -1,7 +1,5 @@
 """Numeric derivatives: central differences that detect kinks, and the complex step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

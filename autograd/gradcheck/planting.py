@@ -1,7 +1,5 @@
 """Temporary mistakes in the engine's source, to test whether the checks find them."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

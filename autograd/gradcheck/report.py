@@ -1,7 +1,5 @@
 """The report of a gradient check."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

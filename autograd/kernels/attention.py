@@ -4,8 +4,6 @@ The arrays can be views, such as the heads of a fused projection: batch, head an
 axis must be contiguous. The kernels pad any head_dim up to 128 to the next multiple of 32.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the log-sum-exp. If the kernels don't support a call (float64, a head_dim beyond
 8.0), the blocked or the standard method computes attention.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from functools import cache

@@ -3,8 +3,6 @@ float16 or float32; the first array of each call is in row-major order. Sums are
 dropout mask, which is never stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple

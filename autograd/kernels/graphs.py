@@ -10,8 +10,6 @@ constant in a graph. If `batch` contains numbers, each combination of numbers ha
 `compute` uses must not change.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re
@@ -91,7 +89,7 @@ class Graphs:
         graphs = {name: one.graph for (name, _), one in self._entries.items() if hasattr(one.graph, "debug_dot_str")}
         return {name: len(_NODE.findall(graph.debug_dot_str())) for name, graph in graphs.items()}
 
-    def _capture(self, entry: _BatchGraph, compute: Compute) -> None:
+    def _capture(self, entry: "_BatchGraph", compute: Compute) -> None:
         cuda = self.cupy.cuda
         held: list[Array] = []
         self.cupy.get_default_memory_pool().free_all_blocks()  # a capture may free nothing

@@ -5,8 +5,6 @@ device. One kernel computes all steps between two products. cuBLAS computes the 
 which it can use tensor cores.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

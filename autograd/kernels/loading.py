@@ -4,8 +4,6 @@ CuPy compiles a source once and caches the result. The cache's key contains the 
 the included files, so this module inserts the project's headers into the source.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -5,8 +5,6 @@ and `embedding` for float16 and float32 arrays on a device. A kernel reads and w
 NumPy calls read and write arrays in each step of a formula. `@implements` names the condition of each implementation.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Philox4x32-10. (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.)
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -7,8 +7,6 @@ has loaded. The handle and the workspace belong to handloom, because a captured 
 address. Sums are float32.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 from functools import cache

@@ -6,8 +6,6 @@ never waits for the device, and a captured graph uses the current values of thes
 NumPy with the same formulas.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

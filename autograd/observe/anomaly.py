@@ -1,7 +1,5 @@
 """detect_anomaly finds the op that produced the first NaN or infinity, and the line of your code that called the op."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 import zlib

@@ -1,7 +1,5 @@
 """The memory of a computation, on a CPU and on a GPU."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 from typing import Any

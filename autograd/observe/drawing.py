@@ -1,7 +1,5 @@
 """draw_graph: a picture of the recorded calls that computed a tensor, with the shapes of their inputs and outputs."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

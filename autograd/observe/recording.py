@@ -1,7 +1,5 @@
 """record(): the recording of every call in a computation, with its values and, after a backward pass, its gradients."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Activation functions, elementwise."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ several threads, attention_blocked.py computes the weights block by block for lo
 `kernels/attention_op.py` computes blocks on a GPU.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -30,7 +28,7 @@ METHODS = ("auto", "standard", "blocked", "fused")
 
 
 def attention_plain(
-    query: Any, key: Any, value: Any, bias: Any = None, *, mask_spec: MaskSpec, dropout: float, scale: float,
+    query: Any, key: Any, value: Any, bias: Any = None, *, mask_spec: "MaskSpec", dropout: float, scale: float,
     generator: Any, return_weights: Any = False, **choices: Any,
 ) -> Any:  # fmt: skip
     """Compute softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend. The output of a

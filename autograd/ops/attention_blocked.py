@@ -14,8 +14,6 @@ with its square: at a length of 4,096 blocked attention needs less than an eight
 sequences, on any device; the kernels in `autograd/kernels` run the same algorithm on a GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from itertools import product

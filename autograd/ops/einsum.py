@@ -1,7 +1,5 @@
 """Einstein summation."""
 
-from __future__ import annotations
-
 import re
 import string
 from typing import Any

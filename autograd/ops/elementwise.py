@@ -4,8 +4,6 @@ In each `backward`, `g` is the gradient of the loss at the op's output, d(loss)/
 gradient at its inputs. The base class sums the gradient over broadcast axes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -3,8 +3,6 @@
 Losses of float16 are computed in float32 and rounded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from typing import Any

@@ -1,7 +1,5 @@
 """Embedding: rows of a table, chosen by integer ids."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

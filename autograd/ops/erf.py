@@ -5,8 +5,6 @@ with other constants). This module computes the coefficients from the standard l
 The largest error is 1.2e-15 in float64.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Exponentials, logarithms and roots, elementwise."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

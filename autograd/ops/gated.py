@@ -3,8 +3,6 @@
 Source: Dauphin et al. 2017 (arXiv 1612.08083), Shazeer 2020 (arXiv 2002.05202).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Ops that split features (batch, length, features) into heads (batch, heads, length, head_dim), and merge heads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ops that read and write elements with NumPy's indices. Reading is the backward rule of writing, and vice versa."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

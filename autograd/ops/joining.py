@@ -1,7 +1,5 @@
 """Ops that join, split, repeat and pad."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

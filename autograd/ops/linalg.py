@@ -1,7 +1,5 @@
 """Matrix products, computed as few, large, two-dimensional products by BLAS and cuBLAS."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The fully connected layer x W^T + b, with or without the activation and dropout of a feed-forward network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The output layer and its cross-entropy in one op, for large vocabularies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

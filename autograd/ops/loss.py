@@ -1,7 +1,5 @@
 """Cross-entropy, in nats. Padding affects neither the sum nor the divisor of the mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sums, means, products and extrema over axes, as NumPy defines them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -13,8 +13,6 @@ devices and kernels. `with plain():` disables the quick implementations; with HA
 are not even imported. `explain` shows the implementation that is selected for a call.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar

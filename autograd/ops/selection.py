@@ -1,7 +1,5 @@
 """Elementwise selection: where, masked_fill, maximum, minimum, clip."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ops that change the shape, the order of elements or the device. The backward rule of each op is its inverse."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Softmax and its logarithm. The maximum of each row is subtracted first, so that the exponentials can't overflow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -2,8 +2,6 @@
 Indices have no gradient. The gradient of a sorted value is the gradient of the input element with this value.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reductions of more than one step: variance, norms, log-sum-exp, running sums."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trigonometric and hyperbolic functions and their inverses, elementwise. Angles are radians."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
