@@ -35,7 +35,7 @@ def test_what_cannot_be_a_tensor() -> None:
     for data in ("text", ["1.0"], None, object()):
         with pytest.raises(TypeError, match="not numeric"):
             Tensor(data)
-    with pytest.raises(ValueError, match="inhomogeneous"):
+    with pytest.raises(ValueError, match="pad the shorter lists"):
         Tensor([[1.0], [1.0, 2.0]])
 
 
