@@ -9,25 +9,32 @@ from typing import Any
 import numpy as np
 
 BLUE, ORANGE, GREEN, RED, GREY, PALE = "#2f6db3", "#e07b2a", "#3a8f5a", "#c0392b", "#6b7280", "#e5e7eb"
+DARK = "#111827"  # of texts
 WIDTH = 7.2  # width of every picture in inches
 DPI = 110
 
 
-def new_figure(height: float) -> Any:
-    """Return an empty figure of width WIDTH and of height `height`, in inches."""
+def new_figure(height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
+    """Return a figure of width WIDTH and of height `height`, in inches, and its axes; see `Figure.subplots`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
-    return figure
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def new_diagram(height: float, right: float, top: float) -> tuple[Any, Any]:
+    """Return a figure, and axes for boxes and arrows: x from 0 to `right`, y from 0 to `top`, and nothing else."""
+    figure, axes = new_figure(height)
+    axes.set(xlim=(0, right), ylim=(0, top))
+    axes.axis("off")
+    return figure, axes
 
 
 def plain(axes: Any, title: str = "", x: str = "", y: str = "") -> Any:
     """Return `axes` with a light grid, a small font, the labels `x` and `y`, and only the left and bottom spines."""
-    axes.set_title(title, fontsize=10, loc="left", color="#111827")
-    axes.set_xlabel(x, fontsize=9)
-    axes.set_ylabel(y, fontsize=9)
+    label(axes, title, x, y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=PALE, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -35,37 +42,44 @@ def plain(axes: Any, title: str = "", x: str = "", y: str = "") -> Any:
     return axes
 
 
-def empty(axes: Any, width: float, height: float, title: str = "") -> Any:
-    """Return axes for boxes and arrows: x from 0 to `width`, y from 0 to `height`, and nothing else."""
-    axes.set_xlim(0, width)
-    axes.set_ylim(0, height)
-    axes.axis("off")
-    axes.set_title(title, fontsize=10, loc="left", color="#111827")
-    return axes
+def label(axes: Any, title: str = "", x: str = "", y: str = "") -> None:
+    """Write a title at the left, and the labels `x` and `y`."""
+    axes.set_title(title, fontsize=10, loc="left", color=DARK)
+    axes.set_xlabel(x, fontsize=9)
+    axes.set_ylabel(y, fontsize=9)
+
+
+def centred(axes: Any, x: float, y: float, text: str, fontsize: float = 9, color: str = DARK, **options: Any) -> None:
+    """Write a text around the point (x, y)."""
+    axes.text(x, y, text, ha="center", va="center", fontsize=fontsize, color=color, **options)
+
+
+def rectangle(axes: Any, x: float, y: float, width: float, height: float, **style: Any) -> None:
+    """Draw a rectangle with the corner (x, y)."""
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(Rectangle((x, y), width, height, **style))
+
+
+def rounded(axes: Any, x: float, y: float, width: float, height: float, radius: float, **style: Any) -> None:
+    """Draw a box with round corners; (x, y) is its lower left corner."""
+    from matplotlib.patches import FancyBboxPatch
+
+    boxstyle = f"round,pad=0,rounding_size={radius}"
+    axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=boxstyle, **style))
 
 
 def box(
     axes: Any, x: float, y: float, text: str, *, width: float = 1.2, height: float = 0.6, colour: str = BLUE
 ) -> None:
     """Draw a rounded box with a text around the point (x, y); a line break in the text begins a new line."""
-    from matplotlib.patches import FancyBboxPatch
-
-    corner = (x - width / 2, y - height / 2)
-    style = "round,pad=0,rounding_size=0.08"
-    axes.add_patch(
-        FancyBboxPatch(corner, width, height, boxstyle=style, facecolor="white", edgecolor=colour, linewidth=1.4)
-    )
-    axes.text(x, y, text, ha="center", va="center", fontsize=9, color="#111827")
+    style = {"facecolor": "white", "edgecolor": colour, "linewidth": 1.4}
+    rounded(axes, x - width / 2, y - height / 2, width, height, 0.08, **style)
+    centred(axes, x, y, text)
 
 
 def arrow(
-    axes: Any,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    text: str = "",
-    *,
-    colour: str = GREY,
-    bend: float = 0,
+    axes: Any, start: tuple[float, float], end: tuple[float, float], text: str = "", colour: str = GREY, bend: float = 0
 ) -> None:
     """Draw an arrow from one point to another, with a text next to its middle."""
     style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.3, "connectionstyle": f"arc3,rad={bend}"}
@@ -84,12 +98,10 @@ def note(
 
 def cells(axes: Any, x: float, y: float, texts: Any, colours: Any, size: float, fontsize: float = 9) -> None:
     """Draw a table of texts in coloured square cells. (x, y) is the upper left corner of the table."""
-    from matplotlib.patches import Rectangle
-
     for (i, j), text in np.ndenumerate(np.asarray(texts)):
         left, top = x + j * size, y - (i + 1) * size
-        axes.add_patch(Rectangle((left, top), size, size, facecolor=colours[i][j], edgecolor=GREY, linewidth=0.9))
-        axes.text(left + size / 2, top + size / 2, text, ha="center", va="center", fontsize=fontsize, color="#111827")
+        rectangle(axes, left, top, size, size, facecolor=colours[i][j], edgecolor=GREY, linewidth=0.9)
+        centred(axes, left + size / 2, top + size / 2, text, fontsize)
 
 
 def heat(
@@ -103,25 +115,20 @@ def heat(
     axes.imshow(shown, cmap="Blues", vmin=0 if shown.min() >= 0 else None, vmax=top * 1.15 or 1)
     for (i, j), value in np.ndenumerate(array):
         if np.isnan(value):
-            axes.add_patch(_hatched(j - 0.5, i - 0.5))
+            hatched = {"facecolor": "#f3f4f6", "edgecolor": "#cbd5e1", "hatch": "///", "linewidth": 0}
+            rectangle(axes, j - 0.5, i - 0.5, 1, 1, **hatched)
         elif numbers:
-            dark = value > 0.6 * top
-            axes.text(
-                j, i, numbers.format(value), ha="center", va="center", fontsize=8, color="white" if dark else "#111827"
-            )
-    axes.set_xticks(range(array.shape[1]), columns, fontsize=8.5)
-    axes.set_yticks(range(array.shape[0]), rows, fontsize=8.5)
+            centred(axes, j, i, numbers.format(value), 8, "white" if value > 0.6 * top else DARK)
+    named(axes, rows, columns)
+    label(axes, title, x, y)
+
+
+def named(axes: Any, rows: Any, columns: Any, fontsize: float = 8.5) -> None:
+    """Write the names of an image's rows and columns next to it, without ticks and frame."""
+    axes.set_xticks(range(len(columns)), columns, fontsize=fontsize)
+    axes.set_yticks(range(len(rows)), rows, fontsize=fontsize)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_title(title, fontsize=10, loc="left", color="#111827")
-    axes.set_xlabel(x, fontsize=9)
-    axes.set_ylabel(y, fontsize=9)
-
-
-def _hatched(x: float, y: float) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x, y), 1, 1, facecolor="#f3f4f6", edgecolor="#cbd5e1", hatch="///", linewidth=0)
 
 
 def save(figure: Any, path: Path) -> None:

@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREY, ORANGE, arrow, box, empty, new_figure, note, plain
+from ..drawing import BLUE, GREY, ORANGE, arrow, box, centred, new_diagram, new_figure, note, plain
 
 
 def draw_tanh() -> Any:
-    figure = new_figure(2.9)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = new_figure(2.9, 1, 2)
     x = np.linspace(-3, 3, 301)
     plain(left, "y = tanh(x), and its slope at three points", "x").plot(x, np.tanh(x), color=BLUE, linewidth=2)
     plain(right, "the slope: 1 - y²", "x").plot(x, 1 - np.tanh(x) ** 2, color=BLUE, linewidth=2)
@@ -31,8 +30,7 @@ def draw_graph() -> Any:
     h = np.tanh(s)
     dh = 2 * h
     ds = dh * (1 - h * h)
-    figure = new_figure(2.7)
-    axes = empty(figure.subplots(), 12, 4.4)
+    figure, axes = new_diagram(2.7, 12, 4.4)
     boxes = {
         "x": (0.9, 3.5, x, ds * w),
         "w": (0.9, 2.1, w, ds * x),
@@ -44,7 +42,7 @@ def draw_graph() -> Any:
     }
     for name, (left, up, value, gradient) in boxes.items():
         box(axes, left, up, f"{name}\n{value:.3f}", width=1.7, height=0.95)
-        axes.text(left, up - 0.72, f"{gradient:+.3f}", ha="center", va="center", fontsize=9, color=ORANGE)
+        centred(axes, left, up - 0.72, f"{gradient:+.3f}", color=ORANGE)
     ends = [("x", "x w"), ("w", "x w"), ("x w", "s = x w + b"), ("b", "s = x w + b"), ("s = x w + b", "h = tanh(s)")]
     for start, end in ends:
         (x0, y0, *_), (x1, y1, *_) = boxes[start], boxes[end]

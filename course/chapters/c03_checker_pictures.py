@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREEN, GREY, ORANGE, new_figure, plain
+from ..drawing import BLUE, GREEN, GREY, ORANGE, centred, label, named, new_figure, plain
 from .c03_checker_solution import RIGHT, WRONG, central, complex_step
 
 
 def draw_steps() -> Any:
     """Draw the errors of numeric derivatives of exp(sin x) at x = 0.6. The derivative is cos(x) exp(sin x)."""
-    figure = new_figure(3.3)
+    figure, axes = new_figure(3.3)
     title = "error of the derivative of exp(sin x) at x = 0.6, by the step h"
-    axes = plain(figure.subplots(), title, "h", "relative error")
+    plain(axes, title, "h", "relative error")
 
     def f(x: Any) -> Any:
         return np.exp(np.sin(x)).sum()
@@ -46,14 +46,9 @@ def signed(axes: Any, array: np.ndarray, title: str, names: list[str], top: floa
     colours = LinearSegmentedColormap.from_list("signed", [ORANGE, "white", BLUE])
     axes.imshow(array, cmap=colours, vmin=-top, vmax=top)
     for (i, j), value in np.ndenumerate(array):
-        axes.text(
-            j, i, f"{value:+.2f}".replace("-0.00", "0").replace("+0.00", "0"), ha="center", va="center", fontsize=9
-        )
-    axes.set_xticks(range(array.shape[1]), names, fontsize=9)
-    axes.set_yticks(range(len(array)), [f"$x_{i}$" for i in range(1, len(array) + 1)], fontsize=9)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.set_title(title, fontsize=10, loc="left", color="#111827")
+        centred(axes, j, i, f"{value:+.2f}".replace("-0.00", "0").replace("+0.00", "0"))
+    named(axes, [f"$x_{i}$" for i in range(1, len(array) + 1)], names, 9)
+    label(axes, title)
 
 
 def draw_blind() -> Any:
@@ -64,8 +59,7 @@ def draw_blind() -> Any:
     difference = np.stack([wrong(x, unit) - right(x, unit) for unit in units], axis=1)
     g = np.random.default_rng(0).standard_normal((len(x), 2))
     seen = difference @ np.column_stack([np.ones(len(x)), g])
-    figure = new_figure(2.7)
-    left, middle = figure.subplots(1, 2, width_ratios=[4, 3])
+    figure, (left, middle) = new_figure(2.7, 1, 2, width_ratios=[4, 3])
     top = 0.25
     signed(left, difference, "D: the wrong rule minus the right one", [f"$g_{i}$" for i in range(1, 5)], top)
     signed(middle, seen, "D g: what the check sees", ["g = 1", "random", "again"], top)

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from ...tokenizer.pre_tokenizer import PreTokenizer
-from ..drawing import BLUE, GREY, ORANGE, empty, new_figure, note, plain
+from ..drawing import BLUE, DARK, GREY, ORANGE, centred, new_diagram, new_figure, note, plain, rounded
 from .c04_tokens_solution import count_pairs, encode, merge, train
 
 TEXT = """The weaver sets up the loom in the morning. First the long threads are drawn through the loom, one beside the
@@ -35,35 +35,25 @@ def spelt(tokens: Any, merges: Any) -> list[str]:
 
 
 def draw_cuts() -> Any:
-    from matplotlib.patches import FancyBboxPatch
-
     _, merges = trained()
-    figure = new_figure(2.3)
     rows = [0, 10, 40, MERGES]
-    axes = empty(figure.subplots(), 50, 4 * len(rows) + 1.4)
-    axes.text(1.0, 4 * len(rows) + 0.3, "merges", fontsize=9, color=GREY, ha="center")
-    axes.text(48.6, 4 * len(rows) + 0.3, "tokens", fontsize=9, color=GREY, ha="center")
+    figure, axes = new_diagram(2.3, 50, 4 * len(rows) + 1.4)
+    centred(axes, 1.0, 4 * len(rows) + 0.8, "merges", color=GREY)
+    centred(axes, 48.6, 4 * len(rows) + 0.8, "tokens", color=GREY)
     for row, count in enumerate(rows):
         y, x = 4 * (len(rows) - row) - 2.4, 4.0
         words = PreTokenizer().split(SENTENCE)
         tokens = [token for word in words for token in spelt(encode(tuple(word.encode()), merges[:count]), merges)]
         for token in tokens:
             long = len(token.strip()) > 1
-            shape = FancyBboxPatch(
-                (x + 0.08, y - 1.2), len(token) * 1.12 - 0.16, 2.4, boxstyle="round,pad=0,rounding_size=0.25",
-                facecolor="#cfe0f4" if long else "white", edgecolor=BLUE, linewidth=0.8,
-            )  # fmt: skip
-            axes.add_patch(shape)
+            style = {"facecolor": "#cfe0f4" if long else "white", "edgecolor": BLUE, "linewidth": 0.8}
+            rounded(axes, x + 0.08, y - 1.2, len(token) * 1.12 - 0.16, 2.4, 0.25, **style)
             for place, letter in enumerate(token):
-                shown = "␣" if letter == " " else letter
-                colour = GREY if letter == " " else "#111827"
-                axes.text(
-                    x + (place + 0.5) * 1.12, y, shown, family="DejaVu Sans Mono", fontsize=10, ha="center",
-                    va="center", color=colour,
-                )  # fmt: skip
+                shown, colour = ("␣", GREY) if letter == " " else (letter, DARK)
+                centred(axes, x + (place + 0.5) * 1.12, y, shown, 10, colour, family="DejaVu Sans Mono")
             x += len(token) * 1.12
-        axes.text(1.0, y, str(count), fontsize=10, ha="center", va="center", color="#111827")
-        axes.text(48.6, y, str(len(tokens)), fontsize=10, ha="center", va="center", color=ORANGE)
+        centred(axes, 1.0, y, str(count), 10)
+        centred(axes, 48.6, y, str(len(tokens)), 10, ORANGE)
     return figure
 
 
@@ -74,8 +64,7 @@ def draw_counts() -> Any:
         lengths.append(sum(len(tokens) * count for tokens, count in words.items()))
         often.append(count_pairs(words)[pair])
         words = {merge(tokens, pair, 256 + number): count for tokens, count in words.items()}
-    figure = new_figure(2.6)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = new_figure(2.6, 1, 2)
     plain(left, "how often the pair of each merge occurred", "merges")
     left.step(range(len(often)), often, where="post", color=BLUE, linewidth=1.6)
     left.set_yscale("log", base=2)

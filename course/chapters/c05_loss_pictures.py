@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, new_figure, note, plain
+from ..drawing import BLUE, DARK, GREEN, GREY, ORANGE, RED, new_figure, note, plain
 from .c05_loss_solution import gradient, smoothed, softmax
 
 WORDS = ["mat", "sofa", "floor", "moon", "ran", "of"]
@@ -13,21 +13,21 @@ WORDS = ["mat", "sofa", "floor", "moon", "ran", "of"]
 def draw_gradient() -> Any:
     logits, target, share = np.array([[1.9, 2.1, 1.2, -0.6, -0.9, -1.6]]), np.array([0]), 0.1
     p, slope = softmax(logits)[0], gradient(logits, target, share)[0]
-    figure = new_figure(2.7)
+    figure, panels = new_figure(2.7, 1, 3)
     for axes, values, title, colours in zip(
-        figure.subplots(1, 3),
+        panels,
         (p, p - slope, slope),
         ("p: what the network says", "q: what came, with s = 0.1", "p - q: the gradient"),
         ([BLUE] * 6, [GREEN] * 6, [ORANGE if value > 0 else GREEN for value in slope]),
         strict=True,
     ):
         plain(axes, title).bar(WORDS, values, color=colours, width=0.65)
-        axes.tick_params(axis="x", labelsize=8, colors="#111827")
+        axes.tick_params(axis="x", labelsize=8, colors=DARK)
         axes.grid(axis="x", visible=False)
         axes.axhline(0, color=GREY, linewidth=0.8)
         for place, value in enumerate(values):
             shift = (0, -10 if value < 0 else 2)
-            note(axes, f"{value:.2f}", (place, value), shift, "#111827", ha="center", fontsize=8)
+            note(axes, f"{value:.2f}", (place, value), shift, DARK, ha="center", fontsize=8)
         axes.set_ylim(-0.72 if values is slope else 0, 0.5 if values is slope else 1.05)
     note(axes, "pulled up", (0, -0.35), (14, -4), GREEN)
     note(axes, "pushed down", (1.6, 0.4))
@@ -35,8 +35,7 @@ def draw_gradient() -> Any:
 
 
 def draw_loss() -> Any:
-    figure = new_figure(2.9)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = new_figure(2.9, 1, 2)
     plain(left, "the cost of a token: -log p", "p, what the token that came was given")
     p = np.geomspace(5e-5, 1, 300)
     left.plot(p, -np.log(p), color=BLUE, linewidth=2)

@@ -27,8 +27,7 @@ def scores_and_weights() -> tuple[np.ndarray, np.ndarray]:
 
 def draw_weights() -> Any:
     scores, weights = scores_and_weights()
-    figure = new_figure(3.2)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = new_figure(3.2, 1, 2)
     words: dict[str, Any] = {"rows": WORDS, "columns": WORDS, "x": "at whom (keys)"}
     heat(left, scores, title="scores: q · k / sqrt(d)", numbers="{:.1f}", y="who looks (queries)", **words)
     heat(right, weights, title="weights: each row sums to 1", **words)
@@ -36,8 +35,7 @@ def draw_weights() -> Any:
 
 
 def draw_masks() -> Any:
-    figure = new_figure(2.6)
-    first, second, third = figure.subplots(1, 3, width_ratios=[5, 5, 5])
+    figure, (first, second, third) = new_figure(2.6, 1, 3, width_ratios=[5, 5, 5])
     weights = scores_and_weights()[1]
 
     def shown(axes: Any, mask: np.ndarray, rows: list[str], title: str) -> None:

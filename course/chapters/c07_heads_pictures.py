@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREY, ORANGE, arrow, cells, empty, heat, new_figure
+from ..drawing import BLUE, GREY, ORANGE, arrow, cells, centred, heat, label, new_diagram, new_figure
 from .c07_heads_solution import rotate, split_heads
 
 WORDS = ["the", "cat", "saw", "it"]
@@ -24,8 +24,7 @@ def table(axes: Any, x: float, y: float, array: np.ndarray, rows: Any = ()) -> N
 
 
 def draw_split() -> Any:
-    figure = new_figure(3.2)
-    axes = empty(figure.subplots(), 16.4, 7.3)
+    figure, axes = new_diagram(3.2, 16.4, 7.3)
     axes.set_ylim(-0.1, 7.3)
     x = np.arange(16).reshape(4, 4)
     axes.text(2.4, 5.7, "x: (length, d)", ha="center", fontsize=9)
@@ -47,12 +46,10 @@ def draw_split() -> Any:
 
 
 def draw_rotary() -> Any:
-    figure = new_figure(3.1)
-    left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
-    left.set_aspect("equal")
-    empty(left, 1, 1, "the same distance, the same angle")
-    left.set_xlim(-1.35, 4.1)
-    left.set_ylim(-1.45, 1.45)
+    figure, (left, right) = new_figure(3.1, 1, 2, width_ratios=[1.25, 1])
+    left.set(aspect="equal", xlim=(-1.35, 4.1), ylim=(-1.45, 1.45))
+    left.axis("off")
+    label(left, "the same distance, the same angle")
     q, k = np.array([[1.0, 0.1]]), np.array([[0.9, -0.55]])
     for shift, (i, j) in ((0.0, (3, 1)), (2.75, (8, 6))):
         circle = np.linspace(0, 2 * np.pi, 100)
@@ -60,8 +57,7 @@ def draw_rotary() -> Any:
         ends = [rotate(q / np.linalg.norm(q), i)[0], rotate(k / np.linalg.norm(k), j)[0]]
         for end, name, position, colour in zip(ends, "qk", (i, j), (BLUE, ORANGE), strict=True):
             arrow(left, (shift, 0), (shift + end[0], end[1]), colour=colour)
-            left.text(shift + 1.24 * end[0], 1.24 * end[1], f"{name}$_{{{position}}}$", fontsize=10, color=colour,
-                      ha="center", va="center")  # fmt: skip
+            centred(left, shift + 1.24 * end[0], 1.24 * end[1], f"{name}$_{{{position}}}$", 10, colour)
         angles = [np.arctan2(end[1], end[0]) for end in ends]
         turn = (angles[0] - angles[1] + np.pi) % (2 * np.pi) - np.pi
         arc = np.linspace(angles[1], angles[1] + turn, 30)

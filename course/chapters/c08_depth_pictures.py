@@ -33,8 +33,7 @@ def sizes(kind: str, scale: float) -> tuple[list[float], list[float]]:
 
 
 def draw_depth() -> Any:
-    figure = new_figure(3.0)
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, (left, right) = new_figure(3.0, 1, 2, sharey=True)
     plain(left, "size of the numbers, after each layer", "layer")
     plain(right, "size of the gradient there", "layer")
     for name, kind, scale, colour in (
@@ -45,10 +44,9 @@ def draw_depth() -> Any:
     ):
         for axes, values in zip((left, right), sizes(kind, scale), strict=True):
             axes.semilogy(values, color=colour, linewidth=1.8, label=name)
-    right.annotate("this way", (4, 3e6), xytext=(16, 3e6), fontsize=8.5, color=GREY, va="center",
-                   arrowprops={"arrowstyle": "-|>", "color": GREY})  # fmt: skip
-    left.annotate("this way", (30, 3e6), xytext=(4, 3e6), fontsize=8.5, color=GREY, va="center",
-                  arrowprops={"arrowstyle": "-|>", "color": GREY})  # fmt: skip
+    style = {"fontsize": 8.5, "color": GREY, "va": "center", "arrowprops": {"arrowstyle": "-|>", "color": GREY}}
+    right.annotate("this way", (4, 3e6), xytext=(16, 3e6), **style)
+    left.annotate("this way", (30, 3e6), xytext=(4, 3e6), **style)
     left.set_ylim(1e-11, 1e8)
     left.legend(fontsize=8, frameon=False, loc="lower left")
     return figure
@@ -60,17 +58,14 @@ def draw_norm() -> Any:
     rows = rng.standard_normal((40, 3)) * [1.5, 0.8, 1.1] + 3
     first, second = np.array([1, -1, 0]) / np.sqrt(2), np.array([1, 1, -2]) / np.sqrt(6)
     plane = np.stack([first, second], axis=1)
-    figure = new_figure(3.3)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = new_figure(3.3, 1, 2)
     hats = layer_norm(rows, np.ones(3), np.zeros(3)) @ plane
     centred = (rows - rows.mean(axis=1, keepdims=True)) @ plane
     colours = [BLUE] * len(rows)
     for axes, points, title in ((left, centred, "rows without their mean"), (right, hats, "after the norm")):
         plain(axes, title)
         axes.scatter(*points.T, s=14, color=colours, alpha=0.75)
-        axes.set_aspect("equal")
-        axes.set_xlim(-4, 4)
-        axes.set_ylim(-3.4, 3.4)
+        axes.set(aspect="equal", xlim=(-4, 4), ylim=(-3.4, 3.4))
         axes.tick_params(labelbottom=False, labelleft=False, length=0)
     row = np.array([[0.9, -1.6, 0.7]])
     start = (layer_norm(row, np.ones(3), np.zeros(3)) @ plane)[0]

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, arrow, box, empty, heat, new_figure
+from ..drawing import BLUE, DARK, GREEN, GREY, ORANGE, RED, arrow, box, centred, heat, label, new_diagram, new_figure
 from .c09_translate import HEADS, LAYERS, weights
 from .c09_translate_solution import transformer
 
 
 def draw_stacks() -> Any:
-    figure = new_figure(4.4)
-    axes = empty(figure.subplots(), 14, 9.2)
+    figure, axes = new_diagram(4.4, 14, 9.2)
     axes.set_ylim(0.4, 9.3)
     size = {"width": 3.6, "height": 0.75}
     left = ["embed + positions", "look at each other\n(all words)", "feed-forward"]
@@ -28,15 +27,13 @@ def draw_stacks() -> Any:
             arrow(axes, (x, low + 0.4), (x, high - 0.4))
     arrow(axes, (4.85, 5.2), (8.15, 5.2), "keys and values", colour=ORANGE)
     arrow(axes, (10, 8.4), (10, 8.85))
-    words = {"fontsize": 9.5, "ha": "center", "color": "#111827"}
-    axes.text(3, 0.6, "den   Mann   sieht   der   Hund", **words)
-    axes.text(10, 0.6, "<bos>   the   dog   sees   the   man", **words)
-    axes.text(10, 8.95, "the   dog   sees   the   man   <eos>", **words)
-    note = {"fontsize": 9, "color": GREY}
-    axes.text(-0.4, 4.45, "N times", ha="left", va="center", **note)
-    axes.text(12.4, 5.2, "N times", va="center", **note)
-    axes.text(3, 6.2, "encoder: runs once", ha="center", **note)
-    axes.text(5.2, 8.0, "decoder: runs for each new word", ha="center", **note)
+    centred(axes, 3, 0.75, "den   Mann   sieht   der   Hund", 9.5)
+    centred(axes, 10, 0.75, "<bos>   the   dog   sees   the   man", 9.5)
+    centred(axes, 10, 9.1, "the   dog   sees   the   man   <eos>", 9.5)
+    centred(axes, 0.2, 4.45, "N times", color=GREY)
+    centred(axes, 13, 5.2, "N times", color=GREY)
+    centred(axes, 3, 6.3, "encoder: runs once", color=GREY)
+    centred(axes, 5.2, 8.1, "decoder: runs for each new word", color=GREY)
     return figure
 
 
@@ -59,14 +56,12 @@ def influence() -> np.ndarray:
 
 
 def draw_influence() -> Any:
-    figure = new_figure(2.7)
+    figure, axes = new_figure(2.7)
     moved = influence()
     shown = np.where(moved == 0, np.nan, moved)
     columns = ["den", "Mann", "sieht", "der", "Hund", "pad", "<bos>", "the", "dog", "sees"]
-    axes = figure.subplots()
     heat(axes, shown, rows=["the", "dog", "sees", "the"], columns=columns, numbers="{:.1f}")
-    axes.set_title("how far the logits of a word move when another word is exchanged", fontsize=10, loc="left")
-    axes.axvline(5.5, color="#111827", linewidth=1.2)
-    axes.set_ylabel("to be said", fontsize=9)
-    axes.set_xlabel("source: all but the padding          |          target: what was said before", fontsize=9)
+    axes.axvline(5.5, color=DARK, linewidth=1.2)
+    sides = "source: all but the padding          |          target: what was said before"
+    label(axes, "how far the logits of a word move when another word is exchanged", sides, "to be said")
     return figure

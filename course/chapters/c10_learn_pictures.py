@@ -45,8 +45,7 @@ def steps_on_noise(b2: float, corrected: bool, steps: int = 60) -> np.ndarray:
 
 
 def draw_adam() -> Any:
-    figure = new_figure(2.6)
-    left, right = figure.subplots(1, 2, width_ratios=[5, 4])
+    figure, (left, right) = new_figure(2.6, 1, 2, width_ratios=[5, 4])
     plain(left, "a valley, 40 times as steep across as along")
     left.grid(False)
     x, y = np.meshgrid(np.linspace(-4.6, 0.8, 100), np.linspace(-1.3, 1.3, 80))
@@ -93,9 +92,9 @@ def trained(*left: str) -> tuple[list[float], float]:
 
 
 def draw_losses() -> Any:
-    figure = new_figure(2.8)
+    figure, axes = new_figure(2.8)
     title = "losses of four loops; how many of 50 new rows does the model say right?"
-    axes = plain(figure.subplots(), title, "step", "training loss (nats)")
+    plain(axes, title, "step", "training loss (nats)")
     loops = [
         ([], GREEN, "as it should be"),
         (["what the decoder reads"], RED, "reads what it should say"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, empty, new_figure, plain
+from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, centred, new_diagram, new_figure, plain
 from .c11_beam import BOS, EOS, Model, model
 from .c11_beam_solution import beam_search, greedy, score, trap
 
@@ -22,14 +22,13 @@ def all_sentences(next_log_p: Model, limit: int, words: int) -> list[tuple[float
 
 
 def draw_trap() -> Any:
-    figure = new_figure(3.1)
-    axes = empty(figure.subplots(), 12, 7.4)
+    figure, axes = new_diagram(3.1, 12, 7.4)
     table, names = trap(), {1: "end", 2: "a", 3: "b"}
     heights = {(): 3.6, (2,): 5.6, (3,): 1.7}
     heights |= {(2, 1): 6.8, (2, 2): 5.6, (2, 3): 4.4, (3, 1): 2.9, (3, 2): 1.7, (3, 3): 0.5}
     for path, y in heights.items():
         if not path:
-            axes.text(0.6, y, "begin", ha="center", va="center", fontsize=10)
+            centred(axes, 0.6, y, "begin", 10)
             continue
         before = path[:-1]
         p = table[before[-1] if before else BOS, path[-1]]
@@ -37,10 +36,8 @@ def draw_trap() -> Any:
         start, end = (0.6 + 3.8 * len(before) + 0.5, heights[before]), (0.6 + 3.8 * len(path) - 0.5, y)
         axes.plot(*zip(start, end, strict=True), color=colour, linewidth=0.6 + 7 * p, solid_capstyle="butt", alpha=0.75)
         middle = 0.62 * np.array(end) + 0.38 * np.array(start)
-        axes.text(
-            *middle, f"{p:.2f}", ha="center", va="center", fontsize=8.5, bbox={"fc": "white", "ec": "none", "pad": 1}
-        )
-        axes.text(end[0] + 0.5, y, names[path[-1]], ha="center", va="center", fontsize=10)
+        centred(axes, middle[0], middle[1], f"{p:.2f}", 8.5, bbox={"fc": "white", "ec": "none", "pad": 1})
+        centred(axes, end[0] + 0.5, y, names[path[-1]], 10)
         if len(path) == 2:
             total = table[BOS, path[0]] * p
             more = " and more words" if path[-1] != EOS else ""
@@ -50,9 +47,9 @@ def draw_trap() -> Any:
 
 
 def draw_lengths() -> Any:
-    figure = new_figure(3.3)
+    figure, axes = new_figure(3.3)
     title = "all sentences of a small model: how long, how likely, and which one wins"
-    axes = plain(figure.subplots(), title, "words, the end included", "log-probability")
+    plain(axes, title, "words, the end included", "log-probability")
     next_log_p, limit = model(38), 8
     sentences = all_sentences(next_log_p, limit, 5)
     for length in range(1, limit + 1):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREEN, GREY, ORANGE, heat, new_figure, plain
+from ..drawing import BLUE, GREEN, GREY, ORANGE, heat, label, named, new_figure, plain, rectangle
 from .c09_translate import HEADS, weights
 from .c09_translate_solution import decoder_layer, embed, encoder_layer
 
@@ -33,9 +33,9 @@ def changes(decoder: bool) -> np.ndarray:
 
 
 def draw_unchanged() -> Any:
-    figure = new_figure(2.3)
+    figure, panels = new_figure(2.3, 1, 2)
     rows = ["embedding", "layer 1", "layer 2"]
-    for axes, decoder in zip(figure.subplots(1, 2), (False, True), strict=True):
+    for axes, decoder in zip(panels, (False, True), strict=True):
         moved = changes(decoder).round(12)
         title = "decoder: nobody looks ahead" if decoder else "encoder: all look at all"
         words = ["<bos>", "the", "dog", "sees"] if decoder else ["den", "Mann", "sieht", "der"]
@@ -58,35 +58,23 @@ def multiplications(
 
 
 def draw_work() -> Any:
-    figure = new_figure(2.9)
-    left, middle, right = figure.subplots(1, 3, width_ratios=[3, 3, 4])
+    figure, (left, middle, right) = new_figure(2.9, 1, 3, width_ratios=[3, 3, 4])
     steps = 6
     for axes, cached in ((left, False), (middle, True)):
         for step in range(steps):
             for word in range(step + 1):
                 fresh = word == step or not cached
-                colour = ORANGE if fresh else BLUE
-                axes.add_patch(_square(word, step, colour, 0.85 if fresh else 0.3))
+                style = {"facecolor": ORANGE, "alpha": 0.85} if fresh else {"facecolor": BLUE, "alpha": 0.3}
+                rectangle(axes, word - 0.42, step - 0.42, 0.84, 0.84, linewidth=0, **style)
         count = sum(1 if cached else step + 1 for step in range(steps))
-        axes.set_title(f"{'with' if cached else 'without'} a cache: {count} times", fontsize=10, loc="left")
-        axes.set_xlim(-0.6, steps - 0.4)
-        axes.set_ylim(steps - 0.4, -0.6)
-        axes.set_aspect("equal")
-        axes.set_xticks(range(steps), range(1, steps + 1), fontsize=8)
-        axes.set_yticks(range(steps), range(1, steps + 1), fontsize=8)
-        axes.tick_params(length=0, colors=GREY)
-        axes.spines[:].set_visible(False)
-        axes.set_xlabel("word", fontsize=9)
-    left.set_ylabel("step", fontsize=9)
+        axes.set(aspect="equal", xlim=(-0.6, steps - 0.4), ylim=(steps - 0.4, -0.6))
+        named(axes, range(1, steps + 1), range(1, steps + 1), 8)
+        axes.tick_params(colors=GREY)
+        title = f"{'with' if cached else 'without'} a cache: {count} times"
+        label(axes, title, "word", "" if cached else "step")
     plain(right, "multiplications to say n words", "n")
     words = np.unique(np.geomspace(1, 500, 30).astype(int))
     for cached, colour, name in ((False, ORANGE, "without a cache"), (True, GREEN, "with a cache")):
         right.loglog(words, [multiplications(n, cached) for n in words], color=colour, label=name)
     right.legend(fontsize=8)
     return figure
-
-
-def _square(x: float, y: float, colour: str, alpha: float) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x - 0.42, y - 0.42), 0.84, 0.84, facecolor=colour, alpha=alpha, linewidth=0)

@@ -4,15 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREEN, GREY, ORANGE, PALE, RED, new_figure, plain
+from ..drawing import BLUE, GREEN, GREY, ORANGE, PALE, RED, centred, label, new_figure, plain, rectangle
 from .c13_blocks_solution import slices, take_block
 
 WARM = "#f5c9a3"
 
 
 def draw_running() -> Any:
-    figure = new_figure(4.0)
-    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[5, 3, 4])
+    figure, (top, middle, bottom) = new_figure(4.0, 3, 1, sharex=True, height_ratios=[5, 3, 4])
     rng = np.random.default_rng(4)
     scores, values = 1.3 * rng.standard_normal(32), rng.standard_normal((32, 2))
     scores[13], scores[22] = 3.4, 6.0
@@ -41,19 +40,14 @@ def draw_running() -> Any:
 
 
 def draw_held() -> Any:
-    from matplotlib.patches import Rectangle
-
-    figure = new_figure(2.9)
-    left, right = figure.subplots(1, 2, width_ratios=[4, 5])
-    left.set_title("what is held while one block is at work", fontsize=10, loc="left")
-    left.set_xlim(-4.4, 12.2)
-    left.set_ylim(13.4, -3.4)
-    left.set_aspect("equal")
+    figure, (left, right) = new_figure(2.9, 1, 2, width_ratios=[4, 5])
+    label(left, "what is held while one block is at work")
+    left.set(aspect="equal", xlim=(-4.4, 12.2), ylim=(13.4, -3.4))
     left.axis("off")
 
     def square(x: float, y: float, width: float, height: float, text: str = "", **style: Any) -> None:
-        left.add_patch(Rectangle((x, y), width, height, linewidth=0.8, **style))
-        left.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=8.5)
+        rectangle(left, x, y, width, height, linewidth=0.8, **style)
+        centred(left, x + width / 2, y + height / 2, text, 8.5)
 
     for x in range(0, 12, 3):
         here = x == 6

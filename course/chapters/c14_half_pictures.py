@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, new_figure, plain
+from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, centred, new_figure, plain
 from .c14_half import regression
 from .c14_half_solution import Scaler, half_step, lost
 
@@ -22,9 +22,9 @@ def logits_gradient() -> np.ndarray:
 
 
 def draw_range() -> Any:
-    figure = new_figure(2.9)
+    figure, axes = new_figure(2.9)
     title = "gradients of the logits, and what 16 bits can hold"
-    axes = plain(figure.subplots(), title, "size of the number, as a power of two")
+    plain(axes, title, "size of the number, as a power of two")
     gradients = logits_gradient()
     edges = np.arange(-34, 18, 0.5)
     for scale, colour, name in ((1.0, BLUE, "as they are"), (2.0**15, GREEN, "times 32768")):
@@ -39,7 +39,7 @@ def draw_range() -> Any:
         (16, 18, RED, "∞"),
     ):
         axes.axvspan(left, right, color=colour, alpha=0.08, linewidth=0)
-        axes.text((left + right) / 2, top * 0.93, name, ha="center", va="center", fontsize=8.5, color=colour)
+        centred(axes, (left + right) / 2, top * 0.93, name, fontsize=8.5, color=colour)
     axes.set_ylim(0, top)
     axes.set_xlim(-34, 18)
     axes.grid(False)
@@ -49,8 +49,7 @@ def draw_range() -> Any:
 
 
 def draw_scale() -> Any:
-    figure = new_figure(3.2)
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    figure, (top, bottom) = new_figure(3.2, 2, 1, sharex=True, height_ratios=[3, 2])
     weights, gradients_of, loss = regression()
     wide, scaler = weights, Scaler(interval=20)
     scales, skipped, losses, others = [], [], [], []

@@ -13,6 +13,6 @@ def draw_tools() -> Any:
     w, ids = new_weights(), tokens()
     tools = {"future": sees_the_future, "batch": mixes_the_batch, "unused": unused}
     found = [[float(bool(tool(model, w, ids))) for tool in tools.values()] for model in models().values()]
-    figure = new_figure(3.0)
-    heat(figure.subplots(), np.array(found), rows=list(models()), columns=list(tools), numbers="{:.0f}", top=2)
+    figure, axes = new_figure(3.0)
+    heat(axes, np.array(found), rows=list(models()), columns=list(tools), numbers="{:.0f}", top=2)
     return figure
