@@ -279,7 +279,7 @@ class Tensor(Operators, NumPyHabits):
 
     # -- augmented assignment --------------------------------------------------------------------------------------
 
-    # x -= y means x = x - y, except that a leaf that requires a gradient is changed in place under no_grad.
+    # x -= y means x = x - y, but under no_grad a parameter, or another leaf that requires a gradient, changes in place.
 
     def __iadd__(self, other: Any) -> Tensor:
         return self._update(_ops.add, other)
@@ -307,7 +307,7 @@ class Tensor(Operators, NumPyHabits):
 
     def _update(self, op: Callable[[Any, Any], Tensor], other: Any) -> Tensor:
         result = op(self, other)
-        if not self.requires_grad or not self.is_leaf or is_grad_enabled():
+        if is_grad_enabled() or not self.is_leaf or not (self.requires_grad or isinstance(self, Parameter)):
             return result
         if result.shape != self.shape:
             raise ValueError(f"an update in place can't change the shape from {self.shape} to {result.shape}")

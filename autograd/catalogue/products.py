@@ -98,5 +98,7 @@ def _einsum(d: Draw, _: tuple[int, ...]) -> Any:
     for part in equation.partition("->")[0].split(","):
         before, found, after = part.partition("...")
         middle = d.narrowed(dots) if found else ()
-        operands.append(d.array((*(sizes[x] for x in before), *middle, *(sizes[x] for x in after))))
+        diagonal = len(set(before + after)) < len(before + after)  # its sizes must be equal; others may broadcast
+        first, last = ([1 if not diagonal and d.flag("size 1") else sizes[x] for x in part] for part in (before, after))
+        operands.append(d.array((*first, *middle, *last)))
     return equation, *operands

@@ -20,7 +20,7 @@ class Einsum(Function):
     """A sum of products in which no index occurs twice in an operand.
 
     The gradient of an operand is the einsum of g and the other operands, with the operand's indices as output. If an
-    index occurs only in this operand, it was summed over, and the gradient is broadcast along it.
+    index occurs only in this operand, or has size 1 in the others, the gradient is broadcast along it.
     """
 
     broadcasts = True
@@ -54,12 +54,9 @@ class Einsum(Function):
         subscripts = [self.output, *(self.subscripts[i] for i in others)]
         found = [letter for letter in own if any(letter in s for s in subscripts)]
         result = run(Einsum(subscripts, "".join(found)), g, *(operands[i] for i in others))
-        if len(found) < len(own):
-            sizes = dict(zip(own, operands[position].shape, strict=True))
-            result = result[tuple(slice(None) if letter in found else None for letter in own)]
-            full = tuple(n if letter in found else sizes[letter] for letter, n in zip(own, result.shape, strict=True))
-            result = array_module(result).broadcast_to(result, full)
-        return result
+        result = result[tuple(slice(None) if letter in found else None for letter in own)]
+        full = np.broadcast_shapes(result.shape, operands[position].shape)
+        return result if result.shape == full else array_module(result).broadcast_to(result, full)
 
 
 @replaceable

@@ -70,9 +70,11 @@ def matmul(x: Any, y: Any) -> Tensor:
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.data.ndim > 1 and y.data.ndim > 1:
         return MatMul()(x, y)  # the usual case, first: for small products the checks below take a noticeable time
     x_shape, y_shape = np.shape(array_of(x)), np.shape(array_of(y))
+    if not (x_shape and y_shape):
+        raise ValueError(f"matmul: shapes {x_shape} and {y_shape}: multiply by a number with *")
     if len(x_shape) != 1 and len(y_shape) != 1:
         return MatMul()(x, y)
-    if x_shape and y_shape and x_shape[-1] != (y_shape[0] if len(y_shape) == 1 else y_shape[-2]):
+    if x_shape[-1] != (y_shape[0] if len(y_shape) == 1 else y_shape[-2]):
         raise ValueError(f"matmul: shapes {x_shape} and {y_shape} don't fit")
     rows = x if len(x_shape) != 1 else reshape(x, (1, x_shape[0]))
     columns = y if len(y_shape) != 1 else reshape(y, (y_shape[0], 1))

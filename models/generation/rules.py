@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...autograd.backend import array_module
+from ...autograd.ops.indexing import integers
 from ..fields import Count, Rate, Whole, check_fields
 from .decoding import DecodingState
 from .penalties import apply_repetition_penalty, repeated_ngrams
@@ -94,7 +95,7 @@ class SearchProgress:
 
     def __init__(self, state: DecodingState, rules: Rules):
         rows = state.rows
-        prefix = [list(ids) for ids in rules.prefix] if rules.prefix is not None else [[] for _ in range(rows)]
+        prefix = [integers("prefix ids", list(ids)) for ids in ([()] * rows if rules.prefix is None else rules.prefix)]
         if len(prefix) != rows:
             raise ValueError(
                 f"got {len(prefix)} prefixes for a state of {rows} sequences: give one prefix for each sequence"

@@ -86,6 +86,8 @@ class Strategy:
             self.rules, bos_id=bos_id, eos_id=eos_id, prefix=prefix, forbidden=(*self.rules.forbidden, *forbidden)
         )
         numbers = range(state.rows) if numbers is None else numbers
+        if len(numbers) != state.rows:
+            raise ValueError(f"got {len(numbers)} numbers for {state.rows} sequences: give one for each sequence")
         if self.consensus:
             draws = self._draw(state, rules, numbers, self.consensus)
             return [by_consensus(drawn, compared)[: self.n_best] for drawn in draws]

@@ -170,9 +170,10 @@ def test_setting_elements_that_would_lose_a_gradient_is_refused() -> None:
 
 
 def test_an_augmented_assignment_under_no_grad_changes_the_leaf() -> None:
-    x = leaf([2.0, 4.0])
-    same, stale = x, (x * x).sum()
+    x, frozen = leaf([2.0, 4.0]), Parameter(np.ones(2), requires_grad=False)
+    same, stale, still = x, (x * x).sum(), frozen
     with no_grad():
+        frozen *= 2
         x += 2
         x -= np.ones(2)
         x *= Tensor([2.0, 2.0])
@@ -182,7 +183,7 @@ def test_an_augmented_assignment_under_no_grad_changes_the_leaf() -> None:
         x %= 4
         with pytest.raises(ValueError, match="change the shape"):
             x @= x
-    assert x is same
+    assert (x is same, frozen is still, still.data.tolist()) == (True, True, [2.0, 2.0])
     np.testing.assert_array_equal(x.data, [2.0, 2.0])
     with pytest.raises(RuntimeError, match=CHANGED):
         stale.backward()

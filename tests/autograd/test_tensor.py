@@ -35,15 +35,13 @@ def test_what_cannot_be_a_tensor() -> None:
     for data in ("text", ["1.0"], None, object()):
         with pytest.raises(TypeError, match="not numeric"):
             Tensor(data)
-    with pytest.raises(ValueError, match="pad the shorter lists"):
+    with pytest.raises(ValueError, match="different lengths"):
         Tensor([[1.0], [1.0, 2.0]])
 
 
 @pytest.mark.parametrize("data", [[1, 2], [True], 1j])
 def test_only_real_floating_point_has_a_gradient(data) -> None:
-    with pytest.raises(
-        TypeError, match=r"can't require a gradient: use a real floating dtype, e.g. .astype\('float32'\)"
-    ):
+    with pytest.raises(TypeError, match=r"can't require a gradient: use a real floating dtype.* .astype\('float32'\)"):
         Tensor(data, requires_grad=True)
     with pytest.raises(TypeError, match="can't require a gradient"):
         Tensor(data).requires_grad_()

@@ -176,16 +176,16 @@ def test_numbers_out_of_range_are_named() -> None:
     for width, n_best in ((2, 3), (0, 1), (2, 0)):
         with pytest.raises(ValueError, match=f"n_best = {n_best} must be between 1 and the beam's width = {width}"):
             beam_search(state, RULES, width=width, n_best=n_best)
-    with pytest.raises(ValueError, match="needs cross-attention"):
-        beam_search(state, RULES, coverage=0.1)
-    with pytest.raises(ValueError, match="coverage = -1 must not be negative"):
-        beam_search(state, RULES, coverage=-1)
-    with pytest.raises(ValueError, match="got 2 prefixes for a state of 1 sequences"):
-        greedy_search(state, Rules(BOS, EOS, prefix=[[4], [5]]))
-    with pytest.raises(ValueError, match="without bos_id every sequence needs a prefix"):
-        greedy_search(state, Rules(None, EOS))
-    with pytest.raises(ValueError, match="min_length is 4, but it must be at most max_length = 3"):
-        Rules(BOS, EOS, max_length=3, min_length=4)
+    for said, call in (
+        ("needs cross-attention", lambda: beam_search(state, RULES, coverage=0.1)),
+        ("coverage = -1 must not be negative", lambda: beam_search(state, RULES, coverage=-1)),
+        ("got 2 prefixes for a state of 1 seq", lambda: greedy_search(state, Rules(BOS, EOS, prefix=[[4], [5]]))),
+        ("prefix ids must be integers, not float64", lambda: greedy_search(state, Rules(BOS, EOS, prefix=[[4.5]]))),
+        ("without bos_id every sequence needs a prefix", lambda: greedy_search(state, Rules(None, EOS))),
+        ("min_length is 4, but it must be at most max_length = 3", lambda: Rules(BOS, EOS, max_length=3, min_length=4)),
+    ):
+        with pytest.raises((ValueError, TypeError), match=said):
+            call()
 
 
 def test_an_empty_batch_gives_nothing() -> None:

@@ -58,6 +58,8 @@ def test_a_rule_about_a_token_that_the_model_lacks_is_refused(rules, options) ->
     start, ids = model.start(np.array([[4, 5]])), {"bos_id": BOS, "eos_id": rules.eos_id or EOS}
     with pytest.raises(ValueError, match=rf"token 99, but the model has only {model.config.target_vocab_size} tokens"):
         Strategy(**options, rules=rules).generate(start, **ids, scores=False)
+    with pytest.raises(ValueError, match="got 2 numbers for 1 sequences"):
+        Strategy(**options).generate(start, **SPECIAL, numbers=[3, 4])
     Strategy(**options).generate(model.start(np.array([[4, 5]])), **SPECIAL)
 
 
