@@ -76,22 +76,18 @@ def size_row(train: list[str], valid: list[str], test: list[str]) -> Row:
     }
 
 
+def _parts(data: Any, texts: Callable[[Any], list[str]]) -> Parts:
+    return texts(data.train), texts(data.valid), texts(data.test)
+
+
 def _pairs(name: str, source: str, target: str, side: int) -> Parts:
     data = load_translation_data(name, source=source, target=target)
-    train, valid, test = ([pair[side] for pair in part] for part in (data.train, data.valid, data.test))
-    return train, valid, test
+    return _parts(data, lambda pairs: [pair[side] for pair in pairs])
 
 
 def _news(descriptions: bool, field: str) -> Parts:
     data = load_news("news", descriptions=descriptions, categories=True)
-    train, valid, test = ([getattr(a, field) for a in part] for part in (data.train, data.valid, data.test))
-    return train, valid, test
-
-
-def _captions() -> Parts:
-    data = load_captions("coco")
-    train, valid, test = ([text for group in part for text in group] for part in (data.train, data.valid, data.test))
-    return train, valid, test
+    return _parts(data, lambda articles: [getattr(article, field) for article in articles])
 
 
 SETS: dict[str, Callable[[], Parts]] = {
@@ -102,7 +98,7 @@ SETS: dict[str, Callable[[], Parts]] = {
     "Tatoeba de-en, English": lambda: _pairs("tatoeba", "de", "en", 1),
     "Tatoeba en-fr, English": lambda: _pairs("tatoeba", "en", "fr", 0),
     "Tatoeba en-fr, French": lambda: _pairs("tatoeba", "en", "fr", 1),
-    "COCO captions": _captions,
+    "COCO captions": lambda: _parts(load_captions("coco"), lambda groups: [text for group in groups for text in group]),
     "articles, headlines": lambda: _news(True, "headline"),
     "articles, descriptions": lambda: _news(True, "description"),
     "headlines of 41 categories": lambda: _news(False, "headline"),

@@ -186,8 +186,7 @@ def in_turn(make: Callable[[], Any]) -> Any:
 def find_process_group() -> ProcessGroup:
     """Return the group of processes that mpirun started, or a group of this process only without mpirun.
 
-    Raises:
-        InputError: mpirun started this process, but mpi4py is not installed.
+    Raises InputError if mpirun started this process, but mpi4py is not installed.
     """
     if not any(name in os.environ for name in _LAUNCHED):
         return ProcessGroup()

@@ -46,11 +46,7 @@ def probe_merge_heads(merge_heads: Any) -> dict[str, Any]:
     }
 
 
-def real_merge_heads(x: Any) -> np.ndarray:
-    return ops.merge_heads(Tensor(x[None])).data[0]
-
-
-MERGE_HEADS = Exercise(merge_heads, probe_merge_heads, real_merge_heads)
+MERGE_HEADS = Exercise(merge_heads, probe_merge_heads, lambda x: ops.merge_heads(Tensor(x[None])).data[0])
 
 
 def probe_rotate(rotate: Any) -> dict[str, Any]:

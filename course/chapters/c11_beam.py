@@ -108,11 +108,7 @@ def probe_score(score: Any) -> dict[str, Any]:
     }
 
 
-def real_score(log_p, length, alpha):
-    return log_p / length_penalty(length, alpha)
-
-
-SCORE = Exercise(score, probe_score, real_score)
+SCORE = Exercise(score, probe_score, lambda log_p, length, alpha: log_p / length_penalty(length, alpha))
 
 
 def probe_extended(extended: Any) -> dict[str, Any]:

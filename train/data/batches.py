@@ -132,9 +132,8 @@ class TokenBatches:
         pad_to: pad sources and targets to a multiple of this number. Batches then have fewer different shapes, which
             CUDA graphs need.
 
-    Raises:
-        InputError: every pair is longer than `max_length`, or a single pair exceeds `tokens_per_batch`.
-        ValueError: the lists differ in length or are empty, or a sequence is empty.
+    Raises InputError if every pair is longer than `max_length`, or a single pair exceeds `tokens_per_batch`, and
+    ValueError if the lists differ in length or are empty, or a sequence is empty.
     """
 
     def __init__(

@@ -18,8 +18,7 @@ EMBEDDED_WORKS = "--data embedded works without any download."
 def data_folder() -> Path | None:
     """Return the folder in the environment variable HANDLOOM_DATA, or None if the variable isn't set.
 
-    Raises:
-        InputError: the value of the variable is not a folder.
+    Raises InputError if the value of the variable is not a folder.
     """
     named = os.environ.get("HANDLOOM_DATA")
     if not named:
@@ -59,8 +58,7 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
         sha256: checksum of the file in hexadecimal; None for a file that its publisher updates.
         all_names: names of all files of the data set, which the error message lists.
 
-    Raises:
-        InputError: the local file has another checksum, or the download failed; the message names an alternative.
+    Raises InputError if the local file has another checksum, or the download failed; the message names an alternative.
     """
     local = find_local(f"{folder}/{name}")
     if local is not None:

@@ -63,9 +63,8 @@ def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     A gzip file is recognised by its first two bytes. A byte order mark at the start is skipped. A line feed at the end
     of the file does not add an empty line.
 
-    Raises:
-        InputError: the file can't be opened, is not a regular file, is a damaged gzip file, has a line of more than
-            `longest` bytes, or contains bytes that are not UTF-8 text.
+    Raises InputError if the file can't be opened, is not a regular file, is a damaged gzip file, has a line of more
+    than `longest` bytes, or contains bytes that are not UTF-8 text.
     """
     with _open_binary(Path(path)) as stream:
         yield from decode_lines(iter(partial(stream.readline, longest + 1), b""), str(path), longest)
@@ -109,8 +108,7 @@ def is_text(value: Any) -> bool:
 def read_lines(path: str | Path) -> list[str]:
     """Return the lines of a text file as a list, blank lines included.
 
-    Raises:
-        InputError: the file is empty, or `iter_lines` can't read it.
+    Raises InputError if the file is empty, or `iter_lines` can't read it.
     """
     lines = list(iter_lines(path))
     if not lines:
@@ -129,9 +127,8 @@ def find_parallel(prefix: str | Path, language: str) -> Path | None:
 def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") -> ParallelText:
     """Read the sentence pairs of `PREFIX.de` and `PREFIX.en` (or `.de.gz`, `.en.gz`), which correspond line by line.
 
-    Raises:
-        InputError: a file is missing or unreadable, the files have different numbers of lines, or every pair has a
-            blank source or target.
+    Raises InputError if a file is missing or unreadable, the files have different numbers of lines, or every pair has a
+    blank source or target.
     """
     paths = []
     for language in (source, target):
@@ -168,9 +165,8 @@ def read_tsv(
             that names both languages (`de<TAB>en` or `English<TAB>German<TAB>Source`). Without such a row, the table
             must have two columns, source and target.
 
-    Raises:
-        InputError: the file can't be read, a row has a wrong number of columns, or every row has a blank source or
-            target.
+    Raises InputError if the file can't be read, a row has a wrong number of columns, or every row has a blank source or
+    target.
     """
     return parse_tsv(read_lines(path), str(path), source, target, columns=columns)
 
@@ -189,8 +185,8 @@ def parse_tsv(
 def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> ParallelText:
     """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}` or `{"translation": {"de": ..., "en": ...}}`.
 
-    Raises:
-        InputError: the file can't be read, a line is not such an object, or every line has a blank source or target.
+    Raises InputError if the file can't be read, a line is not such an object, or every line has a blank source or
+    target.
     """
     pairs = []
     for number, line in enumerate(read_lines(path), 1):
@@ -214,8 +210,7 @@ def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> Para
 def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1) -> ParallelText:
     """Return a ParallelText without pairs that have a blank source or target. The first pair is in line `first_line`.
 
-    Raises:
-        InputError: every pair has a blank source or target.
+    Raises InputError if every pair has a blank source or target.
     """
     kept, dropped = [], []
     for number, pair in enumerate(pairs, start=first_line):

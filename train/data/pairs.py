@@ -73,8 +73,7 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
         pairs: (source, target); the order is kept in each list.
         side: 0 to compare the sources, 1 to compare the targets. Case and punctuation are ignored.
 
-    Raises:
-        InputError: there are fewer than three different sentences, or nearly all pairs have the same sentence.
+    Raises InputError if there are fewer than three different sentences, or nearly all pairs have the same sentence.
     """
     keys = [sentence_key(pair[side]) for pair in pairs]
     counts: dict[str, int] = {}

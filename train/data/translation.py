@@ -54,8 +54,8 @@ def load_translation_data(
             have de and en; multi30k has de, en and fr. In your own files, the codes are name endings or columns.
         train_size, valid_size: maximum number of pairs, which are chosen at random. For wmt17 see `load_wmt17`.
 
-    Raises:
-        InputError: the name is unknown, the data set lacks these languages or can't be found, or a file can't be used.
+    Raises InputError if the name is unknown, the data set lacks these languages or can't be found, or a file can't be
+    used.
     """
     if source == target:
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")

@@ -11,6 +11,8 @@ from ...autograd.backend import array_module, to_device
 from ...autograd.quick import replaceable
 from ...autograd.row_gradient import RowGradient
 
+#: Parameters, or groups of them: see `Optimizer`.
+Parameters = Iterable[Parameter] | Iterable[Mapping[str, Any]]
 NORM_PART = 1 << 16  # elements of a gradient whose squares are added in the gradient's own dtype
 NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
 
@@ -33,9 +35,7 @@ class Optimizer:
     #: Names of the arrays that are kept for each parameter; they have its shape and start as zeros.
     moments: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self, parameters: Iterable[Parameter] | Iterable[Mapping[str, Any]], lr: float, weight_decay: float = 0.0
-    ):
+    def __init__(self, parameters: Parameters, lr: float, weight_decay: float = 0.0):
         name = type(self).__name__
         self.parameters: list[Parameter] = []
         self._lr_scales: list[float] = []
@@ -118,7 +118,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter] | Iterable[Mapping[str, Any]],
+        parameters: Parameters,
         lr: float = 0.1,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
@@ -158,7 +158,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter] | Iterable[Mapping[str, Any]],
+        parameters: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -213,7 +213,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter] | Iterable[Mapping[str, Any]],
+        parameters: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

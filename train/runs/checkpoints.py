@@ -49,9 +49,8 @@ def save_checkpoint(
     Returns:
         the path of the written file.
 
-    Raises:
-        InputError: the folder can't be made or written to, or the disk is full; an older save is untouched.
-        TypeError, ValueError: a tensor is not such an array, or `config` is not a JSON value (NaN, an array).
+    Raises InputError if the folder can't be made or written to, or the disk is full; an older save is untouched.
+    Raises TypeError or ValueError if a tensor is not such an array, or `config` is not a JSON value (NaN, an array).
     """
     own: dict[str, np.ndarray] = {}
     names: dict[int, str] = {}  # of an array, its first name
@@ -99,9 +98,8 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Loade
     Args:
         folder: the folder, or the safetensors file itself.
 
-    Raises:
-        InputError: folder or file is missing, truncated, changed, not a safetensors file, not from handloom, or of a
-            format version that this handloom doesn't know.
+    Raises InputError if folder or file is missing, truncated, changed, not a safetensors file, not from handloom, or of
+    a format version that this handloom doesn't know.
     """
     path = _path(folder, file_name)
     with _open(path) as file:
@@ -207,8 +205,7 @@ def check_shapes(
         found: name -> shape in the checkpoint.
         where: description of the checkpoint for the message.
 
-    Raises:
-        InputError: tensors differ in shape, are missing or are superfluous; the message names the first ones.
+    Raises InputError if tensors differ in shape, are missing or are superfluous; the message names the first ones.
     """
     shapes = [
         f"{name} is {found[name]}, the model needs {shape}"
@@ -230,8 +227,7 @@ def check_shapes(
 def make_folder(folder: str | Path) -> Path:
     """Make a folder and its parents if they don't exist.
 
-    Raises:
-        InputError: a file has the folder's name, or the parent can't be written to.
+    Raises InputError if a file has the folder's name, or the parent can't be written to.
     """
     folder = Path(folder)
     try:

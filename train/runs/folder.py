@@ -79,9 +79,8 @@ class RunFolder:
             overwrite: rename the folder of an older run to RUN.old-1, or the next number that is free. It gets its name
                 back if an error ends the `with` block of this run before anything was logged or saved.
 
-        Raises:
-            InputError: the folder has files in it and `overwrite` is false; or it is a folder of something else, which
-                is never renamed; or it is a symbolic link; or another process writes there; or it can't be written to.
+        Raises InputError if the folder has files in it and `overwrite` is false; or it is a folder of something else,
+        which is never renamed; or it is a symbolic link; or another process writes there; or it can't be written to.
         """
         path = Path(path)
         mark = {"format": FORMAT, "version": VERSION}
@@ -113,9 +112,8 @@ class RunFolder:
     def resume(cls, path: str | Path) -> Self:
         """Open the folder of an earlier run to write into it.
 
-        Raises:
-            InputError: as `open`; or another process writes there, the folder is read-only, or a file of the run is a
-                symbolic link.
+        Raises InputError as `open` does, or if another process writes there, the folder is read-only, or a file of the
+        run is a symbolic link.
         """
         cls.open(path)  # a folder that is not a run is not locked either
         for file in (Path(path, name) for name in FILES):
@@ -131,8 +129,7 @@ class RunFolder:
     def open(cls, path: str | Path) -> Self:
         """Open the folder of an earlier run to read it.
 
-        Raises:
-            InputError: it doesn't exist, or its `config.json` is missing, damaged, or from another program.
+        Raises InputError if it doesn't exist, or its `config.json` is missing, damaged, or from another program.
         """
         path = Path(path)
         if not path.is_dir():
@@ -161,8 +158,7 @@ class RunFolder:
 
         NumPy scalars are converted. NaN and infinities are written as null, since JSON has no other value for them.
 
-        Raises:
-            InputError: the disk is full or the file can't be written.
+        Raises InputError if the disk is full or the file can't be written.
         """
         self._append(self.metrics_path, row)
         if times is not None:
@@ -183,8 +179,7 @@ class RunFolder:
         """Return the size of metrics.jsonl so far in bytes, by file name.
         Both logs are synced to disk. `rewind` restores these sizes.
 
-        Raises:
-            InputError: the disk is full.
+        Raises InputError if the disk is full.
         """
         for path, stream in self._streams.items():
             try:
@@ -302,8 +297,7 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
     Args:
         needs: the key that every row must have: "step", a whole number, or "cell", a name.
 
-    Raises:
-        InputError: the file is missing or unreadable, or another line is not a JSON object with the key.
+    Raises InputError if the file is missing or unreadable, or another line is not a JSON object with the key.
     """
     rows = []
     text = read_bytes(path).decode("utf-8", "replace")

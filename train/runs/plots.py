@@ -43,9 +43,8 @@ def plot_losses(
         training_label: legend of the training loss; it should say if the loss is regularised and therefore higher.
         unit: the unit over which the loss is a mean.
 
-    Raises:
-        InputError: metrics.jsonl can't be read, or the picture can't be written.
-        ValueError: no row has a loss.
+    Raises InputError if metrics.jsonl can't be read, or the picture can't be written, and ValueError if no row has a
+    loss.
     """
     rows = read_metrics(metrics, "step") if isinstance(metrics, (str, Path)) else list(metrics)
     averaged = _line([row for row in rows if row.get("averaged")], "valid_loss")
@@ -111,9 +110,8 @@ def plot_attention(
         title: text above all grids, such as the name of the layer.
         shades: the meaning of the shades.
 
-    Raises:
-        InputError: the picture can't be written.
-        ValueError: the shape of `weights` does not match the tokens, or one of the sides is empty.
+    Raises InputError if the picture can't be written, and ValueError if the shape of `weights` does not match the
+    tokens, or one of the sides is empty.
     """
     weights = np.asarray(weights)
     if weights.shape[-2:] != (len(query_tokens), len(key_tokens)) or weights.ndim not in (2, 3) or not weights.size:
@@ -186,9 +184,7 @@ def plot_lines(
         out_png: written atomically.
         log_x: a logarithmic x axis.
 
-    Raises:
-        InputError: the picture can't be written.
-        ValueError: there is no point to draw.
+    Raises InputError if the picture can't be written, and ValueError if there is no point to draw.
     """
     figure = _new_figure(8.0, 4.6)
     panel = figure.subplots()
@@ -235,9 +231,7 @@ def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Pat
         matrix: (labels, labels) counts; row = actual class.
         out_png: written atomically.
 
-    Raises:
-        InputError: the picture can't be written.
-        ValueError: the shape does not match the labels.
+    Raises InputError if the picture can't be written, and ValueError if the shape does not match the labels.
     """
     matrix = np.asarray(matrix)
     if matrix.shape != (len(labels), len(labels)) or not matrix.size:

@@ -53,8 +53,8 @@ class SavedStates:
             state: nested dicts (keys are strings without "/") of arrays and of JSON values.
             snapshots: earlier steps whose weights this state needs; their files stay as long as this save.
 
-        Raises:
-            InputError: the disk is full, or the folder read-only or a symbolic link; the earlier saves are untouched.
+        Raises InputError if the disk is full, or the folder read-only or a symbolic link; the earlier saves are
+        untouched.
         """
         if is_link(self.folder):
             raise InputError(
@@ -76,8 +76,7 @@ class SavedStates:
     def load(self) -> SavedState:
         """Load the newest save that is not damaged.
 
-        Raises:
-            InputError: there is none; the message gives the problem of the newest save.
+        Raises InputError if no save is usable; the message gives the problem of the newest save.
         """
         damaged: list[str] = []
         for step in reversed(self.steps()):

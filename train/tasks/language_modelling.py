@@ -277,13 +277,10 @@ class Writer(TrainedModel):
             return partial(self.model.start, 1, decoder=self.model.raw_decoder())
         return partial(self.model.start, 1)
 
-    def _special(self) -> tuple[int, ...]:
-        return tuple(self.tokenizer.special_ids.values())
-
     def _rules(self, strategy: Strategy, context: list[int], tokens: int) -> Rules:
         """Return the rules of the strategy for exactly this many tokens after the context."""
         rules = dataclasses.replace(strategy.rules, prefix=[context], min_length=0, max_length=tokens)
-        return dataclasses.replace(rules, forbidden=(*rules.forbidden, *self._special()))
+        return dataclasses.replace(rules, forbidden=(*rules.forbidden, *self.tokenizer.special_ids.values()))
 
 
 @dataclasses.dataclass

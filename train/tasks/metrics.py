@@ -38,8 +38,7 @@ class ScoredTranslation:
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Compute corpus BLEU of cased text, tokenised by 13a of sacrebleu.
 
-    Raises:
-        ValueError: the lists differ in length or are empty.
+    Raises ValueError if the lists differ in length or are empty.
     """
     return bleu_of_several(hypotheses, [[reference] for reference in references])
 
@@ -47,8 +46,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 def bleu_of_several(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
     """Compute corpus BLEU for texts with one or more references each; the numbers may differ. See `bleu`.
 
-    Raises:
-        ValueError: the lists differ in length or are empty, or a text has no reference.
+    Raises ValueError if the lists differ in length or are empty, or a text has no reference.
     """
     _check_lengths(hypotheses=hypotheses, references=references)
     if not all(references):
@@ -63,8 +61,7 @@ def bleu_of_several(hypotheses: Sequence[str], references: Sequence[Sequence[str
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Compute corpus chrF2, cased.
 
-    Raises:
-        ValueError: the lists differ in length or are empty.
+    Raises ValueError if the lists differ in length or are empty.
     """
     _check_lengths(hypotheses=hypotheses, references=references)
     metric = CHRF()
@@ -88,8 +85,7 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L")
 
     Source: Lin 2004, "ROUGE: a package for automatic evaluation of summaries", computed by rouge-score.
 
-    Raises:
-        ValueError: the lists differ in length or are empty, or the kind is unknown.
+    Raises ValueError if the lists differ in length or are empty, or the kind is unknown.
     """
     from importlib.metadata import version
 
@@ -112,9 +108,7 @@ def accuracy(predicted: Sequence[Any], actual: Sequence[Any]) -> float:
 def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Sequence[Any]) -> np.ndarray:
     """Return the confusion matrix (labels, labels), int64: counts by actual label (row) and predicted label (column).
 
-    Raises:
-        ValueError: the lists differ in length or are empty.
-        KeyError: an item is not a label.
+    Raises ValueError if the lists differ in length or are empty, and KeyError if an item is not a label.
     """
     _check_lengths(predicted=predicted, actual=actual)
     number = {label: i for i, label in enumerate(labels)}
@@ -144,8 +138,7 @@ def best_and_worst(
     Among equal scores the longer reference comes first, since ten correct words mean more than two. No sample is in
     both lists; with fewer than 2k sentences the lists are shorter.
 
-    Raises:
-        ValueError: the lists differ in length or are empty.
+    Raises ValueError if the lists differ in length or are empty.
     """
     _check_lengths(sources=sources, references=references, hypotheses=hypotheses)
     samples = [

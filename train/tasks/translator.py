@@ -224,8 +224,7 @@ def fit_lengths(
         eos_id: last token of a truncated sentence; None for no such token.
         texts: the sentences, which the message quotes; if None, the message contains the number of the sentence.
 
-    Raises:
-        InputError: a sentence is too long and `too_long="error"`.
+    Raises InputError if a sentence is too long and `too_long="error"`.
     """
     long = [i for i, ids in enumerate(source_ids) if len(ids) > max_length]
     if not long:
