@@ -187,7 +187,7 @@ def test_mkl_multiplies_bytes() -> None:
         Rules(1, 2, max_length=12, no_repeat_ngram=1),
         Rules(1, 2, max_length=12, repetition_penalty=2.0),
         Rules(1, 2, max_length=12, prefix=[[5], [7, 8, 9], []]),
-        Rules(1, 3000, max_length=12),  # the model doesn't know this <eos>
+        Rules(1, None, max_length=12),
     ],
 )
 def test_greedy_search_finds_the_same(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
