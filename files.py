@@ -185,6 +185,21 @@ def _refuse(number: str) -> NoReturn:
     raise ValueError(f"{number} is not a finite number")
 
 
+def make_folder(folder: str | Path) -> Path:
+    """Make a folder and its parents if they don't exist.
+
+    Raises InputError if a file has the folder's name, or the parent can't be written to.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"The folder {folder} can't be made: a file has this name. Choose another path.") from None
+    except OSError as error:
+        raise InputError(f"The folder {folder} can't be made: {error.strerror}. Choose another path.") from None
+    return folder
+
+
 def is_link(path: Path) -> bool:
     """Return whether the path is a symbolic link or (from Python 3.12 on) a Windows junction."""
     return path.is_symlink() or bool(getattr(os.path, "isjunction", lambda path: False)(path))

@@ -7,6 +7,7 @@ product with MKL, handloom's threads each compute a part of the columns.
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from handloom.autograd.fast.products import divided_product
 
 #: (number of independent products, rows, inner dimension, columns)
 Product = tuple[int, int, int, int]
-Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], Any]
 
 
 def forward_products(size: Size) -> Counter[Product]:
@@ -69,10 +70,6 @@ def seconds(products: Counter[Product], repeat: int = 3) -> float:
     )
 
 
-def _by_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    divided_product(a, b, out)
-
-
 def _by_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     def part(start: int, stop: int) -> None:
         multiply(a, b[:, start:stop], out[:, start:stop])
@@ -81,7 +78,7 @@ def _by_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
 
 
 def _libraries(product: Product) -> list[Multiply]:
-    return [_by_numpy, _by_mkl] if mkl.missing() is None and product[0] == 1 else [_by_numpy]
+    return [divided_product, _by_mkl] if mkl.missing() is None and product[0] == 1 else [divided_product]
 
 
 def _time(product: Product, by: Multiply, repeat: int) -> float:

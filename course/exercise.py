@@ -209,11 +209,7 @@ def _begins_as(
 def same(found: Results, other: Results, rtol: float) -> bool:
     """Return whether two answers have the same results or raised the same error."""
     if isinstance(found, Raised) or isinstance(other, Raised):
-        return (
-            isinstance(found, Raised)
-            and isinstance(other, Raised)
-            and (found.kind, found.text) == (other.kind, other.text)
-        )
+        return found == other
     return differing(found, other, rtol) is None
 
 

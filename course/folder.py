@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..files import atomic_file, read_json, write_json
-from ..train.runs.checkpoints import make_folder
+from ..files import atomic_file, make_folder, read_json, write_json
 from .chapter import FOLDER, IMAGES, Chapter, chapters, with_links
 
 PROGRESS = "progress.json"

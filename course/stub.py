@@ -49,16 +49,13 @@ def stub(source: str, head: str) -> tuple[str, list[str], int]:
         cut += sum(bool(re.match(r"\s*[^\s#]", one)) for one in lines[begin:number])
         if number < len(lines) and lines[number].strip() == GIVEN:
             number += 1
-    return re.sub(r"^from \.\.\.(\w*)", _absolute, "\n".join(out), flags=re.MULTILINE), messages, cut
+    text = re.sub(r"^from \.\.\.(?=\w)", "from handloom.", "\n".join(out), flags=re.MULTILINE)
+    return re.sub(r"^from \.\.\. ", "from handloom ", text, flags=re.MULTILINE), messages, cut
 
 
 def without_marks(source: str) -> str:
     """Return the solution for display, without the marks and the messages."""
     return re.sub(rf"^( *){MARK}.*\n(\1# .*\n)*|^ *{GIVEN}\n", "", source, flags=re.MULTILINE)
-
-
-def _absolute(match: re.Match[str]) -> str:
-    return f"from handloom.{match[1]}" if match[1] else "from handloom"
 
 
 def _inside(line: str, indent: str) -> bool:

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from .comparing import brief
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception: the name of its class, its text, and the message for the learner."""
+    """An exception: the name of its class, its text, and the message for the learner, which is not compared."""
 
     kind: str
     text: str
-    said: str = ""
+    said: str = field(default="", compare=False)
 
 
 def packed(value: Any) -> Any:

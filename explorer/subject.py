@@ -16,11 +16,10 @@ from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState
 from ..nn import AttentionCall, Module, MultiHeadAttention, observe_attention
 from ..tokenizer import BPETokenizer, Tokenizer
-from ..train.runs.checkpoints import read_config
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier
 from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
-from ..train.tasks.loading import is_foreign
+from ..train.tasks.loading import is_foreign, task_of
 from ..train.tasks.translation import Translator
 from .step import RecordedStep, recorded_step
 
@@ -384,13 +383,9 @@ class ClassifierSubject(Subject):
 
 def load_subject(folder: str | Path) -> Subject:
     """Load the model of a run, or of `transformers`. Raises InputError if `folder` has no model or is damaged."""
-    if Path(folder).is_dir() and is_foreign(folder):
-        kinds: dict[str, Any] = dict.fromkeys(("marian", "pegasus"), TranslatorSubject)
-        kinds |= dict.fromkeys(("bert", "distilbert"), ClassifierSubject)
-        return kinds.get(read_json(Path(folder) / "config.json")["model_type"], WriterSubject)(Path(folder))
-    run = RunFolder.open(folder)
-    if not run.model_path.is_file():
-        raise InputError(f"{run.path} contains no model yet: the model is saved at the first validation. Wait for it.")
-    config = read_config(run.model_path)
-    kind = ClassifierSubject if "labels" in config else WriterSubject if "length" in config else TranslatorSubject
-    return kind(run.path)
+    path = Path(folder)
+    foreign = path.is_dir() and is_foreign(path)
+    if not foreign and not RunFolder.open(path).model_path.is_file():
+        raise InputError(f"{path} contains no model yet: the model is saved at the first validation. Wait for it.")
+    kinds: dict[str, type[Subject]] = {"classify": ClassifierSubject, "generate": WriterSubject}
+    return kinds.get(task_of(path)[0], TranslatorSubject)(path)

@@ -17,7 +17,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,11 @@ from typing import Any
 
 from ..arguments import path
 from ..errors import InputError
-from ..files import folder_lock, write_text
+from ..files import folder_lock, make_folder, write_text
 from .cli.command_line import run_main
 from .cli.options import OptionParser
 from .distributed import find_process_group
 from .report import compare, summary
-from .runs.checkpoints import make_folder
 from .runs.folder import RunFolder, read_metrics
 from .runs.plots import plot_lines
 from .runs.results import write_results
@@ -118,9 +117,8 @@ def _executor() -> Iterator[Any]:
         yield None if pool is None else pool.map  # type: ignore[attr-defined]
 
 
-def write_table(out: Path, rows: Iterable[Mapping[str, Any]], options: Sequence[str]) -> str:
+def write_table(out: Path, rows: Sequence[Mapping[str, Any]], options: Sequence[str]) -> str:
     """Write table.md, results.json and comparison.png of the finished cells, and return the table."""
-    rows = list(rows)
     columns = {name: name for name in options}
     columns |= {"valid_loss": "best validation loss:.4f", "best_step": "at step:,"}
     columns |= {"valid_accuracy": "accuracy there:.4f", "seconds": "seconds:.0f"}

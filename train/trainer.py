@@ -213,8 +213,8 @@ class Trainer:
 
     def _updates(self) -> Iterator[list[MicroBatch]]:
         """Yield the batches of each remaining update."""
-        source = self._micro_batches()
-        while self.progress.step < self.steps and not self._out_of_patience():
+        source, patience = self._micro_batches(), self.validation.patience
+        while self.progress.step < self.steps and (patience is None or self.progress.stale < patience):
             yield [next(source) for _ in range(self.options.accumulate)]
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
@@ -228,9 +228,6 @@ class Trainer:
                 yield MicroBatch(epoch, position, batch)
                 position += every
             epoch, position = epoch + 1, position - len(self.train_batches)
-
-    def _out_of_patience(self) -> bool:
-        return self.validation.patience is not None and self.progress.stale >= self.validation.patience
 
     def _patience_lost(self) -> str:
         now = self.progress

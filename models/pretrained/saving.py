@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...files import write_json
+from ...files import make_folder, write_json
 from ...tensor_files import write_tensors
 from ...tokenizer import Tokenizer
 from ..classifier import TransformerClassifier
@@ -61,10 +61,7 @@ def save(
     if hasattr(architecture, "unread"):
         tensors |= architecture.unread(model.config, state)
     generation = generation_config(strategy, ids, model.config.max_length)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {folder} can't be created ({error.strerror}). Choose another path.") from None
+    make_folder(folder)
     if tokenizer is not None:
         # In handloom's tasks, a translator reads <eos> after a text, and a classifier reads <bos> before it.
         begins, ends = isinstance(model, TransformerClassifier), isinstance(model, Seq2SeqTransformer)

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from ...arguments import print_error
 from ...autograd.backend import DeviceError, GraphError
 from ...errors import InputError, printable, remedy
+from ...files import make_folder
 from ..distributed import find_process_group
-from ..runs.checkpoints import make_folder
 from ..runs.progress import TrainingStopped
 
 

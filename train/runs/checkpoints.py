@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ...errors import InputError
-from ...files import parse_json, read_bytes
+from ...files import make_folder, parse_json, read_bytes
 from ...tensor_files import NAMES, write_tensors
 
 FORMAT = "handloom-checkpoint"
@@ -222,21 +222,6 @@ def check_shapes(
             "sizes and the vocabulary of the checkpoint (they are in its configuration), or give "
             "another checkpoint."
         )
-
-
-def make_folder(folder: str | Path) -> Path:
-    """Make a folder and its parents if they don't exist.
-
-    Raises InputError if a file has the folder's name, or the parent can't be written to.
-    """
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise InputError(f"The folder {folder} can't be made: a file has this name. Choose another path.") from None
-    except OSError as error:
-        raise InputError(f"The folder {folder} can't be made: {error.strerror}. Choose another path.") from None
-    return folder
 
 
 def _missing(folder: Path, path: Path) -> str:

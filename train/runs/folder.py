@@ -16,6 +16,7 @@ from ...files import (
     LOCK_FILE,
     folder_lock,
     is_link,
+    make_folder,
     parse_json,
     read_bytes,
     read_json,
@@ -23,7 +24,7 @@ from ...files import (
     write_json,
     write_text,
 )
-from .checkpoints import MODEL_FILE, make_folder
+from .checkpoints import MODEL_FILE
 from .progress import TrainingStopped
 from .results import write_results
 from .saves import SavedStates

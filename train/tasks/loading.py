@@ -216,13 +216,12 @@ def load(name: str | Path, task: TaskName | None = None) -> Any:
     or read, or that has another task.
     """
     path = model_path(str(name))
-    foreign = is_foreign(path)
-    if not foreign and not os.path.exists(path):
+    if not is_foreign(path) and not os.path.exists(path):
         raise InputError(
             f"There is no model {str(name)[:80]}. Give the folder of a run, the folder of a model or its name on the "
             f"Hub (OWNER/MODEL), or a model that comes with handloom: {', '.join(MODELS)}."
         )
-    own, certain = _task_of_transformers(path) if foreign else _task_of_run(path)
+    own, certain = task_of(path)
     asked = task or own
     if asked not in CLASSES:
         raise InputError(f"There is no task {asked!r}: choose {', '.join(CLASSES)}.")
@@ -232,8 +231,10 @@ def load(name: str | Path, task: TaskName | None = None) -> Any:
     return getattr(importlib.import_module(f".{module}", __package__), kind).load(path)
 
 
-def _task_of_run(path: Path) -> tuple[str, bool]:
-    """Return the task of a run's model, and whether it is the only task that the model supports."""
+def task_of(path: Path) -> tuple[str, bool]:
+    """Return the task of a model, a run or one of `transformers`, and whether the model supports no other task."""
+    if is_foreign(path):
+        return _task_of_transformers(path)
     config = read_config(RunFolder.open(path).model_path)
     if "labels" in config:
         return "classify", True
