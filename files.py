@@ -28,9 +28,8 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
     next write replaces the temporary file that a killed process left. If `path` is a symbolic link, its target is
     replaced. A device, a pipe, or the file of standard output or standard error is written to directly.
 
-    Raises:
-        InputError: the file can't be written, for example because the disk is full, or the folder is missing or
-        read-only; an older file under `path` is unchanged.
+    Raises InputError if the file can't be written, for example because the disk is full, or the folder is missing or
+    read-only; an older file under `path` is unchanged.
     """
     path, kept = Path(path), ""
     if not path.name:
@@ -95,9 +94,7 @@ def write_text(path: str | Path, text: str) -> None:
 def write_json(path: str | Path, value: Any, *, indent: int = 2) -> None:
     """Write `value` as indented JSON, atomically.
 
-    Raises:
-        InputError: as `atomic_file`.
-        TypeError, ValueError: `value` contains something that JSON can't represent, such as NaN.
+    Raises InputError as `atomic_file` does, TypeError or ValueError if JSON can't represent `value`, such as NaN.
     """
     write_text(path, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -107,8 +104,7 @@ def open_file(path: str | Path) -> BinaryIO:
 
     A file of size 0 is treated as empty, because files in /proc have size 0 and reading them may never end.
 
-    Raises:
-        InputError: the file is missing or can't be opened, or it is a folder, a device or a pipe.
+    Raises InputError if the file is missing or can't be opened, or it is a folder, a device or a pipe.
     """
     try:
         found = os.stat(path)
@@ -130,8 +126,7 @@ def open_file(path: str | Path) -> BinaryIO:
 def read_bytes(path: str | Path, most: int = LARGEST_JSON) -> bytes:
     """Return the content of a regular file.
 
-    Raises:
-        InputError: the same errors as `open_file`, or the file has more than `most` bytes.
+    Raises InputError as `open_file` does, and if the file has more than `most` bytes.
     """
     try:
         with open_file(path) as file:
@@ -146,8 +141,7 @@ def read_bytes(path: str | Path, most: int = LARGEST_JSON) -> bytes:
 def read_json(path: str | Path) -> dict[str, Any]:
     """Return the value of a file that must contain one JSON object.
 
-    Raises:
-        InputError: the same errors as `read_bytes` and `parse_json`, or the value is not an object.
+    Raises InputError as `read_bytes` and `parse_json` do, and if the value is not an object.
     """
     value = parse_json(read_bytes(path), str(path))
     if not isinstance(value, dict):
@@ -159,9 +153,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def parse_json(text: str | bytes, name: str, cure: str = "Restore a copy: it was edited or cut short.") -> Any:
     """Return the value of a JSON text, whose numbers must be finite; `name` and `cure` are parts of the error message.
 
-    Raises:
-        InputError: the text is not UTF-8, not JSON or nested too deep, or contains NaN, infinity, a number too large
-        for a float, or a whole number with more digits than Python converts (4,300).
+    Raises InputError if the text is not UTF-8, not JSON or nested too deep, or contains NaN, infinity, a number too
+    large for a float, or a whole number with more digits than Python converts (4,300).
     """
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -231,9 +224,7 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
     The operating system locks the file `.handloom.lock`, and releases the lock when the process ends, even after a
     crash. On a file system without locks there is a warning and no protection.
 
-    Raises:
-        FolderInUseError: another process holds the lock.
-        InputError: the folder can't be written to.
+    Raises FolderInUseError if another process holds the lock, InputError if the folder can't be written to.
     """
     from filelock import FileLock, Timeout  # slow to import, and needed for writing only
 

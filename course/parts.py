@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .chapter import chapters
+from .chapter import Chapter, chapters
 from .folder import Folder
 
 
@@ -22,16 +22,15 @@ def own(stem: str, *names: str) -> list[Any]:
         return [getattr(chapter.solution, name) for name in names]
     wanted = [exercise.name for exercise in chapter.exercises if exercise.name in names]
     found = importlib.util.find_spec(stem)
-    yours = found is not None and found.origin is not None and _passed(Path(found.origin), stem, wanted)
+    yours = found is not None and found.origin is not None and _passed(Path(found.origin), chapter, wanted)
     module = importlib.import_module(stem) if yours else chapter.solution
     print(f"chapter {chapter.number:2}: {', '.join(wanted)}: {'yours' if yours else 'from handloom, not passed yet'}")
     return [getattr(module, name) for name in names]
 
 
-def _passed(file: Path, stem: str, names: list[str]) -> bool:
+def _passed(file: Path, chapter: Chapter, names: list[str]) -> bool:
     try:
         folder = Folder(file.parent)
     except InputError:  # the folder contains no course
         return False
-    chapter = next(chapter for chapter in chapters() if chapter.stem == stem)
     return set(names) <= set(folder.passed(chapter))

@@ -30,8 +30,7 @@ class PreTokenizer:
             engine (Oniguruma) treats most expressions in the same way. Differences, such as \\w for rare characters,
             are partly due to different versions of Unicode.
 
-    Raises:
-        InputError: the regular expression is empty or can't be compiled.
+    Raises InputError if the regular expression is empty or can't be compiled.
     """
 
     def __init__(self, pattern: str = "gpt2") -> None:
