@@ -18,6 +18,8 @@ ifneq ($(wildcard ../shared/data),)
 test: export HANDLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
+# The tests start hundreds of programs, which need not all compile handloom anew where PYTHONDONTWRITEBYTECODE is set.
+test check: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMPS)/test$(if $(ORACLES),-oracles)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 

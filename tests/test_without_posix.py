@@ -26,19 +26,18 @@ def run(folder: Path, *words: object, code: int = 0) -> str:
 
 
 def test_translating_and_looking_at_the_machine(tmp_path) -> None:
-    assert run(tmp_path, "translate", "--beam", 1, "Es regnet.").strip() == "It's raining."
-    run(tmp_path, "doctor")
-    assert "all ok" in run(tmp_path, "gradcheck", "--op", "softmax", "--samples", 2)
-    run(tmp_path, "course", "start", "learn")
+    translate, check = ("translate", "--beam", 1, "Es regnet."), ("gradcheck", "--op", "softmax", "--samples", 2)
+    said = run(tmp_path, *translate, "then", "doctor", "then", *check, "then", "course", "start", "learn")
+    assert said.startswith("It's raining.\n")
+    assert "all ok" in said
 
 
 def test_training_stops_by_ctrl_c_and_goes_on(tmp_path) -> None:
     """BPE training included. That it goes on as if never stopped, the tests of training show."""
     options = ["--data", small_data("translate_en_fr", tmp_path), "--preset", "smoke", "--set", "test_size=2"]
     options += ["--steps", 6, "--beam", 1]
-    stopped = run(
-        tmp_path, "--interrupt", 3, "train", "translate_de_en", *options, "--out", "stopped", code=130,
-    )  # fmt: skip
+    words = ("--interrupt", 3, "train", "translate_de_en", *options, "--out", "stopped")
+    stopped = run(tmp_path, *words, code=130)
     assert "--resume stopped" in stopped
     run(tmp_path, "train", "translate_de_en", "--resume", "stopped")
     assert '{"step": 6,' in (tmp_path / "stopped/metrics.jsonl").read_text()

@@ -1,4 +1,6 @@
-"""Run a command of handloom as on a system that lacks what Windows lacks: python no_posix.py [--interrupt N] WORDS...
+"""Run commands of handloom as on a system that lacks what Windows lacks.
+
+    python no_posix.py [--interrupt N] WORDS... [then WORDS...]
 
 The names are taken from `os` and `signal`, modules can't be imported, and /proc and /sys can't be read. With
 --interrupt, Ctrl-C comes at update N of a training. Other people's libraries, and those of Python that choose by the
@@ -84,4 +86,12 @@ if __name__ == "__main__":
         words = words[2:]
     from handloom.__main__ import run
 
-    sys.exit(run(words))
+    code: Any = None
+    while words and not code:
+        end = words.index("then") if "then" in words else len(words)
+        try:
+            code = run(words[:end])
+        except SystemExit as ended:
+            code = ended.code
+        words = words[end + 1 :]
+    sys.exit(code)
