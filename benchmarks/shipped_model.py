@@ -29,11 +29,12 @@ FIRST_UPDATES = 20
 TESTED_SENTENCES = 200  # sentences that a test translates, evenly spaced in the test set, which is sorted by length
 
 
-def write_rounded(run: Path, folder: Path) -> None:
+def write_rounded(run: Path, folder: Path) -> bool:
     """Write the run's model, with its matrices in 8 bits, and the losses of the first updates.
 
     If `run` began with the model of another run (--init), the configuration and the first updates are those of the run
-    with which the training began.
+    with which the training began. If a run began with the model that it replaces, both files are left unchanged, and
+    False is returned.
     """
     import handloom
     from handloom.models.shipped import model_name
@@ -49,29 +50,32 @@ def write_rounded(run: Path, folder: Path) -> None:
     config = {name: value for name, value in RunFolder.open(run).config.items() if name != "command"}
     if config["options"]["init"]:
         config["options"]["init"] = model_name(Path(config["options"]["init"]))
+    if config["options"]["init"] == model_name(folder):
+        return False
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     with open(run / "metrics.jsonl") as log:
         (folder / "first_updates.jsonl").write_text("".join(itertools.islice(log, FIRST_UPDATES)))
+    return True
+
+
+def environment() -> dict[str, Any]:
+    """Return what determines the last bits of the first updates."""
+    from numpy._core._multiarray_umath import __cpu_features__
+
+    simd = sorted(name for name, there in __cpu_features__.items() if there)
+    return {"numpy": np.__version__, "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", ""), "simd": simd}
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Return the scores of the shipped model, and the environment."""
-    from numpy._core._multiarray_umath import __cpu_features__
-
+    """Return the scores of the shipped model."""
     import handloom
     from handloom.train.tasks.classification import Classifier
     from handloom.train.tasks.language_modelling import Writer
 
-    found_here = (name for name, there in __cpu_features__.items() if there)
-    figures: dict[str, Any] = {
-        "numpy": np.__version__,
-        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", ""),
-        "simd": sorted(found_here),
-    }
     model = handloom.load(folder)
     options = json.loads((folder / "config.json").read_text(encoding="utf-8"))["options"]
     scores = {Classifier: classifier_scores, Writer: language_model_scores}.get(type(model), translator_scores)
-    return figures | scores(model, options)
+    return scores(model, options)
 
 
 def translator_scores(translator: Any, options: dict[str, Any]) -> dict[str, float]:
@@ -171,9 +175,12 @@ def main() -> None:
         parser.error("RUN and NAME are needed, or --everyday")
     folder = arguments.out or MODELS[arguments.name]
     folder.mkdir(exist_ok=True)
-    write_rounded(Path(arguments.run), folder)
-    figures = measure(folder)
-    (folder / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
+    file = folder / "figures.json"
+    recorded = environment()
+    if not write_rounded(Path(arguments.run), folder):
+        old = json.loads(file.read_text(encoding="utf-8"))
+        recorded = {name: old[name] for name in recorded}
+    file.write_text(json.dumps(recorded | measure(folder), indent=1) + "\n")
 
 
 if __name__ == "__main__":
