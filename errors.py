@@ -13,7 +13,7 @@ class InputError(ValueError):
 
 class SettingError(SystemExit, InputError):
     """An environment variable with a wrong value. It is found while modules are imported, before a program can catch
-    errors. Because it is a SystemExit, it ends the program with the message and without a traceback.
+    errors. Because it is a SystemExit, it ends the program with the message, without a traceback and with code 1.
     """
 
 

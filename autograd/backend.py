@@ -81,8 +81,10 @@ def as_array(values: Any, name: str) -> np.ndarray:
     """Return numpy.asarray(values). Raises ValueError, with `name`, for nested lists of different lengths."""
     try:
         return np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} of nested lists of different lengths form no array: pad the shorter lists") from None
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):  # too many axes, or the error of an object's own __array__
+            raise
+        raise ValueError(f"{name}: nested lists have different lengths: pad the shorter lists") from None
 
 
 def native(array: Array) -> Array:

@@ -279,7 +279,8 @@ class Tensor(Operators, NumPyHabits):
 
     # -- augmented assignment --------------------------------------------------------------------------------------
 
-    # x -= y means x = x - y, but under no_grad a parameter, or another leaf that requires a gradient, changes in place.
+    # x -= y means x = x - y, but under no_grad the values of a parameter, or of another leaf that requires a gradient,
+    # are changed, and x is still the same object.
 
     def __iadd__(self, other: Any) -> Tensor:
         return self._update(_ops.add, other)
@@ -311,6 +312,8 @@ class Tensor(Operators, NumPyHabits):
             return result
         if result.shape != self.shape:
             raise ValueError(f"an update in place can't change the shape from {self.shape} to {result.shape}")
+        if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"an update in place can't convert {result.dtype} to {self.dtype}: use astype first")
         self[...] = result
         return self
 

@@ -87,6 +87,7 @@ def main() -> None:
         longest = max(len(source.split()) for source, _ in data.train)
         print(f"{len(long):,} pairs of more than {longest} words are kept for the final test")
     preset = preset_of(arguments, en_fr_preset(arguments.preset, data.name))
+    pairs = training_pairs(data, arguments)  # before the test set is shortened: none of its sentences may be added
     data, long = dataclasses.replace(data, test=data.test[: preset.test_size]), long[: preset.test_size]
     strategy = strategy_of(arguments)
 
@@ -110,7 +111,7 @@ def main() -> None:
         return f"{show(translator, data, written, run)}\n\n{table}\n\n{units}"
 
     name = translation_task(source, target)
-    task = Translation(training_pairs(data, arguments), data.valid, preset=preset, name=name)
+    task = Translation(pairs, data.valid, preset=preset, name=name)
     train_and_report(arguments, "translate_en_fr", data, task, test=test, report=report, cells=cells)
 
 

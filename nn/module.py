@@ -25,10 +25,10 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if type(value) is Tensor and isinstance(vars(self).get(name), Parameter):
+        if isinstance(vars(self).get(name), Parameter) and not isinstance(value, Parameter | Module | None):
             raise TypeError(
-                f"{type(self).__name__}.{name} is a Parameter, and a Tensor in its place would be neither trained nor "
-                "saved: set its elements under no_grad(), or assign a Parameter"
+                f"{type(self).__name__}.{name} is a Parameter, and a value of type {type(value).__name__} in its place "
+                "would be neither trained nor saved: change the Parameter under no_grad(), or assign a new Parameter"
             )
         super().__setattr__(name, value)
 

@@ -190,10 +190,10 @@ def attention(
             (The standard and the blocked method always use a fixed order.)
 
     If a query may attend to no key, its output and gradients are 0. A key to which a query may not attend does not
-    change the query's output, even if the key is infinite or NaN. The methods agree up to rounding, but draw different
-    dropout masks. Raises ValueError for shapes that don't fit, an unknown or unusable method, a dropout
-    outside [0, 1], a negative window, or return_weights together with dropout. Raises TypeError for a mask that is not
-    boolean. Source: arXiv 1706.03762, section 3.2.1.
+    change the query's output, even if the key is infinite or NaN, but the gradients may then be NaN. The values
+    must be finite. The methods agree up to rounding, but draw different dropout masks. Raises ValueError for shapes
+    that don't fit, an unknown or unusable method, a dropout outside [0, 1], a negative window, or return_weights
+    together with dropout. Raises TypeError for a mask that is not boolean. Source: arXiv 1706.03762, section 3.2.1.
     """
     _check_shapes(query, key, value)
     query, key, value, bias = promoted(query, key, value, bias)

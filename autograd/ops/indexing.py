@@ -84,15 +84,15 @@ def flip(x: Any, axis: Axis = None) -> Tensor:
     return getitem(x, tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(ndim)))
 
 
-def _refuse_integers(call: Function, array: Array) -> bool:
-    raise TypeError(f"{call.name}: a value would lose its gradient in {array.dtype}: use x.astype('float32')")
+def _refuse_lost_gradient(call: Function, array: Array) -> bool:
+    raise TypeError(f"{call.name}: a value would lose its gradient in {array.dtype}: use a real floating dtype for x")
 
 
 class SetItem(Function):
     """A copy of x with x[index] = value; dx is g with g[index] = 0, and d(value) = g[index]."""
 
     broadcasts = True
-    _cuts_graph = _refuse_integers  # called for integers and booleans
+    _cuts_graph = _refuse_lost_gradient  # called for a result that is not of a real floating dtype
 
     def __init__(self, index):
         self.index = index
@@ -141,7 +141,7 @@ class ScatterAdd(Function):
     """A copy of x with values added at an index; dx = g, d(values) = g[index]."""
 
     broadcasts = True
-    _cuts_graph = _refuse_integers  # called for integers and booleans
+    _cuts_graph = _refuse_lost_gradient  # called for a result that is not of a real floating dtype
 
     def __init__(self, index):
         self.index = index

@@ -183,6 +183,9 @@ def test_an_augmented_assignment_under_no_grad_changes_the_leaf() -> None:
         x %= 4
         with pytest.raises(ValueError, match="change the shape"):
             x @= x
+        whole = Parameter(np.array([3]), requires_grad=False)
+        with pytest.raises(TypeError, match="can't convert float64 to int64"):
+            whole /= 2
     assert (x is same, frozen is still, still.data.tolist()) == (True, True, [2.0, 2.0])
     np.testing.assert_array_equal(x.data, [2.0, 2.0])
     with pytest.raises(RuntimeError, match=CHANGED):

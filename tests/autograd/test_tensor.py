@@ -1,5 +1,7 @@
 """Tensor: what it is made of, its dtypes, how it mixes with numbers and arrays, its errors."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,8 @@ def test_what_cannot_be_a_tensor() -> None:
             Tensor(data)
     with pytest.raises(ValueError, match="different lengths"):
         Tensor([[1.0], [1.0, 2.0]])
+    with pytest.raises(ValueError, match="dimension"):
+        Tensor(json.loads("[" * 100 + "]" * 100))
 
 
 @pytest.mark.parametrize("data", [[1, 2], [True], 1j])

@@ -2,6 +2,8 @@
 
 import pytest
 
+from handloom.train.data.translation import load_translation_data
+
 from ..support.examples import Example
 
 COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5", "--set", "title_case=true")
@@ -47,10 +49,12 @@ def test_positions_are_compared_and_pairs_are_added(trained) -> None:
     kinds = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
     assert kinds == ["rotary", "sinusoidal", "learned", "relative", "alibi", "none"]
     assert "| layer 1, head 2 " in trained[0].succeeds("--resume", "run", "--table", "attention")
-    (trained[0].folder / "english.txt").write_text("The cow is here.\n", encoding="utf-8")
+    held_out = load_translation_data("embedded", source="fr", target="en").test[-1][1]  # not one of the first 5
+    (trained[0].folder / "english.txt").write_text(f"The cow is here.\n{held_out}\n", encoding="utf-8")
     options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--table", "none", "--set", "test_size=5", "--reverse"]
     options += ["--clean", "--back-translate", "run", "english.txt"]
-    assert "1 additional training pairs" in trained[0].succeeds(*options, "--keep-long", "--out", "back")
+    out = trained[0].succeeds(*options, "--keep-long", "--out", "back")
+    assert "1 additional training pairs by back-translation; left out 1 sentences" in out
     assert "add --keep-long" in trained[0].fails(*options)
 
 

@@ -38,8 +38,12 @@ def test_modules_in_a_list_are_refused(hidden: object) -> None:
     for use in (module.state_dict, module.eval, lambda: list(module.parameters())):
         with pytest.raises(TypeError, match=r"Twin.layers is a .* not be trained or saved: use a ModuleList"):
             use()
-    with pytest.raises(TypeError, match=r"Twin.scale is a Parameter, and a Tensor in its place"):
+    with pytest.raises(TypeError, match=r"Twin.scale is a Parameter, and a value of type Tensor in its place"):
         module[0].scale *= 2
+    with pytest.raises(TypeError, match=r"Twin.scale is a Parameter, and a value of type ndarray in its place"):
+        module[0].scale = module[0].scale.data * 2
+    module[0].first.bias = None
+    module[0].scale = Parameter(np.zeros(3))
 
 
 def test_one_layer_called_twice_collects_both_gradients() -> None:

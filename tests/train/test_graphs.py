@@ -67,10 +67,10 @@ def test_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) -> Non
     trainer = train(tmp_path / "graphs", short_interval, graphs=True, **options)
     assert_same_run(tmp_path / "graphs", tmp_path / "plain")
     last = [row for row in rows(tmp_path / "graphs") if "loss" in row][-1]
-    assert 0 < last["skipped"] < 14
+    assert 0 < last["skipped"] < 8
     graphs = trainer.updates.graphs
     assert graphs.captured > 3, "of several shapes, and the update"
-    assert graphs.launched > 24, "of 32 passes and 16 updates"
+    assert graphs.launched > 32, "of 32 passes and 16 updates"
 
 
 @pytest.mark.parametrize("positions", ["relative", "rotary", "alibi", "learned"])

@@ -195,8 +195,8 @@ class RunFolder:
         A resumed run writes the later rows again. Timings are cut by the step, because their size differs from run to
         run, and saves must be equal.
 
-        Issues a warning if a log is shorter than it was. Raises:
-            InputError: a file can't be written to, or its rows can't be read. Neither file is changed then.
+        Issues a warning if a log is shorter than it was. Raises InputError if a file can't be written to, or its rows
+        can't be read. Neither file is changed then.
         """
         self.close()
         self.metrics(), self.processor_seconds()

@@ -38,7 +38,7 @@ def test_the_record_is_of_the_kernels_as_they_are_and_nothing_spills(file, const
 
 @pytest.mark.parametrize(("file", "constants"), SAMPLE, ids=[nvrtc.variant_name(*case) for case in SAMPLE])
 def test_it_compiles_as_recorded(file, constants) -> None:
-    """Every fourth variant, each for one kind of GPU: of the record and, for every second, one that it leaves out."""
+    """Every fourth variant, each for one kind of GPU: alternately one of the record and one that is not in it."""
     place, left_out = divmod(SAMPLE.index((file, constants)), 2)
     kinds = nvrtc.UNRECORDED if left_out else nvrtc.architectures(file)
     now = kinds[place % len(kinds)]

@@ -1,7 +1,5 @@
 """RawModule and RawKernel of the stand-in: CUDA C++ through the emulator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,7 +47,7 @@ class RawModule:
         self.code, self.options = code, options
         self._modules: dict[bool, EmulatedModule] = {}
 
-    def get_function(self, name: str) -> RawKernel:
+    def get_function(self, name: str) -> "RawKernel":
         refused = refusal(self.code)
         if refused is not None:
             raise refused

@@ -35,6 +35,7 @@ class TestLines:
         [
             (f"{ODD_SEPARATORS}\nsecond\n", [ODD_SEPARATORS, "second"]),
             (b"eins\r\nzwei\r\n\r\ndrei", ["eins", "zwei", "", "drei"]),
+            (b"eins\r", ["eins"]),
             ("\ufeffeins\n\ufeffzwei\n", ["eins", "\ufeffzwei"]),  # a byte order mark is one at the start only
             (gzip.compress("Grüße\nzwei\n".encode(), mtime=0), ["Grüße", "zwei"]),  # by its content
         ],
@@ -77,7 +78,7 @@ class TestLines:
             ("t", "a\nb\n".encode("utf-16-be"), "iconv -f UTF-16LE"),
             ("t", b"good\nb\0d\n", "line 2 contains a NUL byte"),
             ("t", b"x" * (1 << 20) + b"yz", "line 1 has more than 1,048,576 bytes"),
-            ("a t", b"good\rbetter\r", "carriage returns only. Convert the file: tr '\\r' '\\n' < '{path}' > NEW_FILE"),
+            ("t", b"good\rbetter\r", "carriage returns only. Replace them by line feeds: tr '\\r' '\\n'."),
         ],
     )
     def test_what_is_refused(self, tmp_path, name, content, said):
