@@ -1,8 +1,7 @@
 """Command lines that must fail, or might: for the three kinds of tasks, odd options, texts and damaged files.
 
-The verdict on each: no traceback; exit code 0 or 2, and the expected one where it is known; an error is one line that
-begins with "error: " and contains the expected words; a command that is refused leaves every file as it was, and so
-does the use of a model.
+Each must end without a traceback and with exit code 0 or 2, or the expected one. An error is one line that begins with
+"error: " and contains the expected words. A refused command, and the use of a model, change no file.
 """
 
 import gzip

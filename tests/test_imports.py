@@ -72,8 +72,8 @@ def imports(path: Path, typing: bool = True) -> list[tuple[int, str]]:
 def arrows(name: str) -> dict[str, int]:
     """The modules of the package that importing `name` runs, each with the line that imports it.
 
-    A name that is not a module is taken from the `__init__.py` of its package, which runs what it gathers. Above a
-    module, the packages that it does not stand in run too; those it stands in run already.
+    A name that is not a module is imported from the `__init__.py` of its package, which runs its imports. Importing a
+    module also runs its parent packages, unless they contain the importing module.
     """
     found = {}
     for line, target in imports(MODULES[name], typing=False):

@@ -2,9 +2,8 @@
 
     python -m tests.support.array_bytes paraphrase [BATCH]
 
-The stand-in's arrays are NumPy's, which tracemalloc counts; cuBLAS's workspace of 34 MB is one of them. Other memory of
-a device (CuPy's rounding up, the driver) is not counted. The kernels run in the emulator, which takes minutes for a
-model of real size.
+tracemalloc counts the arrays, cuBLAS's workspace of 34 MB included. Other memory of a device (CuPy's rounding up, the
+driver) is not counted. The kernels run in the emulator, which takes minutes for a model of real size.
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 
     python -m tests.support.attention_budget  # read the machine code, write the record, print the tables of the docs
 
-The tables stand in docs/flash_attention.md, where the model is explained. No number here was measured on a GPU.
+docs/flash_attention.md contains the tables and explains the model. No number was measured on a GPU.
 """
 
 from dataclasses import asdict, dataclass

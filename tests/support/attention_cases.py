@@ -16,11 +16,8 @@ RESTRICTIONS = ("causal", "window", "key_lengths", "mask", "bias", "alibi")
 
 
 class Case:
-    """Inputs and conditions that follow from a seed.
-
-    Args:
-        size: that of the inputs, numbers around zero.
-        stacked: batch rows and heads.
+    """Inputs (numbers around zero, of the magnitude `size`) and conditions that follow from a seed. `stacked` is the
+    number of batch rows and heads.
     """
 
     def __init__(

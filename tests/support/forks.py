@@ -2,10 +2,9 @@
 
     python forks.py MODULE...     # imports the modules, then takes requests from standard input
 
-A command line then takes no start of Python and no imports. Each request is a line of JSON with the script or module,
-its arguments, the folder to run in, changes to the environment, the files of its standard streams, whether pictures are
-drawn (which takes most of the time of a small run) and what becomes of warnings; the answer is the exit code. The
-script runs as a separate program: before, its process has done nothing but imports.
+This saves the start of Python and the imports. Each request is a line of JSON: the script or module, its arguments, the
+folder, changes to the environment, the files of the standard streams, whether pictures are drawn (most of the time of a
+small run), and the treatment of warnings. The answer is the exit code.
 """
 
 import gc

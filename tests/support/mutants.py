@@ -3,10 +3,10 @@
     python -m tests.support.mutants [part of a place or of a kind ...]          # wrong rules of the engine
     python -m tests.support.mutants kernels [part of a place or of a kind ...]  # bugs in CUDA C++ and at launches
 
-A mutant replaces a piece of one function's source, in memory, or a piece of a kernel's text. It is caught if the checks
-that the test suite runs on every op (`op_checks.check_all`) or a named test fail; those of kernels run on the emulator,
-in two orders of threads and in checked mode. Controls are rewrites that change nothing: they must pass for many seeds.
-Prints a table, `caught N of N`, and exits with 1 if a mutant escaped or a control raised an alarm.
+A mutant replaces a part of a function's source, in memory, or of a kernel's source. It is caught if the checks of every
+op (`op_checks.check_all`) or a named test fail. Kernels run on the emulator, in two orders of threads and in checked
+mode. Controls are changes without effect, which must pass for many seeds. The exit code is 1 if a mutant escapes or a
+control fails.
 """
 
 import functools

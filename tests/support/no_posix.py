@@ -2,9 +2,8 @@
 
     python no_posix.py [--interrupt N] WORDS... [then WORDS...]
 
-The names are taken from `os` and `signal`, modules can't be imported, and /proc and /sys can't be read. With
---interrupt, Ctrl-C comes at update N of a training. Other people's libraries, and those of Python that choose by the
-platform's name, are imported before: only what handloom itself misses is looked for.
+Names are removed from `os` and `signal`, modules can't be imported, and /proc and /sys can't be read. With --interrupt,
+a training receives Ctrl-C at update N. Other libraries are imported before, because only handloom is tested.
 """
 
 import builtins

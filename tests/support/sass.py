@@ -1,8 +1,8 @@
 """The machine code of kernels, read: what one pass of an inner loop issues.
 
-NVRTC compiles without a GPU, `nvdisasm` (wheel nvidia-cuda-nvdisasm) writes the code down. Of the loop that holds most
-tensor-core instructions the way is followed that a tile without an edge takes: all products, all copies and additions
-to memory, and of the rest as little as can be.
+NVRTC compiles without a GPU, and `nvdisasm` (wheel nvidia-cuda-nvdisasm) prints the code. In the loop with most
+tensor-core instructions, the path of a tile without an edge is followed: all products, all copies and additions to
+memory, and as little else as possible.
 """
 
 import functools

@@ -11,10 +11,8 @@ from typing import Any
 def calls_in(function: Callable[[], Any], within: str = "") -> int:
     """The number of calls of Python and C functions that `function()` makes in this thread, generator steps included.
 
-    Loops inside a C function are not counted: for these, count the sizes of its arguments.
-
-    Args:
-        within: count only calls in modules whose names begin so.
+    Loops inside a C function are not counted: for these, count the sizes of its arguments. With `within`, only calls in
+    modules whose names begin with it are counted.
     """
     count = 0
 

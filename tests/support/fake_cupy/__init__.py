@@ -1,9 +1,9 @@
 """A stand-in for CuPy on machines without a GPU: the module `cupy`, as far as handloom uses it, on NumPy underneath.
 
-It works by composition: its array is not a NumPy array, is not converted to one implicitly and can't be mixed with one.
-As in CuPy, reductions give 0-d arrays; functions take only the parameters that CuPy's take; RawKernels run, through the
-CUDA emulator; and with `cupyx.allow_synchronize(False)` everything that makes the host wait for the device raises. It
-is stricter in one point: it takes no NumPy array as an index, which CuPy would copy to the device each time.
+Its array contains a NumPy array, but is not converted to one implicitly and can't be mixed with one. As in CuPy,
+reductions return 0-d arrays; functions accept only the parameters of CuPy's functions; RawKernels run, in the CUDA
+emulator; with `cupyx.allow_synchronize(False)`, whatever makes the host wait for the device raises an error. Unlike
+CuPy, it refuses NumPy arrays as indices, because CuPy copies them to the device each time.
 
     def test_something(fake_cupy):               # the fixture in tests/conftest.py
         x = Tensor(fake_cupy.arange(3.0))

@@ -1,12 +1,10 @@
 """Streams, CUDA graphs and memory pools of the stand-in.
 
-While a stream is captured nothing runs: launches are recorded with their arguments, and results hold NaN until the
-graph is launched. What a device or CuPy refuses during capture raises: waiting for the device, CuPy's own cuBLAS calls,
-copies from the host, the first launch of a kernel (it would be compiled), and memory from any pool but one for the
-graph (`using_allocator`), which must live as long as the graph. So must all other arrays that the graph uses.
-
-The default stream runs at once. A non-blocking one has no order with it: what it is given runs late, when the host
-waits for it.
+While a stream is captured, launches are only recorded with their arguments, and results are NaN until the graph is
+launched. What a device or CuPy refuses during a capture raises an error: waiting for the device, CuPy's cuBLAS calls,
+copies from the host, the first launch of a kernel (which compiles it), and memory that is not from a pool of the graph
+(`using_allocator`). This pool, and all other arrays that the graph uses, must live as long as the graph. The default
+stream runs at once. The work of a non-blocking stream runs late, when the host waits for the stream.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What CuPy offers, and what of it the package uses: the installed CuPy is asked, CuPy 13 has left a record.
+"""The names that CuPy has, and those that the package uses. The record of CuPy 13.6 is `cupy_13.json`.
 
-    python -m tests.support.fake_cupy.contract FILE  # write down what the installed CuPy offers; no GPU is needed
-
-`cupy_13.json` was written so with CuPy 13.6.
+    python -m tests.support.fake_cupy.contract FILE  # record the names of the installed CuPy; no GPU is needed
 """
 
 import ast
