@@ -143,12 +143,13 @@ def everyday(model: str) -> None:
     """Write a model's translations of the 200 everyday sentences and their BLEU to results/everyday.json."""
     import handloom
     from handloom.models.shipped import model_path
+    from handloom.train.cli.translation import translation_task
     from handloom.train.runs.checkpoints import read_config
     from handloom.train.tasks.metrics import bleu_of_several
 
     here = Path(__file__).parent
     rows = [line.split("\t") for line in (here / "everyday.tsv").read_text(encoding="utf-8").splitlines()]
-    if read_config(model_path(model)).get("task") == "translation from en to de":
+    if read_config(model_path(model)).get("task") == translation_task("en", "de"):
         rows = [[english, german] for german, english, _ in rows]
     found = handloom.load(model, "translate").translate([source for source, *_ in rows], too_long="truncate")
     score = bleu_of_several(found, [references for _, *references in rows])

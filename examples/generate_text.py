@@ -26,6 +26,7 @@ from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.generation import show_continuations, strategy_of
 from handloom.train.cli.training import changed, preset_of
+from handloom.train.cli.translation import translation_task
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder
@@ -135,7 +136,7 @@ def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
     """Return the data, with the back-translated texts of --augment added to the training text."""
     ways = ("en", "fr"), ("fr", "en")
     forth, back = (
-        Translator.load(run, [f"translation from {source} to {target}"])
+        Translator.load(run, [translation_task(source, target)])
         for run, (source, target) in zip(arguments.augment, ways, strict=True)
     )
     more, note = round_trips(data.train, forth, back)

@@ -39,9 +39,10 @@ def test_the_table_names_everything_and_imports_nothing(tmp_path) -> None:
     assert set(PROGRAMS) == reports
 
 
-def test_a_wrong_environment_variable_is_one_line(monkeypatch) -> None:
+@pytest.mark.parametrize("words", [["handloom", "translate", "Hallo"], ["handloom.doctor"]])
+def test_a_wrong_environment_variable_is_one_line(words: list[str], monkeypatch) -> None:
     monkeypatch.setenv("HANDLOOM_PLAIN", "2")
-    done = subprocess.run([sys.executable, "-m", "handloom.doctor"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
     said = "error: HANDLOOM_PLAIN is '2': set it to 0 for quick implementations too, or to 1 for plain ones only.\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 

@@ -59,23 +59,23 @@ def change_scores(mask_spec: MaskSpec, block: Block, scores: Any, xp: Any) -> No
     nearest, farthest = _distances(mask_spec, block)
     edge = mask_spec.causal and nearest < 0
     border = mask_spec.window is not None and (farthest > mask_spec.window or nearest < -mask_spec.window)
-    forbidden, dtype = [], scores.dtype
+    allowed, dtype = [], scores.dtype
     if edge or border or mask_spec.slopes is not None:
         position = xp.arange(q.start, q.stop) + (mask_spec.key_length - mask_spec.query_length)
         distance = position - xp.arange(k.start, k.stop)[:, None]
         if mask_spec.slopes is not None:
             scores -= mask_spec.slopes[heads, None, None].astype(dtype) * abs(distance).astype(dtype)
         if edge:
-            forbidden.append(distance < 0)
+            allowed.append(distance >= 0)
         if border:
-            forbidden.append(abs(distance) > mask_spec.window)
+            allowed.append(abs(distance) <= mask_spec.window)
     lengths = mask_spec.key_lengths
     if lengths is not None and not (isinstance(lengths, np.ndarray) and k.stop <= lengths[rows].min()):
-        forbidden.append((xp.arange(k.start, k.stop) >= lengths[rows, None])[:, None, :, None])
+        allowed.append((xp.arange(k.start, k.stop) < lengths[rows, None])[:, None, :, None])
     if mask_spec.mask is not None:
-        forbidden.append(~part(mask_spec.mask, block).swapaxes(-1, -2))
-    if forbidden:
-        xp.fmin(scores, largest_score(~reduce(xp.logical_or, forbidden), dtype, xp), out=scores)
+        allowed.append(part(mask_spec.mask, block).swapaxes(-1, -2))
+    if allowed:
+        xp.fmin(scores, largest_score(reduce(xp.logical_and, allowed), dtype, xp), out=scores)
 
 
 def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:

@@ -1,15 +1,15 @@
 """The example with an explicit training loop: it learns, translates, and uses no Trainer."""
 
-import math
 import re
 
 from ..support.examples import EXAMPLES, Example
 
 
 def test_the_loss_falls_and_sentences_are_translated(tmp_path) -> None:
-    told = Example("train_by_hand.py", tmp_path).succeeds("--steps", 50)
-    (loss,) = map(float, re.findall(r"mean loss of the last 50: ([\d.]+)", told))
-    assert loss < math.log(1000) - 0.75, "of 1,000 tokens that are equally probable at first"
+    told = Example("train_by_hand.py", tmp_path).succeeds("--steps", 100)
+    losses = [float(loss) for loss in re.findall(r"mean loss of the last 50: ([\d.]+)", told)]
+    assert len(losses) == 2
+    assert losses[1] < losses[0] - 1
     assert len(re.findall(r"^  translation: \w", told, re.MULTILINE)) == 4
 
 
