@@ -64,7 +64,7 @@ def test_lines_of_standard_input_are_translated_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", ["", "--beam 1", "--sample", "--coverage-penalty 0.1"])
 def test_what_the_model_does_not_know_is_said(options: str, tmp_path: Path) -> None:
     """The hit rate on 200 sentences is in the results of `benchmarks.outside`."""
-    sentences = ("Wo ist der Bahnhof?", "DER HUND SCHLÄFT UNTER DEM TISCH.", "The weather is nice.", "😀")
+    sentences = ("WO IST DER BAHNHOF?", "The weather is nice.", "😀")
     done = Example("translate_de_en.py", tmp_path).run(*options.split(), *sentences)
     said = [line for line in done.err.splitlines() if "the translation is a guess" in line]
     assert [line.rpartition(": ")[2] for line in said] == [repr(text) for text in sentences[1:]]
@@ -74,7 +74,7 @@ def test_what_the_model_does_not_know_is_said(options: str, tmp_path: Path) -> N
     assert rows["bound"] == min_log_probability(FOLDER) == known
     counts = {kind: len(some) for kind, some in outside.sentences().items()}
     assert counts == {kind: rows["rows"][kind]["sentences"] for kind in counts}
-    assert sum(counts.values()) == 2 * counts[outside.KNOWN] == 200
+    assert sum(counts[kind] for kind in outside.KNOWN) == 125 == sum(counts.values()) - 75
 
 
 def test_options_of_training_are_refused_beside_a_sentence(tmp_path: Path) -> None:

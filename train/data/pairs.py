@@ -1,6 +1,6 @@
 """Sentence pairs: a data set, its split into training, validation and test, and the removal of unsuitable pairs.
 
-Also undoes Moses tokenisation and makes Title Case.
+Also undoes Moses tokenisation and changes the case of texts.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from ...errors import InputError
+from ...tokenizer import Tokenizer
 from .files import Pair
 
 HELD_OUT_FRACTION = 0.05
@@ -115,6 +116,8 @@ def choose(pairs: list[Pair], size: int | None, seed: int) -> list[Pair]:
 
 
 _FIRST_LETTER = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_SENTENCE_START = re.compile(r"(?:^|[.!?]\s)\W*\w")
 
 
 @dataclass
@@ -199,3 +202,29 @@ def title_case(text: str) -> str:
     "They Don't Say What The GOP's E-Mails Cost"
     """
     return _FIRST_LETTER.sub(lambda found: found[0].title(), text)
+
+
+def truecased(text: str, tokenizer: Tokenizer) -> str:
+    """Return a text in capitals with the probable case of each word (truecasing); other texts are unchanged.
+
+    The first word of a sentence begins with a capital. Another word is in upper case, in lower case, or begins with a
+    capital: the form with the fewest tokens, and of several such forms the one whose ids have the smallest sum. BPE
+    makes few tokens from frequent words, and small ids are those of frequent tokens.
+
+    >>> from handloom.models.shipped import MODELS
+    >>> from handloom.tokenizer import load_tokenizer
+    >>> truecased("WO IST DER BAHNHOF?", load_tokenizer(MODELS["everyday-de-en"] / "tokenizer.json"))
+    'Wo ist der Bahnhof?'
+    """
+    if not text.isupper():
+        return text
+
+    def cost(word: str) -> tuple[int, int]:
+        ids = tokenizer.encode(" " + word)
+        return len(ids), sum(ids)
+
+    def best(found: re.Match[str]) -> str:
+        low = found[0].lower()
+        return min(low, low.capitalize(), found[0], key=cost)
+
+    return _SENTENCE_START.sub(lambda found: found[0].upper(), _WORD.sub(best, text))

@@ -18,7 +18,7 @@ from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
 from ...tokenizer import Tokenizer
 from ..data.batches import source_batches
-from ..data.pairs import title_case
+from ..data.pairs import title_case, truecased
 from .loading import Trained, TrainedModel
 
 TooLong = Literal["error", "truncate"]
@@ -33,8 +33,8 @@ class Translator(TrainedModel):
     searches = True
 
     def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, own: Strategy | None = None):
-        """Store the parts. `own` holds the generation options of the model's folder, if there are any."""
-        self.model, self.tokenizer, self.own = model, tokenizer, own or Strategy()
+        """Store the parts. `own` holds the generation options of another library's model; None: a model of handloom."""
+        self.model, self.tokenizer, self.own, self.truecases = model, tokenizer, own or Strategy(), own is None
 
     @classmethod
     def _of_run(cls, found: Trained, folder: str | Path) -> Self:
@@ -49,7 +49,11 @@ class Translator(TrainedModel):
         return [text.lower() for text in texts] if self.model.config.lowercase else list(texts)
 
     def as_read(self, texts: Sequence[str]) -> list[str]:
-        """Return source texts in the form that the model reads: in Title Case, in lower case, or unchanged."""
+        """Return source texts in the case that the model reads: in Title Case or in lower case if it was trained so,
+        otherwise unchanged, apart from texts in capitals (`truecased`). A model of another library gets them unchanged.
+        """
+        if self.truecases:
+            texts = [truecased(text, self.tokenizer) for text in texts]
         return self.as_written(list(map(title_case, texts)) if self.model.config.title_case else texts)
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:

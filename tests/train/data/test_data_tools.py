@@ -2,8 +2,9 @@
 
 import pytest
 
+from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches
-from handloom.train.data.pairs import clean_pairs, title_case
+from handloom.train.data.pairs import clean_pairs, title_case, truecased
 from tests.support.small_run import small_batches
 
 
@@ -36,6 +37,14 @@ def test_every_reason_is_counted_and_good_pairs_stay_in_order() -> None:
 )
 def test_title_case(text: str, titled: str) -> None:
     assert title_case(text) == title_case(titled) == titled
+
+
+def test_capitals_get_the_case_of_the_tokenizers_training() -> None:
+    texts = ["Ich sehe den Hund. Er sieht mich.", "Ich mag DNA-Tests und den Bär."] * 9
+    known = BPETokenizer.train(texts, vocab_size=400)
+    assert [truecased(text.upper(), known) for text in texts] == texts
+    assert truecased("„MAG 2 BÄR’S?“ 7 MICH", known) == "„Mag 2 Bär’s?“ 7 mich"
+    assert [truecased(text, known) for text in ("", "42!", "DNA-Tests", "ich")] == ["", "42!", "DNA-Tests", "ich"]
 
 
 def test_a_curriculum_goes_from_short_to_long_at_first() -> None:
