@@ -55,7 +55,7 @@ def probe_shifted(shifted: Any) -> dict[str, Any]:
 
 
 def real_shifted(sentences: Any, pad: int, bos: int, eos: int) -> Any:
-    sequences, every = TokenSequences.from_lists(sentences), np.arange(len(sentences))
+    sequences, every = TokenSequences(sentences), np.arange(len(sentences))
     width = max(map(len, sentences)) + 1
     return sequences.pad(every, pad, first=bos, width=width), sequences.pad(every, pad, last=eos, width=width)
 

@@ -68,7 +68,6 @@ class Strategy:
         bos_id: int | None,
         eos_id: int | None,
         prefix: Sequence[Sequence[int]] | None = None,
-        forbidden: tuple[int, ...] = (),
         numbers: Sequence[int] | None = None,
         compared: Compared | None = None,
         scores: bool = True,
@@ -76,15 +75,13 @@ class Strategy:
         """Return the `n_best` hypotheses for each row of the state, best first. Raises ValueError for invalid options.
 
         Args:
-            bos_id, eos_id, prefix, forbidden: see `Rules`; `forbidden` tokens are added to those in `rules`.
+            bos_id, eos_id, prefix: see `Rules`.
             numbers: for sampling, a number for each row that identifies the row's sentence, such as its line number; by
                 default the row's index. With the same seed and number, the same tokens are drawn whatever the batch.
             compared: how a consensus compares sequences; see `by_consensus`.
             scores: whether to compute scores; if false, greedy search is faster and its scores are NaN.
         """
-        rules = replace(
-            self.rules, bos_id=bos_id, eos_id=eos_id, prefix=prefix, forbidden=(*self.rules.forbidden, *forbidden)
-        )
+        rules = replace(self.rules, bos_id=bos_id, eos_id=eos_id, prefix=prefix)
         numbers = range(state.rows) if numbers is None else numbers
         if len(numbers) != state.rows:
             raise ValueError(f"got {len(numbers)} numbers for {state.rows} sequences: give one for each sequence")

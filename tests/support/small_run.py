@@ -27,13 +27,13 @@ from handloom.train.updates import UpdateOptions, Validation
 VOCABULARY, STEPS = 24, 24
 
 
-def small_batches(shuffle: bool = True, pairs: int = 160, seed: int = 1, tokens: int = 110) -> TokenBatches:
-    """Sequences of 2 to 12 tokens, to be copied in reverse order."""
+def small_batches(pairs: int = 160, seed: int = 1, tokens: int = 110, **options: Any) -> TokenBatches:
+    """Sequences of 2 to 12 tokens, to be copied in reverse order. `options` are those of TokenBatches."""
     generator = np.random.default_rng(seed)
     source = [generator.integers(4, VOCABULARY, size=generator.integers(2, 12)).tolist() for _ in range(pairs)]
     target = [ids[::-1] for ids in source]
     special = {"pad_id": 0, "bos_id": 1, "eos_id": 2}
-    return TokenBatches(source, target, tokens_per_batch=tokens, seed=5, shuffle=shuffle, **special)
+    return TokenBatches(source, target, tokens_per_batch=tokens, seed=5, **special, **options)
 
 
 def small_trainer(

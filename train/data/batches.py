@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -66,23 +66,17 @@ class SourceBatch:
 class TokenSequences:
     """A list of token sequences, stored in one flat array: sequence i is `tokens[offsets[i]:offsets[i + 1]]`.
 
-    Args:
-        tokens: (N,) integers, the concatenated sequences.
+    Attributes:
+        tokens: (N,) int32, the concatenated sequences.
         offsets: (n + 1,) int64, ascending from 0 to N.
+        lengths: (n,) int64.
     """
 
-    def __init__(self, tokens: np.ndarray, offsets: np.ndarray):
-        self.tokens = tokens
-        self.offsets = offsets
-        self.lengths = np.diff(offsets)
-
-    @classmethod
-    def from_lists(cls, sequences: Sequence[Sequence[int]]) -> Self:
-        """Return a TokenSequences of lists of token ids, one list for each sentence."""
-        offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
-        np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
-        tokens = np.fromiter(itertools.chain.from_iterable(sequences), dtype=np.int32, count=int(offsets[-1]))
-        return cls(tokens, offsets)
+    def __init__(self, sequences: Sequence[Sequence[int]]):
+        self.lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+        total = int(self.offsets[-1])
+        self.tokens = np.fromiter(itertools.chain.from_iterable(sequences), dtype=np.int32, count=total)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -138,8 +132,8 @@ class TokenBatches:
 
     def __init__(
         self,
-        source_ids: Sequence[Sequence[int]] | TokenSequences,
-        target_ids: Sequence[Sequence[int]] | TokenSequences,
+        source_ids: Sequence[Sequence[int]],
+        target_ids: Sequence[Sequence[int]],
         *,
         tokens_per_batch: int,
         pairs_per_batch: int | None = None,
@@ -152,7 +146,7 @@ class TokenBatches:
         curriculum: int = 0,
         pad_to: int = 1,
     ):
-        self.source, self.target = _as_sequences(source_ids), _as_sequences(target_ids)
+        self.source, self.target = TokenSequences(source_ids), TokenSequences(target_ids)
         if len(self.source) != len(self.target) or not len(self.source):
             raise ValueError(
                 f"TokenBatches needs equally many source and target sequences, and at least one of each; got "
@@ -261,13 +255,13 @@ class TokenBatches:
 
 
 def source_batches(
-    source_ids: Sequence[Sequence[int]] | TokenSequences, *, tokens_per_batch: int, pad_id: int
+    source_ids: Sequence[Sequence[int]], *, tokens_per_batch: int, pad_id: int
 ) -> Iterator[SourceBatch]:
     """Yield batches of sentences to translate, from long to short. `indices` are the positions of the sentences.
 
     A sentence that is longer than `tokens_per_batch` is the only sentence of its batch.
     """
-    source = _as_sequences(source_ids)
+    source = TokenSequences(source_ids)
     order = np.argsort(source.lengths, kind="stable")
     cuts = _cut(source.lengths[order], tokens_per_batch)
     for start, stop in reversed(list(itertools.pairwise(cuts))):
@@ -295,10 +289,6 @@ def join_neighbours(
             side[-1] += ids[: length - 1]
         room = length - 1 - max(len(side[-1]) for side in documents)
     return documents
-
-
-def _as_sequences(sequences: Sequence[Sequence[int]] | TokenSequences) -> TokenSequences:
-    return sequences if isinstance(sequences, TokenSequences) else TokenSequences.from_lists(sequences)
 
 
 def _cut(lengths: np.ndarray, budget: int, most: int | None = None) -> list[int]:
@@ -344,6 +334,6 @@ class BPEDropoutBatches(TokenBatches):
                 source, target = usual.source[0, : usual.source_lengths[0]], usual.target_output[0]
                 rows[i] = source.tolist(), target[: usual.target_lengths[0] - 1].tolist()
             again = copy.copy(self)
-            again.source, again.target = map(TokenSequences.from_lists, zip(*rows, strict=True))
+            again.source, again.target = map(TokenSequences, zip(*rows, strict=True))
             again._longest = self._most
             yield dataclasses.replace(TokenBatches.batch(again, np.arange(len(rows))), indices=indices)

@@ -27,7 +27,6 @@ class Captions:
     valid: list[list[str]]
     test: list[list[str]]
     name: str
-    description: str
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
@@ -41,6 +40,8 @@ class Captions:
 def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
     """Load one of the data sets `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
 
+    "coco" is the set val2017 of MS COCO (Lin et al. 2014, arXiv 1405.0312).
+
     A hash of its first caption assigns each picture to training (90 %), validation (5 %) or test (5 %). Validation and
     test pictures are left out if one of their captions also occurs in training. `seed` is the seed of the embedded
     grammar.
@@ -49,7 +50,7 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
     """
     if name_or_path == "embedded":
         groups = list(itertools.islice(scenes(seed), EMBEDDED_SCENES))
-        return _split(groups, 0, "embedded", "Captions of handloom's grammar; nothing is downloaded.")
+        return _split(groups, 0, "embedded")
     if name_or_path == "coco":
         path = find_local(_COCO)
         if path is None:
@@ -58,11 +59,11 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
                 f"https://cocodataset.org/#download, write its captions as rows image_id<TAB>caption to DATA/{_COCO}, "
                 f"and set HANDLOOM_DATA to DATA; or pass another file of such rows to --data. {EMBEDDED_WORKS}"
             )
-        return _split(*read_captions(path), "coco", "MS COCO captions (Lin et al. 2014, arXiv 1405.0312), val2017.")
+        return _split(*read_captions(path), "coco")
     if not Path(name_or_path).is_file():
         known = ", ".join(CAPTION_NAMES)
         raise InputError(f"{name_or_path or '--data'} is neither a known set of captions ({known}) nor a file.")
-    return _split(*read_captions(name_or_path), name_or_path, f"The captions of {name_or_path}.")
+    return _split(*read_captions(name_or_path), name_or_path)
 
 
 def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
@@ -91,7 +92,7 @@ def caption_pairs(groups: list[list[str]], every: bool = False) -> list[Pair]:
     return [pair for group in groups for pair in zip(group, [*group[1:], group[0]], strict=True)]
 
 
-def _split(groups: list[list[str]], lonely: int, name: str, description: str) -> Captions:
+def _split(groups: list[list[str]], lonely: int, name: str) -> Captions:
     parts: dict[str, list[list[str]]] = {"train": [], "valid": [], "test": []}
     for group in groups:
         part_number = int.from_bytes(hashlib.blake2b(group[0].encode(), digest_size=8).digest()) % 20
@@ -111,7 +112,7 @@ def _split(groups: list[list[str]], lonely: int, name: str, description: str) ->
         notes.append(f"{name}: left out {lonely:,} pictures with only one caption.")
     if lost := sum(len(parts[part]) - len(held_out[part]) for part in held_out):
         notes.append(f"{name}: left out {lost:,} held-out pictures with captions that also occur in training.")
-    return Captions(parts["train"], held_out["valid"], held_out["test"], name, description, tuple(notes))
+    return Captions(parts["train"], held_out["valid"], held_out["test"], name, tuple(notes))
 
 
 # Each row of a table lists expressions for the same thing; a caption uses one of them.

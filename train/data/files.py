@@ -153,28 +153,21 @@ def read_parallel_files(source_path: str | Path, target_path: str | Path) -> Par
     return with_text_on_both_sides(list(zip(sources, targets, strict=True)), f"{source_path} and {target_path}")
 
 
-def read_tsv(
-    path: str | Path, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
+def parse_tsv(
+    rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
 ) -> ParallelText:
-    """Read a tab-separated table of sentence pairs, one pair per row, without quoting.
+    """Return the sentence pairs of a tab-separated table, one pair per row, without quoting.
 
     Args:
-        path: the table, plain or gzipped.
+        rows: the lines of the table (`read_lines`).
+        name: name of the table in error messages.
         source, target: codes of the two languages.
         columns: names of the columns, such as `("en", "de", "licence")`. If None, the names are taken from a first row
             that names both languages (`de<TAB>en` or `English<TAB>German<TAB>Source`). Without such a row, the table
             must have two columns, source and target.
 
-    Raises InputError if the file can't be read, a row has a wrong number of columns, or every row has a blank source or
-    target.
+    Raises InputError if a row has a wrong number of columns, or every row has a blank source or target.
     """
-    return parse_tsv(read_lines(path), str(path), source, target, columns=columns)
-
-
-def parse_tsv(
-    rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
-) -> ParallelText:
-    """Return the sentence pairs in the rows of a table, as `read_tsv` does. Error messages call the file `name`."""
     header = _header(rows[0], source, target) if columns is None else None
     columns = columns or header or (source, target)
     first = 2 if header else 1

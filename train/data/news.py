@@ -37,7 +37,6 @@ class News:
     valid: list[Article]
     test: list[Article]
     name: str
-    description: str
     notes: tuple[str, ...] = ()
 
     @property
@@ -78,20 +77,16 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
             made.setdefault(article.headline, article)
             if len(made) == EMBEDDED_ARTICLES:
                 break
-        about = "Articles of handloom's grammar; nothing is downloaded."
-        return _split(list(made.values()), "embedded", about, descriptions, known)
-    if name_or_path in ("news", "news42"):
-        description = "News Category Dataset (Misra 2022, arXiv 2209.11429), HuffPost 2012 to 2022, CC BY 4.0."
-        if name_or_path == "news":
-            found = list(_huffpost(_ARTICLES if descriptions else (_HEADLINES,)))
-            return _split(found, "news", description, descriptions, known)
+        return _split(list(made.values()), "embedded", descriptions, known)
+    if name_or_path == "news":
+        return _split(list(_huffpost(_ARTICLES if descriptions else (_HEADLINES,))), "news", descriptions, known)
+    if name_or_path == "news42":
         different = {sentence_key(article.headline): article for article in _huffpost((_HEADLINES, *_ARTICLES))}
-        return _split(list(different.values()), "news42", description, descriptions and not known, known)
+        return _split(list(different.values()), "news42", descriptions and not known, known)
     if not Path(name_or_path).is_file():
         names = ", ".join(NEWS_NAMES)
         raise InputError(f"{name_or_path or '--data'} is neither a known set of news ({names}) nor a file.")
-    about = f"The articles of {name_or_path}."
-    return _split(list(read_articles(name_or_path)), name_or_path, about, descriptions, known)
+    return _split(list(read_articles(name_or_path)), name_or_path, descriptions, known)
 
 
 def unlabelled_texts(data: News) -> list[str]:
@@ -152,7 +147,7 @@ def _huffpost(files: Sequence[str]) -> Iterator[Article]:
         yield Article(row["category"], row["headline"].strip(), row["short_description"].strip())
 
 
-def _split(found: list[Article], name: str, description: str, descriptions: bool, categories: bool) -> News:
+def _split(found: list[Article], name: str, descriptions: bool, categories: bool) -> News:
     usable = [a for a in found if a.category and a.headline and (a.description or not descriptions)]
     if not usable:
         need = "category, headline and description" if descriptions else "category and headline"
@@ -178,7 +173,7 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
         notes.append(f"{name}: left out {missing:,} articles without a headline, a category or a description.")
     if lost := sum(map(len, parts)) - sum(map(len, kept)):
         notes.append(f"{name}: left out {lost} held-out articles whose category has no other article.")
-    return News(kept[0], kept[1], kept[2], name, description, tuple(notes))
+    return News(kept[0], kept[1], kept[2], name, tuple(notes))
 
 
 class Desk(NamedTuple):

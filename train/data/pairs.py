@@ -30,7 +30,6 @@ class TranslationData:
     Attributes:
         train, valid, test: lists of (source, target).
         name: "embedded", "multi30k", "tatoeba", "everyday", "wmt17", or the path.
-        description: one or two sentences with origin, licence and citation.
         test_name: name of the test set, such as "test_2016_flickr".
         source, target: codes of the languages, such as "de" and "en".
         notes: sentences about the pairs that were left out, with the reasons.
@@ -40,7 +39,6 @@ class TranslationData:
     valid: list[Pair]
     test: list[Pair]
     name: str
-    description: str
     test_name: str
     source: str
     target: str

@@ -28,7 +28,6 @@ class TextData:
     valid: str
     test: str
     name: str
-    description: str
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
@@ -63,7 +62,7 @@ def load_text_data(name_or_path: str, *, seed: int = 0, bare: bool = False) -> T
             f"{name_or_path or '--data'} is neither a known text ({known}) nor a file. Give one of these, several of "
             f"them joined by +, or the path of a text file."
         )
-    return _from_parts([read_text(name_or_path)], name_or_path, f"The text of {name_or_path}.")
+    return _from_parts([read_text(name_or_path)], name_or_path)
 
 
 def load_embedded_text(seed: int) -> TextData:
@@ -74,22 +73,21 @@ def load_embedded_text(seed: int) -> TextData:
     rng, paragraphs = random.Random(seed), []
     while paragraph := list(itertools.islice(sentences, rng.randint(3, 8))):
         paragraphs.append(" ".join(paragraph))
-    return _from_parts(["\n\n".join(paragraphs)], "embedded", "English sentences of handloom's grammar.")
+    return _from_parts(["\n\n".join(paragraphs)], "embedded")
 
 
 def load_shakespeare(seed: int) -> TextData:
-    """Load Shakespeare's plays."""
+    """Load Shakespeare's plays, 1.1 million characters, from github.com/karpathy/char-rnn."""
     local = find_local("tinyshakespeare/input.txt.gz")
     path = local or fetch(SHAKESPEARE_URL, "tinyshakespeare", "input.txt", SHAKESPEARE_SHA256)
-    description = "Shakespeare's plays, 1.1 million characters, from github.com/karpathy/char-rnn; public domain."
-    return _from_parts([read_text(path)], "shakespeare", description)
+    return _from_parts([read_text(path)], "shakespeare")
 
 
 def load_gutenberg(seed: int, *, bare: bool = False) -> TextData:
-    """Load 15 novels."""
+    """Load 15 novels from Project Gutenberg."""
     books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
     texts = [without_front_matter(book) for book in books] if bare else books
-    data = _from_parts(texts, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
+    data = _from_parts(texts, "gutenberg")
     return replace(data, notes=(unverified("gutenberg", "".join(books).encode()),))
 
 
@@ -99,21 +97,20 @@ def load_wikitext2(seed: int) -> TextData:
     The files in HANDLOOM_DATA are `wikitext2/wiki.{train,valid,test}.raw.gz`. If the training file is missing, the
     beginning of the validation text is used for training, and a note says so.
     """
-    description = "WikiText-2 (Merity et al. 2016, arXiv 1609.07843), raw text of Wikipedia, CC BY-SA."
     paths = [find_local(f"wikitext2/wiki.{part}.raw.gz") for part in ("train", "valid", "test")]
     if paths[1] and paths[2]:
         valid, test = read_text(paths[1]), read_text(paths[2])
         if paths[0]:
-            return TextData(read_text(paths[0]), valid, test, "wikitext2", description)
+            return TextData(read_text(paths[0]), valid, test, "wikitext2")
         cut = valid.rindex("\n", 0, len(valid) * 9 // 10) + 1
         note = (
             "wikitext2: there is no training part; the first 90 % of the validation part replace it. The figures "
             "can't be compared with published ones."
         )
-        return TextData(valid[:cut], valid[cut:], test, "wikitext2", description, (note,))
+        return TextData(valid[:cut], valid[cut:], test, "wikitext2", (note,))
     hub = load_hub("Salesforce/wikitext", "wikitext-2-raw-v1")
     train, valid, test = ("".join(hub[part]["text"]) for part in ("train", "validation", "test"))
-    return TextData(train, valid, test, "wikitext2", description)
+    return TextData(train, valid, test, "wikitext2")
 
 
 def read_text(path: str | Path) -> str:
@@ -152,11 +149,10 @@ def _one_after_another(texts: list[TextData]) -> TextData:
     """Join the corresponding parts of several texts."""
     parts = ["\n\n".join(getattr(text, part) for text in texts) for part in ("train", "valid", "test")]
     notes = tuple(note for text in texts for note in text.notes)
-    joined = ("+".join(text.name for text in texts), " ".join(text.description for text in texts))
-    return TextData(parts[0], parts[1], parts[2], *joined, notes)
+    return TextData(parts[0], parts[1], parts[2], "+".join(text.name for text in texts), notes)
 
 
-def _from_parts(texts: list[str], name: str, description: str) -> TextData:
+def _from_parts(texts: list[str], name: str) -> TextData:
     """Return the first 90 % of the texts' characters for training, the next 5 % for validation, the rest for test."""
     if min(map(len, texts)) < 100:
         raise InputError(f"{name} holds fewer than 100 characters, too few to train on. {EMBEDDED_WORKS}")
@@ -165,7 +161,7 @@ def _from_parts(texts: list[str], name: str, description: str) -> TextData:
         "\n\n".join(part)
         for part in zip(*((t[:a], t[a:b], t[b:]) for t, (a, b) in zip(texts, cuts, strict=True)), strict=True)
     ]
-    return TextData(parts[0], parts[1], parts[2], name, description)
+    return TextData(parts[0], parts[1], parts[2], name)
 
 
 #: Loading functions by name of the text. The argument is the seed of the embedded grammar.

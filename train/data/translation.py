@@ -21,7 +21,6 @@ from .files import (
     read_lines,
     read_parallel,
     read_parallel_files,
-    read_tsv,
     with_text_on_both_sides,
 )
 from .pairs import TranslationData, choose, clean_pairs, detokenized, sentence_key, split_by_sentence
@@ -46,9 +45,9 @@ def load_translation_data(
     so scores of runs with different seeds can be compared. Only the embedded grammar changes with the seed.
 
     Args:
-        name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `read_tsv`); or a .jsonl file (see
-            `read_jsonl`); or a prefix of two parallel files,
-            PATH for PATH.de and PATH.en. Files may be gzipped. Write ./NAME for a path that equals a name.
+        name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `parse_tsv`); or a .jsonl file (see
+            `read_jsonl`); or a prefix of two parallel files, PATH for PATH.de and PATH.en. Files may be gzipped. Write
+            ./NAME for a path that equals a name.
         seed: seed of the embedded grammar, and of the choice of pairs if a size is given.
         source, target: language codes. The data sets embedded and tatoeba have en with de or fr; everyday and wmt17
             have de and en; multi30k has de, en and fr. In your own files, the codes are name endings or columns.
@@ -79,9 +78,9 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
             train, valid = train + valid, own_valid.pairs
         if own_test:
             train, test = train + test, own_test.pairs
-    about, test_name = f"Sentence pairs of {text.origin}.", own_test.origin if own_test else "held-out sentences"
+    test_name = own_test.origin if own_test else "held-out sentences"
     notes = tuple(part.note() for part in (text, own_valid, own_test) if part and part.note())
-    return TranslationData(train, valid, test, path, about, test_name, source, target, notes)
+    return TranslationData(train, valid, test, path, test_name, source, target, notes)
 
 
 def _read(path: str, source: str, target: str) -> ParallelText | None:
@@ -94,7 +93,7 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
             )
         if path.removesuffix(".gz").endswith(".jsonl"):
             return read_jsonl(path, source, target)
-        return read_tsv(path, source, target)
+        return parse_tsv(read_lines(path), path, source, target)
     if find_parallel(path, source) or find_parallel(path, target):
         return read_parallel(path, source, target)
     return None
@@ -140,7 +139,10 @@ TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
 
 
 def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
-    """Return random sentence pairs of a grammar in the package: English with German or French, in either direction."""
+    """Return random sentence pairs of a grammar in the package: English with German or French, in either direction.
+
+    Validation and test contain combinations of words that do not occur in training.
+    """
     _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
     if "fr" in (source, target):
         return _embedded_french(source, target, seed)
@@ -152,9 +154,7 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
         [(german, english) if german_first else (english, german) for german, english in part]
         for part in (corpus.train, corpus.valid, corpus.test)
     )
-    about = "Sentence pairs from handloom's bilingual grammar; nothing is downloaded. Validation and test "
-    about += "contain combinations of words that do not occur in training."
-    return TranslationData(train, valid, test, "embedded", about, "held-out combinations", source, target)
+    return TranslationData(train, valid, test, "embedded", "held-out combinations", source, target)
 
 
 def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
@@ -167,21 +167,20 @@ def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
         if len(found) == 21_000:
             break
     pairs = [(english, french) if source == "en" else (french, english) for english, french in found.items()]
-    about = "Sentence pairs from handloom's English-French grammar; nothing is downloaded. Validation and test "
-    about += "sentences are not in training."
     parts = pairs[1000:], pairs[:500], pairs[500:1000]
-    return TranslationData(*parts, "embedded", about, "held-out sentences", source, target)
+    return TranslationData(*parts, "embedded", "held-out sentences", source, target)
 
 
 def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
-    """Load Multi30k, task 1: image descriptions, with 29,000 training, 1,014 validation and 1,000 test pairs."""
+    """Load Multi30k, task 1: image descriptions, with 29,000 training, 1,014 validation and 1,000 test pairs.
+
+    Source: Elliott et al. 2016, W16-3210; French: Elliott et al. 2017, W17-4718.
+    """
     _check_languages("multi30k", source, target, [{"de", "en"}, {"de", "fr"}, {"en", "fr"}])
     names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
     paths = [fetch(MULTI30K_URL, "multi30k", name, MULTI30K_SHA256[name], all_names=names) for name in names]
     parts = [read_parallel_files(*sides) for sides in zip(paths[::2], paths[1::2], strict=True)]
-    about = "Multi30k (Elliott et al. 2016, W16-3210; French: Elliott et al. 2017, W17-4718), raw text, from "
-    about += "github.com/multi30k/dataset. The English side comes from Flickr30k, which is for research and education."
-    return _of_parts(parts, "multi30k", about, "test_2016_flickr", source, target)
+    return _of_parts(parts, "multi30k", "test_2016_flickr", source, target)
 
 
 def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
@@ -198,14 +197,13 @@ def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
     columns = ("en", other, "attribution")[: rows[0].count("\t") + 1]  # older editions don't have the third
     text = parse_tsv(rows, str(path), source, target, columns=columns)
     parts = split_by_sentence(text.pairs, side=0 if source == "en" else 1)
-    about = "Sentence pairs from tatoeba.org through www.manythings.org/anki, licence CC BY 2.0."
     notes = tuple(filter(None, [text.note(), unverified("tatoeba", path.read_bytes())]))
     name = "tatoeba, held-out English sentences"
-    return TranslationData(*parts, "tatoeba", about, name, source, target, notes)
+    return TranslationData(*parts, "tatoeba", name, source, target, notes)
 
 
 def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
-    """Load a mixture for everyday German and English: Tatoeba, Multi30k and a sample of WMT's text, `augmented`.
+    """Load a mixture for everyday German and English: Tatoeba, Multi30k and 10,000 pairs of WMT's text, `augmented`.
 
     The validation sets of Tatoeba and Multi30k are joined, and the test set is Tatoeba's. A training pair is left out
     if one of its sentences has the same letters as a validation or test sentence of Tatoeba or Multi30k.
@@ -225,17 +223,16 @@ def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> Translati
     held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
     pairs = [pair for part in parts for pair in part.train] + clean.pairs
     train = [pair for pair in augmented(pairs, seed) if held_out.isdisjoint(map(sentence_key, pair))]
-    about = f"{parts[0].description} {parts[1].description} WMT's training text, 10,000 pairs, from OpenNMT."
     notes = (*parts[0].notes, *parts[1].notes, clean.note(), f"everyday: {len(pairs):,} pairs, augmented.")
     valid = parts[0].valid + parts[1].valid
-    found = replace(parts[0], train=train, valid=valid, name="everyday", description=about, notes=notes)
+    found = replace(parts[0], train=train, valid=valid, name="everyday", notes=notes)
     return found if source == "de" else found.reversed()
 
 
 def load_wmt17(
     source: str, target: str, *, seed: int, train_size: int | None, valid_size: int | None
 ) -> TranslationData:
-    """Load the news task of WMT17, German and English, through the `datasets` library.
+    """Load the news task of WMT17 (Bojar et al. 2017, W17-4717), German and English, through the `datasets` library.
 
     The training set contains `train_size` (by default 1,000,000) random pairs of the 5.9 million training pairs. The
     validation set is newstest2016, or `valid_size` other training pairs. The test set is newstest2017.
@@ -251,16 +248,14 @@ def load_wmt17(
         with_text_on_both_sides([(row[source], row[target]) for row in _translations(part)], f"wmt17 ({name})")
         for name, part in rows.items()
     ]
-    about = "WMT17 news translation task (Bojar et al. 2017, W17-4717) from the Hugging Face hub, wmt/wmt17."
-    return _of_parts(parts, "wmt17", about, "newstest2017", source, target)
+    return _of_parts(parts, "wmt17", "newstest2017", source, target)
 
 
-def _of_parts(parts: list[ParallelText], name: str, *more: str) -> TranslationData:
-    """Return a data set of three texts, with their notes; `more` are the texts between name and notes."""
+def _of_parts(parts: list[ParallelText], name: str, test_name: str, source: str, target: str) -> TranslationData:
+    """Return a data set of three texts, with their notes."""
     train, valid, test = (part.pairs for part in parts)
-    description, test_name, source, target = more
     notes = tuple(filter(None, (part.note() for part in parts)))
-    return TranslationData(train, valid, test, name, description, test_name, source, target, notes)
+    return TranslationData(train, valid, test, name, test_name, source, target, notes)
 
 
 def _translations(part: Any) -> Iterator[dict[str, str]]:

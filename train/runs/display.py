@@ -89,9 +89,8 @@ class Display:
     def draw(self) -> None:
         """Redraw the picture."""
         start = time.perf_counter()
-        if self.shows and any("loss" in row or "valid_loss" in row for row in self.run.metrics()):
-            plot_losses(
-                self.run.metrics_path, self.run.loss_picture, training_label=self.training_label, unit=self.unit
-            )
+        rows = self.run.metrics() if self.shows else []
+        if any(row.get(loss) is not None for row in rows for loss in ("loss", "valid_loss")):
+            plot_losses(rows, self.run.loss_picture, training_label=self.training_label, unit=self.unit)
         end = time.perf_counter()
         self._next_picture = end + 20 * (end - start)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...files import atomic_file
-from .folder import read_metrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +26,7 @@ LINE_COLOURS = ("#4477aa", "#cc3311", "#228833", "#ee7733", "#aa3377", "#33bbee"
 
 
 def plot_losses(
-    metrics: str | Path | Iterable[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
     out_png: str | Path,
     *,
     training_label: str = "training",
@@ -36,17 +35,15 @@ def plot_losses(
     """Draw training and validation loss over the steps, and below them accuracy and learning rate if they were logged.
 
     Args:
-        metrics: rows with "step" and any of "loss", "valid_loss" (nats per token), "accuracy", "valid_accuracy" and
-            "learning_rate"; or the path of their metrics.jsonl. A row without one of these numbers, or with null, is
-            left out of the line for this number. A row with "averaged" has averaged weights and is a separate point.
+        rows: rows of metrics.jsonl, with "step" and any of "loss", "valid_loss" (nats per token), "accuracy",
+            "valid_accuracy" and "learning_rate". A row without one of these numbers, or with null, is left out of the
+            line for this number. A row with "averaged" has averaged weights and is a separate point.
         out_png: written atomically.
         training_label: legend of the training loss; it should say if the loss is regularised and therefore higher.
         unit: the unit over which the loss is a mean.
 
-    Raises InputError if metrics.jsonl can't be read, or the picture can't be written, and ValueError if no row has a
-    loss.
+    Raises InputError if the picture can't be written, and ValueError if no row has a loss.
     """
-    rows = read_metrics(metrics, "step") if isinstance(metrics, (str, Path)) else list(metrics)
     averaged = _line([row for row in rows if row.get("averaged")], "valid_loss")
     rows = [row for row in rows if not row.get("averaged")]
     train, valid, rate = (_line(rows, key) for key in ("loss", "valid_loss", "learning_rate"))

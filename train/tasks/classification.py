@@ -66,7 +66,7 @@ class LabelledBatches:
     ):
         if not len(ids):
             raise ValueError("there is no text to make batches of")
-        self.sequences, self.labels = TokenSequences.from_lists(ids), labels
+        self.sequences, self.labels = TokenSequences(ids), labels
         self.batch_size, self.seed, self.pad_id, self.shuffle = batch_size, seed, pad_id, shuffle
         self.curriculum, self.pad_to = curriculum, pad_to
 
@@ -180,7 +180,7 @@ class Classifier(TrainedModel):
         with no_grad():
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                sequences = TokenSequences.from_lists([ids[row] for row in rows])
+                sequences = TokenSequences([ids[row] for row in rows])
                 padded = sequences.pad(np.arange(len(rows)), self.tokenizer.pad_id)
                 out[rows] = ops.softmax(self.model(padded, sequences.lengths)).numpy()
         return out

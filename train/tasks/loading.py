@@ -88,10 +88,6 @@ class TrainedModel(ABC):
                 module.dropout = probability
         self.model.config = replace(self.model.config, dropout=probability)
 
-    def begin(self, config: Any) -> Any:
-        """Return the model itself, for further training."""
-        return self.model.train()
-
 
 def is_foreign(folder_or_name: str | Path) -> bool:
     """Return whether `models.pretrained` must load this: a folder with its config.json, or a name such as OWNER/MODEL.

@@ -146,7 +146,7 @@ def train_model(
     for note in filter(None, batches.notes):
         say(note)
     config = task.config(tokenizer) if init is None else init.model.config
-    model = make_model(preset, task.build if init is None else init.begin, config, device)
+    model = make_model(preset, task.build if init is None else lambda config: init.model, config, device)
     if teacher is not None:
         teacher.model.to(local_device(device)).eval()
     steps = preset.steps or getattr(preset, "epochs", 1) * len(batches.train)

@@ -90,9 +90,9 @@ def test_the_last_token_is_forced_and_others_are_suppressed() -> None:
     np.testing.assert_allclose(one.score, TABLE[1, 2])  # a forced token costs nothing
 
 
-def test_a_strategy_forbids_its_own_tokens_and_those_of_the_call() -> None:
-    strategy = Strategy(beam=1, rules=Rules(max_length=4, forbidden=(2,)))
-    (row,) = strategy.generate(start(), bos_id=None, eos_id=None, prefix=[[1]], forbidden=(0,))
+def test_a_strategy_forbids_the_tokens_of_its_rules() -> None:
+    strategy = Strategy(beam=1, rules=Rules(max_length=4, forbidden=(0, 2)))
+    (row,) = strategy.generate(start(), bos_id=None, eos_id=None, prefix=[[1]])
     assert row[0].ids == [1, 1, 1, 1, 1]
 
 

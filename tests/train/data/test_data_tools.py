@@ -51,10 +51,7 @@ def test_a_curriculum_goes_from_short_to_long_at_first() -> None:
     def lengths(batches: TokenBatches, epoch: int) -> list[int]:
         return [batch.source.shape[1] for batch in batches.epoch(epoch)]
 
-    plain = small_batches()
-    taught = TokenBatches(
-        plain.source, plain.target, tokens_per_batch=110, seed=5, pad_id=0, bos_id=1, eos_id=2, curriculum=2
-    )
+    plain, taught = small_batches(), small_batches(curriculum=2)
     for epoch in (0, 1):
         assert lengths(taught, epoch) == sorted(lengths(plain, epoch))
     assert lengths(taught, 2) != sorted(lengths(taught, 2))

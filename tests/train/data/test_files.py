@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
-from handloom.train.data.files import decode_lines, iter_lines, read_jsonl, read_lines, read_parallel, read_tsv
+from handloom.train.data.files import decode_lines, iter_lines, parse_tsv, read_jsonl, read_lines, read_parallel
 
 ODD_SEPARATORS = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei\rj"
 
@@ -145,11 +145,11 @@ class TestTable:
         ],
     )
     def test_what_is_read(self, tmp_path, content, options, pairs):
-        assert read_tsv(write(tmp_path / "t.tsv", content), **options).pairs == pairs
+        assert parse_tsv(read_lines(write(tmp_path / "t.tsv", content)), "t.tsv", **options).pairs == pairs
 
     def test_dropped_lines_are_numbered_in_the_file(self, tmp_path):
         path = write(tmp_path / "t.tsv", "de\ten\nHallo\tHello\n\nJa\t\nNein\tNo\n")
-        text = read_tsv(path)
+        text = parse_tsv(read_lines(path), "t.tsv")
         assert text.pairs == [("Hallo", "Hello"), ("Nein", "No")]
         assert text.dropped == [3, 4]
 
@@ -163,7 +163,8 @@ class TestTable:
         ],
     )
     def test_what_is_refused(self, tmp_path, content, said):
-        assert said in refusal(read_tsv, write(tmp_path / "t.tsv", content))
+        path = write(tmp_path / "t.tsv", content)
+        assert said in refusal(lambda: parse_tsv(read_lines(path), "t.tsv"))
 
 
 class TestJsonLines:

@@ -45,7 +45,7 @@ def test_texts_of_the_data_folder_alone_and_joined_part_by_part(tmp_path, monkey
     assert f"the file that was read has SHA-256 {hashlib.sha256(read.encode()).hexdigest()}" in data.notes[0]
     joined = load_text_data("shakespeare+gutenberg")
     assert joined.name == "shakespeare+gutenberg"
-    assert (joined.description, joined.notes) == (f"{plays.description} {data.description}", data.notes)
+    assert joined.notes == data.notes
     for part in ("train", "valid", "test"):
         assert getattr(joined, part) == f"{getattr(plays, part)}\n\n{getattr(data, part)}"
 

@@ -13,7 +13,7 @@ from handloom.train.tasks.language_modelling import LanguageModelling, learn_tok
 
 
 def task_of(preset: str) -> LanguageModelling:
-    data = TextData(*["The cat sat on the mat. "] * 3, "text", "")
+    data = TextData(*["The cat sat on the mat. "] * 3, "text")
     return LanguageModelling(tokenize(data, learn_tokens(data, "character", 0)), preset=LANGUAGE_MODEL_PRESETS[preset])
 
 

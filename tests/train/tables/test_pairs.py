@@ -36,7 +36,7 @@ def test_long_sentences_are_in_no_other_part() -> None:
     def pairs(start: int, step: int) -> list:
         return [(" ".join(["word"] * n), f"{start} {n}") for n in range(1, 101, step)]
 
-    data, long = set_long_apart(TranslationData(pairs(0, 1), pairs(1, 7), pairs(2, 9), "", "", "", "en", "fr"))
+    data, long = set_long_apart(TranslationData(pairs(0, 1), pairs(1, 7), pairs(2, 9), "", "", "en", "fr"))
     longest = max(len(source.split()) for part in (data.train, data.valid, data.test) for source, _ in part)
     assert longest == 95
     assert min(len(source.split()) for source, _ in long) == 96

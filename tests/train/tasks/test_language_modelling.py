@@ -58,10 +58,10 @@ def test_texts_of_the_same_length_are_distinguished() -> None:
 def test_characters_that_the_alphabet_lacks_are_counted() -> None:
     text = "Ein Satz \u2013 \u201eso\u201c \xe9 \u0416\u0416 \u4e2d \x07.\n" * 5
     said: list[str] = []
-    data = TextData(text, "ein Satz", "ein Satz", "name", "")
+    data = TextData(text, "ein Satz", "ein Satz", "name")
     tokenize(data, learn_tokens(data, "character", 0), say=said.append)
     assert said == [f"name: left out 20 of {len(text)} characters that the alphabet lacks: \u0416 \u4e2d \\x07"]
-    data = TextData("Ein Satz \u2013 \xe9.", "ein Satz", "ein Satz", "name", "")
+    data = TextData("Ein Satz \u2013 \xe9.", "ein Satz", "ein Satz", "name")
     tokenize(data, learn_tokens(data, "character", 0), say=said.append)
     assert len(said) == 1, "what is written in another way is not left out"
 
@@ -131,7 +131,7 @@ def test_evaluation_does_not_depend_on_windows_where_the_model_does_not() -> Non
 
 @pytest.mark.parametrize("kind", ["character", "bpe"])
 def test_tokens_are_learnt_from_the_training_part_alone(kind: str) -> None:
-    data = TextData("abc abc " * 50, "abd — abd ", "ab “cd”", "x", "")
+    data = TextData("abc abc " * 50, "abd — abd ", "ab “cd”", "x")
     text = tokenize(data, learn_tokens(data, kind, 300))
     assert text.characters == {"train": 400, "valid": 10, "test": 7}, "dashes and quotes are one character each"
     if kind == "character":

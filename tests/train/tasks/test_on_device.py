@@ -53,7 +53,7 @@ def copying(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str
 
 def language_model(run: RunFolder, changes: dict[str, Any], kind: str = "transformer", **options: Any) -> list[str]:
     preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, recurrent_size=8, **changes)
-    data = TextData(*([" ".join(TEXTS)] * 3), "text", "")
+    data = TextData(*([" ".join(TEXTS)] * 3), "text")
     text = tokenize(data, learn_tokens(data, "character", 100))
     model = None if kind == "transformer" else preset.recurrent(text.tokenizer.vocab_size, kind)
     return [train_model(LanguageModelling(text, model, preset=preset), run, **options).write("red", 6, temperature=0)]

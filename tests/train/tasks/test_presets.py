@@ -34,7 +34,7 @@ def translator(preset: Any, **changes: Any) -> Task[Any, Any]:
 
 def language_model(preset: Any, **changes: Any) -> Task[Any, Any]:
     text = "The cat sat on the mat, and the dog ran to the old house by the river. " * 40
-    data = TextData(text, text[:400], text[:400], "text", "")
+    data = TextData(text, text[:400], text[:400], "text")
     tokens = tokenize(data, learn_tokens(data, "character", 0))
     return LanguageModelling(tokens, preset=dataclasses.replace(preset, steps=2, valid_tokens=100, **changes))
 

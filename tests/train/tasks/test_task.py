@@ -37,7 +37,7 @@ def classification(**changes: Any) -> Task[Any, Any]:
 
 
 def language_modelling(**changes: Any) -> Task[Any, Any]:
-    data = TextData(*([" ".join(TEXTS)] * 3), "text", "")
+    data = TextData(*([" ".join(TEXTS)] * 3), "text")
     text = tokenize(data, learn_tokens(data, "character", 0))
     preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, steps=2, **changes)
     return LanguageModelling(text, preset=preset, name="text")
