@@ -41,7 +41,7 @@ COLUMNS = {
 
 
 def parse_arguments() -> Any:
-    names = [name for name in DATA_NAMES if name not in ("everyday", "wmt17")]
+    names = [name for name in DATA_NAMES if name not in ("everyday", "everyday-glossary", "wmt17")]
     parser = example_parser(
         __doc__,
         TranslationPreset,

@@ -29,7 +29,7 @@ class TranslationData:
 
     Attributes:
         train, valid, test: lists of (source, target).
-        name: "embedded", "multi30k", "tatoeba", "everyday", "wmt17", or the path.
+        name: "embedded", "multi30k", "tatoeba", "everyday", "everyday-glossary", "wmt17", or the path.
         test_name: name of the test set, such as "test_2016_flickr".
         source, target: codes of the languages, such as "de" and "en".
         notes: sentences about the pairs that were left out, with the reasons.

@@ -5,6 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,9 @@ def load_translation_data(
             `read_jsonl`); or a prefix of two parallel files, PATH for PATH.de and PATH.en. Files may be gzipped. Write
             ./NAME for a path that equals a name.
         seed: seed of the embedded grammar, and of the choice of pairs if a size is given.
-        source, target: language codes. The data sets embedded and tatoeba have en with de or fr; everyday and wmt17
-            have de and en; multi30k has de, en and fr. In your own files, the codes are name endings or columns.
+        source, target: language codes. The data sets embedded and tatoeba have en with de or fr; everyday,
+            everyday-glossary and wmt17 have de and en; multi30k has de, en and fr. In your own files, the codes are
+            name endings or columns.
         train_size, valid_size: maximum number of pairs, which are chosen at random. For wmt17 see `load_wmt17`.
 
     Raises InputError if the name is unknown, the data set lacks these languages or can't be found, or a file can't be
@@ -202,15 +204,19 @@ def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
     return TranslationData(*parts, "tatoeba", name, source, target, notes)
 
 
-def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
+def load_everyday(source: str, target: str, *, seed: int, glossary: bool = False, **_: Any) -> TranslationData:
     """Load a mixture for everyday German and English: Tatoeba, Multi30k and 10,000 pairs of WMT's text, `augmented`.
+
+    With `glossary`, the mixture also has `glossary_pairs`.
 
     The validation sets of Tatoeba and Multi30k are joined, and the test set is Tatoeba's. A training pair is left out
     if one of its sentences has the same letters as a validation or test sentence of Tatoeba or Multi30k.
     """
     from .augmentation import augmented
+    from .glossary import glossary_pairs
 
-    _check_languages("everyday", source, target, [{"de", "en"}])
+    name = "everyday-glossary" if glossary else "everyday"
+    _check_languages(name, source, target, [{"de", "en"}])
     parts = [load_tatoeba("de", "en"), load_multi30k("de", "en")]
     sides = [
         find_local(f"wmt_en_de_10k/train.{code}.gz") or fetch(OPENNMT_URL, "wmt_en_de_10k", name, None)
@@ -222,10 +228,11 @@ def load_everyday(source: str, target: str, *, seed: int, **_: Any) -> Translati
     )
     held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
     pairs = [pair for part in parts for pair in part.train] + clean.pairs
+    pairs += glossary_pairs(each=6, seed=seed) if glossary else []
     train = [pair for pair in augmented(pairs, seed) if held_out.isdisjoint(map(sentence_key, pair))]
-    notes = (*parts[0].notes, *parts[1].notes, clean.note(), f"everyday: {len(pairs):,} pairs, augmented.")
+    notes = (*parts[0].notes, *parts[1].notes, clean.note(), f"{name}: {len(pairs):,} pairs, augmented.")
     valid = parts[0].valid + parts[1].valid
-    found = replace(parts[0], train=train, valid=valid, name="everyday", notes=notes)
+    found = replace(parts[0], train=train, valid=valid, name=name, notes=notes)
     return found if source == "de" else found.reversed()
 
 
@@ -291,6 +298,7 @@ SETS: dict[str, Callable[..., TranslationData]] = {
     "multi30k": load_multi30k,
     "tatoeba": load_tatoeba,
     "everyday": load_everyday,
+    "everyday-glossary": partial(load_everyday, glossary=True),
     "wmt17": load_wmt17,
 }
 DATA_NAMES = tuple(SETS)

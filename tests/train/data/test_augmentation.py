@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from handloom.train.data import augmentation, translation
+from handloom.train.data import augmentation, glossary, translation
 from handloom.train.data.pairs import detokenized, sentence_key
 
 ROOT = Path(augmentation.__file__).parents[2]
@@ -67,12 +67,26 @@ def test_blanks_of_the_tokeniser_go() -> None:
     assert detokenized("He &apos;s ( ever ) so &quot; big &quot; .") == 'He\'s (ever) so "big".'
 
 
+def test_words_of_the_glossary_fit_their_patterns() -> None:
+    pairs = glossary.glossary_pairs(40)
+    assert pairs[: 40 * len(glossary._TABLES["sentences"])].count(pairs[0]) == 40
+    assert pairs == glossary.glossary_pairs(40) != glossary.glossary_pairs(40, 1)
+    assert not any("{" in side or side[0].islower() for pair in pairs for side in pair)
+    german = glossary._noun(["der Kunde|Kunden", "customer", "Kunden"])
+    assert "{der}, {den}, {dem}, {mein}, {meinen}, {einem}, {a}, {plurals}".format_map(german) == (
+        "der Kunde, den Kunden, dem Kunden, mein Kunde, meinen Kunden, einem Kunden, a customer, customers"
+    )
+    assert glossary._noun(["die Uhr", "watch", "Uhren"]).items() >= {"einen": "eine Uhr", "dem": "der Uhr"}.items()
+    verb = glossary._verb(["umziehen", "move", "ist umgezogen", "moved"])
+    assert glossary._filled("{hast} du {participle}?", verb) == "Bist du umgezogen?"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
 def test_the_mixture_holds_no_sentence_that_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for load in ("load_tatoeba", "load_multi30k"):
         monkeypatch.setattr(translation, load, functools.cache(getattr(translation, load)))
-    data = translation.load_everyday("de", "en", seed=0)
+    data = translation.load_everyday("de", "en", seed=0, glossary=True)
     tatoeba, pictures = translation.load_tatoeba("de", "en"), translation.load_multi30k("de", "en")
     assert data.test == tatoeba.test
     assert data.valid == tatoeba.valid + pictures.valid

@@ -154,7 +154,7 @@ class TestPath:
 class TestMistakes:
     def test_unknown_name(self):
         message = refusal("multi_30k")
-        assert "neither a known data set (embedded, multi30k, tatoeba, everyday, wmt17) nor a file" in message
+        assert "neither a known data set (embedded, multi30k, tatoeba, everyday, everyday-glossary, wmt17)" in message
         assert "Did you mean multi30k?" in message
         assert "Did you mean" not in refusal("/no/such/corpus")
 
