@@ -112,8 +112,11 @@ class TransformerClassifier(nn.Module):
 
         `token_types` (batch, length) are the tokens' types; None means type 0 for all tokens.
 
-        Raises ValueError if `ids` is longer than `max_length`, IndexError for an id outside the vocabulary.
+        Raises ValueError if `ids` is longer than `max_length`, or for token types that the model does not have.
+        Raises IndexError for an id outside the vocabulary.
         """
+        if token_types is not None and not self.config.token_types:
+            raise ValueError("this model has no token types: build it with token_types, or pass none")
         ids = integers("ids", ids)
         if lengths is None:
             lengths = (ids != self.config.pad_id).sum(axis=1)
@@ -131,11 +134,13 @@ class TransformerClassifier(nn.Module):
         return self.output(self.dropout(pooled))
 
     def _pooled(self, x: Tensor, lengths: Any) -> Tensor:
-        """Pool (batch, length, d_model) to (batch, d_model), ignoring padding."""
+        """Pool (batch, length, d_model) to (batch, d_model), ignoring padding. For a text without tokens, the result is
+        the state of its first padding token.
+        """
         if self.config.pooling == "first":
             return x[:, 0]
         xp = array_module(x.data)
-        lengths = xp.asarray(lengths)[:, None]
+        lengths = xp.maximum(xp.asarray(lengths), 1)[:, None]
         there = (xp.arange(x.shape[1]) < lengths)[..., None]
         if self.config.pooling == "max":
             return ops.where(there, x, -xp.inf).max(axis=1)

@@ -35,19 +35,17 @@ class Module:
     # -- submodules and parameters -------------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
-        """Yield the direct submodules with their names. Raises TypeError for modules or parameters in a list, tuple or
-        dictionary, which would not be trained or saved.
+        """Yield the direct submodules with their names. Raises TypeError for modules or parameters in lists, tuples or
+        dictionaries, which would not be trained or saved.
         """
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
-            elif isinstance(value, list | tuple | dict):
-                parts = value.values() if isinstance(value, dict) else value
-                if any(isinstance(part, Module | Parameter) for part in parts):
-                    raise TypeError(
-                        f"{type(self).__name__}.{name} is a {type(value).__name__}, whose modules and parameters would "
-                        "not be trained or saved: use a ModuleList, or an attribute for each of them"
-                    )
+            elif isinstance(value, list | tuple | dict) and _holds_modules(value):
+                raise TypeError(
+                    f"{type(self).__name__}.{name} is a {type(value).__name__}, whose modules and parameters would "
+                    "not be trained or saved: use a ModuleList, or an attribute for each of them"
+                )
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
         """Yield a dotted name and the module for this module (its name is "") and all modules below it."""
@@ -63,9 +61,16 @@ class Module:
             for name, value in vars(module).items():
                 if isinstance(value, kind):
                     yield (f"{prefix}.{name}" if prefix else name), value
+                elif isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
+                    raise TypeError(
+                        f"{type(module).__name__}.{name} is a Tensor that requires a gradient, which would be neither "
+                        "trained nor saved: make it a Parameter"
+                    )
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """Yield every parameter's name and value; one that modules share comes once, under its first name."""
+        """Yield every parameter's name and value; one that modules share comes once, under its first name. Raises
+        TypeError for another leaf that requires a gradient, which would not be trained or saved.
+        """
         seen: set[int] = set()
         for name, parameter in self._named_tensors(Parameter):
             if id(parameter) not in seen:
@@ -125,7 +130,7 @@ class Module:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy each array into the parameter of the same name. Raises ValueError, before any change, unless all names
-        and shapes agree.
+        and shapes agree, and all arrays for a shared parameter are equal.
         """
         own = dict(self._named_tensors(Parameter))
         problems = [f"{name} is missing" for name in own if name not in state]
@@ -133,6 +138,11 @@ class Module:
         for name, parameter in own.items():
             if name in state and tuple(np.shape(state[name])) != parameter.shape:
                 problems.append(f"{name} has shape {tuple(np.shape(state[name]))} instead of {parameter.shape}")
+        first: dict[int, str] = {}
+        for name, parameter in own.items() if not problems else ():
+            other = first.setdefault(id(parameter), name)
+            if state[name] is not state[other] and not np.array_equal(state[name], state[other], equal_nan=True):
+                problems.append(f"{other} and {name} differ, but are one parameter here")
         if problems:
             more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
             raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:5])}{more}")
@@ -152,6 +162,13 @@ class Module:
         if not children:
             return f"{type(self).__name__}({self.extra_repr()})"
         return f"{type(self).__name__}(\n  " + "\n  ".join(inside) + "\n)"
+
+
+def _holds_modules(value: Any) -> bool:
+    """Return whether a value is a module or a parameter, or nested lists, tuples or dictionaries that hold one."""
+    if isinstance(value, list | tuple | dict):
+        return any(map(_holds_modules, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Module | Parameter)
 
 
 class ModuleList(Module):

@@ -96,7 +96,8 @@ class RotaryPositions(PositionScores):
 
     At position t the pair (i, i + head_dim / 2) is rotated by t / 10000^(2i/head_dim). With these rotations, the score
     of a query and a key depends on their positions only through the distance. Source: Su et al. 2021, arXiv 2104.09864,
-    equation 34, but with pairs of features i and i + head_dim / 2. Raises ValueError for an odd head_dim.
+    equation 34, but with pairs of features i and i + head_dim / 2. Raises ValueError for an odd head_dim, or if only
+    some of low, high and length are given.
 
     Args:
         base: the number that replaces 10000; a larger base rotates more slowly.
@@ -119,6 +120,8 @@ class RotaryPositions(PositionScores):
     ):
         if head_dim % 2:
             raise ValueError(f"rotary positions rotate features in pairs: head_dim {head_dim} must be even")
+        if len({limit is None for limit in (low, high, length)}) > 1:
+            raise ValueError(f"rotary positions need low, high and length, or none, not {low=}, {high=}, {length=}")
         self.head_dim = head_dim
         half = head_dim // 2
         self.rate = base ** (-np.arange(half) / half)

@@ -210,7 +210,8 @@ def attention(
     queries, keys = query.shape[2], key.shape[2]
     xp, full = array_module(array_of(query)), (*query.shape[:2], queries, keys)
     if bias is not None:
-        with_four_axes("bias", array_of(bias), full)
+        wide = with_four_axes("bias", array_of(bias), full)
+        bias = bias if bias.ndim == wide.ndim else reshape(bias, wide.shape)
     mask_spec = MaskSpec(
         queries,
         keys,

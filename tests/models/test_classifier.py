@@ -50,6 +50,11 @@ def test_the_class_is_read_off_what_pooling_says(pooling: str) -> None:
     pooled = {"first": lambda x: x[0], "mean": lambda x: x.mean(axis=0), "max": lambda x: x.max(axis=0)}[pooling]
     expected = np.stack([pooled(states[0, :3]), pooled(states[1, :2])])
     np.testing.assert_allclose(model(ids).data, model.output(Tensor(expected)).data, rtol=1e-10)
+    empty = model(np.array([[2, 5, 6], [0, 0, 0]])).data[1]
+    np.testing.assert_allclose(empty, model(np.array([[0]])).data[0], rtol=1e-10)
+    assert np.isfinite(empty).all(), "a text without tokens"
+    with pytest.raises(ValueError, match="no token types"):
+        model(ids, token_types=ids)
 
 
 def test_token_dropout_drops_whole_tokens_and_in_training_alone() -> None:

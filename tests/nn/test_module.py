@@ -30,7 +30,9 @@ def test_names_and_shared_parameters() -> None:
     assert module.parameter_count() == 15
 
 
-@pytest.mark.parametrize("hidden", [[nn.Linear(2, 2)], (Parameter(np.ones(2)),), {"a": nn.Linear(2, 2)}])
+@pytest.mark.parametrize(
+    "hidden", [[nn.Linear(2, 2)], (Parameter(np.ones(2)),), {"a": nn.Linear(2, 2)}, [1, (2, {"b": nn.Linear(2, 2)})]]
+)
 def test_modules_in_a_list_are_refused(hidden: object) -> None:
     """They would silently be neither trained nor saved."""
     module = nn.Sequential(Twin())
@@ -44,6 +46,16 @@ def test_modules_in_a_list_are_refused(hidden: object) -> None:
         module[0].scale = module[0].scale.data * 2
     module[0].first.bias = None
     module[0].scale = Parameter(np.zeros(3))
+
+
+def test_a_leaf_that_is_not_a_parameter_is_refused() -> None:
+    module = Twin()
+    module.constant.requires_grad_()
+    for use in (module.state_dict, lambda: list(module.parameters())):
+        with pytest.raises(TypeError, match=r"Twin.constant is a Tensor .* neither trained nor saved"):
+            use()
+    module.constant = module.scale * 2  # the result of an operation is computed again
+    assert len(list(module.parameters())) == 3
 
 
 def test_one_layer_called_twice_collects_both_gradients() -> None:
@@ -74,6 +86,11 @@ def test_state_dict_round_trip_and_its_errors() -> None:
     with pytest.raises(ValueError, match="extra is not part of this Linear"):
         target.load_state_dict({**target.state_dict(), "extra": np.zeros(1)})
     assert np.array_equal(target.weight.data, before)
+    twin, state = Twin(), {name: array.copy() for name, array in Twin().state_dict().items()}
+    with pytest.raises(ValueError, match=r"fit this model: first.weight and second.weight differ, but are one"):
+        twin.load_state_dict({**state, "second.weight": state["second.weight"] + 1})
+    twin.load_state_dict(state)
+    assert np.array_equal(twin.first.weight.data, state["second.weight"])
 
 
 def test_a_deleted_model_frees_its_arrays_at_once() -> None:

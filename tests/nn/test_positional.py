@@ -75,6 +75,8 @@ def test_what_is_refused() -> None:
         nn.MultiHeadAttention(6, 2, positions="rotary")
     with pytest.raises(ValueError, match="relative"):
         nn.MultiHeadAttention(6, 2, positions="rotated")
+    with pytest.raises(ValueError, match="or none, not low=1, high=None, length=9"):
+        RotaryPositions(4, low=1, length=9)
     with pytest.raises(ValueError, match="alibi"):
         nn.embedding_positions("alibis", 8, 10)
     with pytest.raises(ValueError, match="head_dim"):

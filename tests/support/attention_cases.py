@@ -50,7 +50,8 @@ class Case:
         if "alibi" in chosen:
             self.options["alibi_slopes"] = 2.0 ** -np.arange(1, heads + 1)
         if "bias" in chosen:
-            self.arrays.append(rng.standard_normal([side if rng.random() < 0.7 else 1 for side in self.shape]))
+            bias = rng.standard_normal([side if rng.random() < 0.7 else 1 for side in self.shape])
+            self.arrays.append(bias[(0,) * int(rng.integers(0, 4))])  # leading axes may be missing
 
     def run(self, dtype: Any, *, device: str = "cpu", **options: Any) -> list[np.ndarray]:
         """The output and the gradients of query, key, value and bias, computed on `device`."""

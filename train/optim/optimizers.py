@@ -6,13 +6,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...autograd import Parameter
+from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module, to_device
 from ...autograd.quick import replaceable
 from ...autograd.row_gradient import RowGradient
 
 #: Parameters, or groups of them: see `Optimizer`.
-Parameters = Iterable[Parameter] | Iterable[Mapping[str, Any]]
+Parameters = Parameter | Iterable[Parameter] | Iterable[Mapping[str, Any]]
+#: A parameter to update, its moments, and the other arguments of `Optimizer._update`.
+Work = tuple[Parameter, list[Any], dict[str, Any]]
 NORM_PART = 1 << 16  # elements of a gradient whose squares are added in the gradient's own dtype
 NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
 
@@ -21,15 +23,16 @@ class Optimizer:
     """The base class of optimisers, which handles parameter groups, learning rates, weight decay and the state.
 
     Args:
-        parameters: the parameters to update; parameters without a gradient are not changed. Or groups, each a dict with
-            "parameters" and optionally "lr_scale" (a factor on the learning rate) and "weight_decay" (for all
-            parameters of the group).
+        parameters: the parameters to update, or one parameter; parameters without a gradient are not changed. Or
+            groups, each a dict with "parameters" and optionally "lr_scale" (a factor on the learning rate) and
+            "weight_decay" (for all parameters of the group).
         lr: learning rate; a schedule may set the attribute before each step.
         weight_decay: w -= lr weight_decay w before each update (Loshchilov and Hutter 2019, arXiv 1711.05101). It
             applies to matrices, not to biases and norms, which are vectors. A group's own value applies to all its
             parameters.
 
-    Raises ValueError without parameters, the same parameter twice, an unknown key or values out of range.
+    Raises ValueError without parameters, the same parameter twice, an unknown key or values out of range. Raises
+    TypeError for what is not a Parameter or another leaf, such as the result of an operation.
     """
 
     #: Names of the arrays that are kept for each parameter; they have its shape and start as zeros.
@@ -40,14 +43,15 @@ class Optimizer:
         self.parameters: list[Parameter] = []
         self._lr_scales: list[float] = []
         self._decays: list[float] = []
-        for group in parameters:
+        for group in _listed(parameters):
             group = group if isinstance(group, Mapping) else {"parameters": [group]}
             unknown = group.keys() - {"parameters", "lr_scale", "weight_decay"}
             if unknown or "parameters" not in group:
                 raise ValueError(
                     f"{name}: a group has the keys parameters, lr_scale and weight_decay, not {sorted(group)}"
                 )
-            for parameter in group["parameters"]:
+            for parameter in _listed(group["parameters"]):
+                _check_leaf(name, parameter)
                 self.parameters.append(parameter)
                 self._lr_scales.append(group.get("lr_scale", 1.0))
                 self._decays.append(group.get("weight_decay", weight_decay if parameter.ndim > 1 else 0.0))
@@ -58,6 +62,7 @@ class Optimizer:
         if not (lr >= 0 and min(self._lr_scales) >= 0 and min(self._decays) >= 0 and weight_decay >= 0):
             raise ValueError(f"{name}: learning rates, their scales and weight decays can't be negative")
         self.lr, self.steps = lr, 0
+        self._missed = [0] * len(self.parameters)  # number of steps in which a parameter had no gradient
         self._state = [
             [array_module(p.data).zeros_like(p.data) for p in self.parameters] for _ in self.moments
         ]  # moment, parameter
@@ -70,27 +75,32 @@ class Optimizer:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         self.steps += 1
-        work = []
-        for parameter, scale, weight_decay, *moments in zip(
-            self.parameters, self._lr_scales, self._decays, *self._state, strict=True
-        ):
-            if parameter.grad_or_rows is not None:
-                lr = self.lr * scale
-                work.append((parameter, moments, lr, lr * weight_decay))
+        work: list[Work] = []
+        rows = zip(self.parameters, self._lr_scales, self._decays, *self._state, strict=True)
+        for index, (parameter, scale, weight_decay, *moments) in enumerate(rows):
+            if parameter.grad_or_rows is None:
+                self._missed[index] += 1
+                continue
+            lr, updates = self.lr * scale, self.steps - self._missed[index]
+            work.append((parameter, moments, {"lr": lr, "decay": lr * weight_decay, "updates": updates}))
         update_all(self, work)
         for parameter, *_ in work:
             parameter.mark_changed()
 
-    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
-        """Change `w` and the moments in place by the gradient `g`; `decay` is lr times the weight decay."""
+    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float, updates: int) -> None:
+        """Change `w` and the moments in place by the gradient `g`; `decay` is lr times the weight decay, and `updates`
+        is the number of the parameter's updates, including this one.
+        """
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state on which the next step depends, without the parameters.
-        It contains the step count, and the moments by index.
+        It contains the step count, the moments by index, and, if a parameter had no gradient in some steps, the number
+        of these steps for each parameter.
         """
         moments = {name: to_device(moment, "cpu") for name, moment in self._named_moments().items()}
-        return {"kind": type(self).__name__, "steps": self.steps, "moments": moments}
+        state = {"kind": type(self).__name__, "steps": self.steps, "moments": moments}
+        return {**state, "missed": list(self._missed)} if any(self._missed) else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict`. Raises ValueError, and changes nothing, if the state belongs to other parameters."""
@@ -101,6 +111,7 @@ class Optimizer:
                 f"optimiser, or to parameters of another number or shape"
             )
         self.steps = int(state["steps"])
+        self._missed = list(state.get("missed", [0] * len(self.parameters)))
         for name, moment in own.items():
             moment[...] = array_module(moment).asarray(saved[name])
 
@@ -130,7 +141,7 @@ class SGD(Optimizer):
         self.moments = ("v",) if momentum else ()  # type: ignore[misc]
         super().__init__(parameters, lr, weight_decay)
 
-    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
+    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float, updates: int) -> None:
         if decay:
             w *= 1 - decay
         direction = g
@@ -144,7 +155,8 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Adam with bias correction; `weight_decay` is decoupled, which makes it AdamW.
 
-    m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
+    m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps), where t
+    is the number of the parameter's updates.
 
     Args:
         parameters, lr, weight_decay: see `Optimizer`.
@@ -169,11 +181,11 @@ class Adam(Optimizer):
         self.betas, self.eps = betas, eps
         super().__init__(parameters, lr, weight_decay)
 
-    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
+    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float, updates: int) -> None:
         b1, b2 = self.betas
         # Both bias corrections are merged into the step size and eps, which saves two divisions for each element.
-        correction = (1 - b2**self.steps) ** 0.5
-        rate = lr * correction / (1 - b1**self.steps)
+        correction = (1 - b2**updates) ** 0.5
+        rate = lr * correction / (1 - b1**updates)
         m, v = moments
         adam(w, g, m, v, (b1, 1 - b1, b2, 1 - b2, self.eps * correction, rate, 1 - decay))
 
@@ -194,10 +206,10 @@ def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
 
 
 @replaceable
-def update_all(optimizer: Optimizer, work: Sequence[tuple[Parameter, list[Any], float, float]]) -> None:
-    """Update the parameters one by one, each from its moments, learning rate and decay."""
-    for parameter, moments, lr, decay in work:
-        optimizer._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
+def update_all(optimizer: Optimizer, work: Sequence[Work]) -> None:
+    """Update the parameters one by one."""
+    for parameter, moments, numbers in work:
+        optimizer._update(parameter.data, parameter.grad, *moments, **numbers)
 
 
 @replaceable
@@ -222,14 +234,14 @@ class AdamW(Adam):
         super().__init__(parameters, lr, betas, eps, weight_decay)
 
 
-def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, scale: float = 1.0) -> float:
-    """Scale all gradients, in place, so that their joint Euclidean norm is at most `max_norm`.
+def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: float | None, *, scale: float = 1.0) -> float:
+    """Scale the gradients, in place, so that their joint Euclidean norm is at most `max_norm`.
     None only measures the norm.
 
     `scale` multiplies the gradients first, for example to average over tokens or to undo a loss scale. Returns the norm
     between scaling and clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
     """
-    gradients = _arrays(parameters)
+    gradients = _arrays(_listed(parameters))
     norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale
     if max_norm is not None and norm > max_norm and np.isfinite(norm):
         scale *= max_norm / norm
@@ -269,6 +281,18 @@ def in_blocks(function: Callable[..., None], rows: Sequence[Sequence[Any]], cost
     """
     for arrays in rows:
         function(*arrays)
+
+
+def _check_leaf(name: str, parameter: Any) -> None:
+    """Raise TypeError for the result of an operation, whose update would be lost, and for what is not a Tensor."""
+    if not isinstance(parameter, Tensor) or not parameter.is_leaf:
+        kind = "the result of an operation" if isinstance(parameter, Tensor) else type(parameter).__name__
+        raise TypeError(f"{name}: {kind} can't be updated: give Parameters, such as model.parameters()")
+
+
+def _listed(parameters: Any) -> Any:
+    """Return a parameter as a list with one item. Iterating over it would yield its rows, which have no gradients."""
+    return [parameters] if isinstance(parameters, Tensor) else parameters
 
 
 def _arrays(parameters: Iterable[Parameter]) -> list[Any]:

@@ -84,7 +84,7 @@ class Plateau:
         """Record the value of the metric at a validation."""
         value = -value if higher_is_better else value
         if self.best is None or value < self.best - self.threshold * abs(self.best):
-            self.best, self.stale = value, 0
+            self.best, self.stale = value if math.isfinite(value) else None, 0
             return
         self.stale += 1
         if self.stale >= self.patience:

@@ -33,7 +33,7 @@ class Progress:
         seed: determines each batch's random numbers (dropout), together with the batch's position in the data.
         step: number of updates made.
         epoch, batch: the next batch to train on is batch `batch` of epoch `epoch`, both from 0.
-        best, best_step: best value of the monitored metric, and its step; None before a validation.
+        best, best_step: best value of the monitored metric, and its step; None before a finite value.
         stale: number of validations since `best_step`.
         snapshots: steps of the last validations, whose weights may be averaged at the end.
         log_sums: sums over tokens since the last row of the log, by name ("loss": nats); "tokens" is their number.
@@ -76,9 +76,9 @@ class Progress:
         return self.best is None or (value > self.best if higher else value < self.best)
 
     def note_validation(self, value: float, better: bool) -> None:
-        """Count a validation with this value of the monitored metric."""
+        """Count a validation with this value of the monitored metric. Every later value beats NaN or infinity."""
         if better:
-            self.best, self.best_step, self.stale = value, self.step, 0
+            self.best, self.best_step, self.stale = value if math.isfinite(value) else None, self.step, 0
         else:
             self.stale += 1
 

@@ -48,7 +48,7 @@ class TestPlateau:
 
     def test_a_metric_that_should_rise(self) -> None:
         schedule = Plateau(1.0, patience=1)
-        for value in (0.1, 0.2, 0.3):
+        for value in (np.nan, 0.1, 0.2, 0.3):
             schedule.observe(value, higher_is_better=True)
         assert schedule(1) == 1.0
         schedule.observe(0.3, higher_is_better=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ....autograd import Parameter
 from ....autograd.backend import array_module
 from ....autograd.fast import compiled
 from ....autograd.quick import PIECE, blocks, parallel_for, replaces
@@ -18,30 +17,29 @@ from .. import optimizers
 
 
 @replaces(optimizers.update_all)
-def update_all(optimizer: optimizers.Optimizer, work: Sequence[tuple[Parameter, list[Any], float, float]]) -> None:
+def update_all(optimizer: optimizers.Optimizer, work: Sequence[optimizers.Work]) -> None:
     """Update all blocks of all parameters, divided among threads."""
-    parts: list[tuple[list[Any], Any, slice, float, float]] = []
-    for parameter, moments, lr, decay in work:
+    parts: list[tuple[list[Any], Any, slice, dict[str, Any]]] = []
+    for parameter, moments, numbers in work:
         gradient = parameter.grad_or_rows if isinstance(optimizer, optimizers.Adam) else parameter.grad
         arrays = [parameter.data, *moments]
         if not all(array.flags.c_contiguous for array in arrays):
             # A transposed array, for example, has no flat view: its blocks would be copies, and the update would be
             # lost.
-            optimizer._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
+            optimizer._update(parameter.data, parameter.grad, *moments, **numbers)
             continue
         length = PIECE
         if isinstance(gradient, RowGradient):  # in blocks of whole rows
             length = max(PIECE // max(parameter.shape[1], 1), 1)
         else:
             gradient, *arrays = (array.reshape(-1) for array in (gradient, *arrays))
-        parts += [
-            (arrays, gradient, slice(start, start + length), lr, decay) for start in range(0, len(arrays[0]), length)
-        ]
+        starts = range(0, len(arrays[0]), length)
+        parts += [(arrays, gradient, slice(start, start + length), numbers) for start in starts]
 
     def update(first: int, last: int) -> None:
-        for arrays, gradient, block, lr, decay in parts[first:last]:
+        for arrays, gradient, block, numbers in parts[first:last]:
             w, *moments = (array[block] for array in arrays)
-            optimizer._update(w, gradient[block], *moments, lr=lr, decay=decay)
+            optimizer._update(w, gradient[block], *moments, **numbers)
 
     parallel_for(array_module(optimizer.parameters[0].data), len(parts), update, cost=PIECE)
 
