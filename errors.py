@@ -1,6 +1,7 @@
 """The exception InputError for unusable input, advice on file system errors, and escapes for control characters."""
 
 import errno
+from typing import Any
 
 
 class InputError(ValueError):
@@ -24,6 +25,13 @@ def remedy(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "Check the permissions there, or choose another folder."
     return "Choose another path."
+
+
+def several(texts: Any) -> Any:
+    """Return a list of texts. Raises InputError for a single text, which would be taken for a list of its letters."""
+    if isinstance(texts, str):
+        raise InputError(f"Give a list of texts, not the single text {texts[:40]!r}.")
+    return texts
 
 
 def printable(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InputError
+from ..errors import InputError, several
 from ..files import read_json, write_json
 
 # Ids 0 to 3 of a tokenizer trained with the defaults: padding, a token that is not in the vocabulary, the beginning and
@@ -100,8 +100,8 @@ class Tokenizer(ABC):
         return self.encode(text, add_bos=self.begins, add_eos=self.ends)
 
     def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
-        """Encode each text by `encode`, without padding."""
-        return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in texts]
+        """Encode each text by `encode`, without padding. Raises InputError for a single text instead of a list."""
+        return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in several(texts)]
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Encode texts in the target language, which may have separate tokens in a translator's tokenizer."""

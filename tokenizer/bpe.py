@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
-from ..errors import InputError, printable
+from ..errors import InputError, printable, several
 from ..files import read_json, write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
@@ -191,7 +191,7 @@ class BPETokenizer(Tokenizer):
     def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
         before = [self.bos_id] if add_bos else []
         behind = [self.eos_id] if add_eos else []
-        encode = self._encode
+        encode, texts = self._encode, several(texts)
         collecting = gc.isenabled()
         gc.disable()  # it would repeatedly scan a batch's many lists, although these have no cycles
         try:

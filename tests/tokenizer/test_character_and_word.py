@@ -166,6 +166,8 @@ def test_all_tokenizers_share_the_interface(nltk: object) -> None:
         assert [ids[0] for ids in batch] == [tokenizer.bos_id] * 2
         assert [ids[-1] for ids in batch] == [tokenizer.eos_id] * 2
         assert tokenizer.decode_batch(batch) == ["one", "two one"]
+        with pytest.raises(InputError, match="a list of texts, not the single text 'one'"):
+            tokenizer.encode_batch("one")
         assert "".join(tokenizer.tokens("one")) == "one"
         assert max(max(ids) for ids in batch) < tokenizer.vocab_size
         assert tokenizer.encode("") == []

@@ -96,7 +96,8 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Return the state on which the next step depends, without the parameters.
         It contains the step count, the moments by index, and, if a parameter had no gradient in some steps, the number
-        of these steps for each parameter.
+        of these steps for each parameter. On the CPU the arrays share memory with the optimiser's; to keep them, copy
+        them.
         """
         moments = {name: to_device(moment, "cpu") for name, moment in self._named_moments().items()}
         state = {"kind": type(self).__name__, "steps": self.steps, "moments": moments}

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...autograd import Tensor, ops
 from ...autograd.backend import array_module
-from ...errors import InputError, printable
+from ...errors import InputError, printable, several
 from ...models import (
     LanguageModel,
     LanguageModelConfig,
@@ -217,7 +217,7 @@ class Writer(TrainedModel):
 
     def generate(self, prompts: Sequence[str], tokens: int = 200, **options: Any) -> list[str]:
         """Return each prompt continued by `tokens` tokens; options and errors are those of `write`."""
-        return [self.write(prompt, tokens, **options) for prompt in prompts]
+        return [self.write(prompt, tokens, **options) for prompt in several(prompts)]
 
     def stream(self, prompt: str, tokens: int, strategy: Strategy) -> Iterator[str]:
         """Yield the continuation of `prompt`, each piece as soon as it is drawn. For arguments and errors see `write`.

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ...autograd import no_grad
 from ...autograd.backend import to_device
-from ...errors import InputError
+from ...errors import InputError, several
 from ...models.generation import Hypothesis, Strategy, length_penalty
 from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
@@ -58,9 +58,9 @@ class Translator(TrainedModel):
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
         """Return the encoder's input for sentences: token ids and <eos>.
-        Raises InputError for empty sentences and for too long ones.
+        Raises InputError for empty sentences, for too long ones and for a single text instead of a list.
         """
-        for number, sentence in enumerate(sentences, 1):
+        for number, sentence in enumerate(several(sentences), 1):
             if not sentence.strip():
                 raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
         sentences = self.as_read(sentences)

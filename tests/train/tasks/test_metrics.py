@@ -97,8 +97,9 @@ def test_rouge_by_hand() -> None:
     assert score.name == "ROUGE-L"
     assert "f1" in score.signature
     assert rouge(["A b", "c"], ["a B", "d"], "1").value == pytest.approx(50.0)
-    with pytest.raises(ValueError, match="same number of texts"):
-        rouge(["a"], [])
+    for wrong, said in [([], "same number of texts"), ("a", "a list of texts, not the single text 'a'")]:
+        with pytest.raises(ValueError, match=said):
+            rouge(["a"], wrong)
 
 
 def test_confusion_and_macro_f1_by_hand() -> None:

@@ -54,6 +54,8 @@ def test_what_cannot_be_translated_is_refused(translator: Translator) -> None:
         translator.translate(["Der Hund", "  "])
     with pytest.raises(InputError, match="takes at most 24"):
         translator.translate(["Der Hund läuft. " * 20])
+    with pytest.raises(InputError, match="a list of texts, not the single text 'Hallo'"):
+        translator.translate("Hallo")
 
 
 def test_the_loss_is_per_token_without_padding_and_smoothed_only_in_training(translator: Translator) -> None:
