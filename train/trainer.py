@@ -22,7 +22,7 @@ from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
 from .runs.saves import SavedStates
-from .updates import MicroBatch, Reading, UpdateOptions, Validation, keep_freed_memory
+from .updates import MicroBatch, Reading, UpdateOptions, Validation, keep_freed_memory, updated_parameters
 
 
 class Batches(Protocol):
@@ -380,7 +380,7 @@ class Trainer:
         if self.options.name_overflows and reading.overflowed:
             row["overflowed"] = reading.overflowed
         if self.record.gradient_norms:
-            norms = layer_norms(self.model.named_parameters(), reading.norm)
+            norms = layer_norms(updated_parameters(self.model, self.optimizer), reading.norm)
             row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}
         with self.clock.paused():
             if self.group.first:

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ..autograd import no_grad
+from ..autograd import Parameter, no_grad
 from ..autograd.engine import backward
 from ..errors import InputError
 from ..nn import Module
@@ -65,6 +65,12 @@ def check_counted(count: float, what: str) -> None:
     """Raise InputError for a batch without targets: its loss would be NaN, and it would train nothing."""
     if not count:
         raise InputError(f"{what} has no targets, so its loss would be a mean over nothing: leave such batches out.")
+
+
+def updated_parameters(model: Module, optimizer: Optimizer) -> list[tuple[str, Parameter]]:
+    """Return the names and the parameters that the optimiser updates. The gradients of others are never set to zero."""
+    updated = set(map(id, optimizer.parameters))
+    return [(name, parameter) for name, parameter in model.named_parameters() if id(parameter) in updated]
 
 
 class Reading(NamedTuple):
@@ -124,7 +130,7 @@ class Updates:
         finite = math.isfinite(self.norm) and math.isfinite(means["loss"])
         self.failed = not (self.half.note(finite) if self.half else finite)
         if not finite and (self.failed or self.options.name_overflows):
-            self.overflowed = first_overflow(self.model.named_parameters())
+            self.overflowed = first_overflow(updated_parameters(self.model, self.optimizer))
         self.optimizer.lr = lr
         if finite:
             self.optimizer.step()

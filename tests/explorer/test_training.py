@@ -12,6 +12,7 @@ from handloom.explorer.asking import Ask
 from handloom.explorer.session import Session
 from handloom.explorer.subject import load_subject
 from handloom.explorer.training import Training
+from handloom.train.optim.optimizers import SGD
 from handloom.train.runs.folder import RunFolder, read_metrics
 from tests.support.explorer_run import SENTENCE
 from tests.support.small_run import small_run
@@ -88,3 +89,6 @@ def test_the_trainer_logs_gradient_norms_by_layer_and_is_observed(tmp_path: Path
         assert set(norms) == {"source_embedding", "encoder.layers.0", "decoder.layers.0", "output"}
         assert np.sqrt(sum(norm**2 for norm in norms.values())) == pytest.approx(row["gradient_norm"])
     assert rows == [row for row in read_metrics(tmp_path / "b" / "metrics.jsonl") if "loss" in row]
+    small_run(tmp_path / "c", **options, gradient_norms=True, optimizer=lambda model: SGD(model.decoder.parameters()))
+    for row in filter(lambda row: "loss" in row, read_metrics(tmp_path / "c" / "metrics.jsonl")):
+        assert row["gradient_norms"] == {"decoder.layers.0": pytest.approx(row["gradient_norm"])}
