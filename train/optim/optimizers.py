@@ -106,13 +106,14 @@ class Optimizer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict`. Raises ValueError, and changes nothing, if the state belongs to other parameters."""
         saved, own = state.get("moments", {}), self._named_moments()
-        if {k: np.shape(m) for k, m in saved.items()} != {k: m.shape for k, m in own.items()}:
+        missed = list(state.get("missed", [0] * len(self.parameters)))
+        alike = {k: np.shape(m) for k, m in saved.items()} == {k: m.shape for k, m in own.items()}
+        if not alike or len(missed) != len(self.parameters):
             raise ValueError(
                 f"{type(self).__name__}: this state, of {state.get('kind', 'an optimiser')}, belongs to another "
                 f"optimiser, or to parameters of another number or shape"
             )
-        self.steps = int(state["steps"])
-        self._missed = list(state.get("missed", [0] * len(self.parameters)))
+        self.steps, self._missed = int(state["steps"]), missed
         for name, moment in own.items():
             moment[...] = array_module(moment).asarray(saved[name])
 
