@@ -18,7 +18,8 @@ from handloom.models.hyperparameters import ClassifierPreset
 from handloom.models.presets import classifier_preset
 from handloom.models.shipped import model_path
 from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
+from handloom.train.cli.examples import example_parser, parse_example, train_and_report
+from handloom.train.cli.generation import each_text
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, load_news, unlabelled_texts
 from handloom.train.distributed import in_turn
@@ -78,7 +79,7 @@ def main() -> None:
     if arguments.checkpoint:
         runs = [arguments.checkpoint, *arguments.also]
         classifier = MeanClassifier([Classifier.load(run, [TASK]) for run in runs])
-        use(arguments, lambda text: print(classifier.best(text), flush=True))
+        each_text(arguments, lambda text: print(classifier.best(text), flush=True))
         return
     data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))
     print(data.summary(), *data.notes, sep="\n")

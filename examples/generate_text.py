@@ -23,8 +23,8 @@ from handloom.models.presets import language_model_preset
 from handloom.nn import POSITIONS
 from handloom.tokenizer.character import without_special
 from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
-from handloom.train.cli.generation import show_continuations, strategy_of
+from handloom.train.cli.examples import example_parser, parse_example, train_and_report
+from handloom.train.cli.generation import each_text, show_continuations, strategy_of
 from handloom.train.cli.training import changed, preset_of
 from handloom.train.cli.translation import translation_task
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
@@ -99,7 +99,7 @@ def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
         writer = Writer.load(arguments.checkpoint, [TASK])
-        use(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
+        each_text(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
         return
     data = in_turn(lambda: load_text_data(arguments.data, bare=arguments.remove_special))
     if arguments.remove_special:

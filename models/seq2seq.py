@@ -74,15 +74,11 @@ class Seq2SeqConfig(ModelOptions):
         check_fields(self)
         if self.pad_id >= min(self.source_vocab_size, self.target_vocab_size):
             raise ValueError(f"pad_id is {self.pad_id}, but it must be an id of both vocabularies")
-        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise ValueError(
-                f"share_embeddings needs equal vocabularies, not {self.source_vocab_size} and {self.target_vocab_size} "
-                "ids"
-            )
-        if self.copy and self.source_vocab_size != self.target_vocab_size:
-            raise ValueError(
-                f"copy needs equal vocabularies, not {self.source_vocab_size} and {self.target_vocab_size} ids"
-            )
+        for option in ("share_embeddings", "copy"):
+            if getattr(self, option) and self.source_vocab_size != self.target_vocab_size:
+                raise ValueError(
+                    f"{option} needs equal vocabularies, not {self.source_vocab_size} and {self.target_vocab_size} ids"
+                )
 
 
 class Seq2SeqTransformer(nn.Module):

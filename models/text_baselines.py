@@ -138,29 +138,23 @@ class TfIdfRegression:
     Args:
         texts, labels: the training data; labels are integers from 0 to classes - 1.
         classes: number of classes.
-        valid: held-out (texts, labels), on which the number of epochs, up to `epochs`, is chosen.
+        valid: held-out (texts, labels), on which the number of epochs, up to `EPOCHS`, is chosen.
 
     Source of the updates: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods", JMLR 12, figure 1.
     """
 
-    RATE, BATCH = 0.5, 64
+    RATE, BATCH, EPOCHS = 0.5, 64, 12
 
     def __init__(
-        self,
-        texts: Sequence[str],
-        labels: np.ndarray,
-        classes: int,
-        valid: tuple[Sequence[str], np.ndarray],
-        epochs: int = 12,
-        seed: int = 0,
+        self, texts: Sequence[str], labels: np.ndarray, classes: int, valid: tuple[Sequence[str], np.ndarray]
     ):
         self.vocabulary = Vocabulary(texts, least=2 if len(texts) >= 1000 else 1)
         bags, held_out = self.vocabulary.tf_idf(texts), self.vocabulary.tf_idf(valid[0])
         weights = np.zeros((len(self.vocabulary) + 1, classes))  # the last row is the bias
         squares = np.ones_like(weights)  # less than one, and the first words seen move furthest
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(0)
         self.epochs, best, self.weights = 0, -1.0, weights.copy()
-        for epoch in range(1, epochs + 1):
+        for epoch in range(1, self.EPOCHS + 1):
             order = generator.permutation(len(texts))
             for start in range(0, len(order), self.BATCH):
                 self._update(weights, squares, bags.rows(order[start : start + self.BATCH]),
@@ -216,12 +210,13 @@ class WordForWord:
 
     Args:
         pairs: (source, target) sentences.
-        rounds: number of rounds of expectation maximisation.
 
     Source: Brown et al. 1993, "The mathematics of statistical machine translation", section 4.1.
     """
 
-    def __init__(self, pairs: Sequence[tuple[str, str]], rounds: int = 5):
+    ROUNDS = 5  # of expectation maximisation
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]):
         sources = [words(source) for source, _ in pairs]
         targets = [regex.findall(r"\w+(?:['’]\w+)*|[^\w\s]", target) for _, target in pairs]
         ids: dict[str, int] = defaultdict(lambda: len(ids))
@@ -236,7 +231,7 @@ class WordForWord:
         places = np.concatenate([[0], np.cumsum(sizes)])[:-1]
         couple, index = np.unique(source_of * len(outputs) + target_of, return_inverse=True)
         chance = np.ones(len(couple))
-        for _ in range(rounds):
+        for _ in range(self.ROUNDS):
             share = chance[index]
             share /= np.repeat(np.add.reduceat(share, places), sizes)
             counts = np.bincount(index, share)

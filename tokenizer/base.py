@@ -87,7 +87,7 @@ class Tokenizer(ABC):
             raise InputError(f"{path} is a damaged {cls.kind} tokenizer file ({error}). Restore a copy.") from None
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
-        """Return the ids of `text`. `bos` adds `bos_id` before them, and `eos` adds `eos_id` after them."""
+        """Return the ids of `text`. `add_bos` adds `bos_id` before them, and `add_eos` adds `eos_id` after them."""
         ids = self._encode(text)
         if add_bos:
             ids = [self.bos_id, *ids]

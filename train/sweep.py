@@ -30,11 +30,11 @@ from .cli.command_line import run_main
 from .cli.options import OptionParser
 from .distributed import find_process_group
 from .report import compare, summary
-from .runs.folder import RunFolder, read_metrics
+from .runs.folder import RunFolder
 from .runs.plots import plot_lines
 from .runs.results import write_results
 from .runs.saves import SavedStates
-from .tables.cells import FINISHED, finish_cells, markdown_table
+from .tables.cells import finish_cells, markdown_table
 
 
 def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, dict[str, str]]:
@@ -92,9 +92,6 @@ def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequenc
     with _executor() as executor:
         if executor is None:
             return [], []
-        known = read_metrics(out / FINISHED, "cell") if (out / FINISHED).exists() else []
-        finished = {row["cell"] for row in known} & cells.keys()
-        print(f"{len(cells)} cells, {len(finished)} finished before", flush=True)
         rows = finish_cells(out, cells, partial(run_cell, list(script), out), over=executor, note=_note)
     failed = cells.keys() - {row["cell"] for row in rows}
     return sorted(rows, key=lambda row: row["valid_loss"]), [name for name in cells if name in failed]

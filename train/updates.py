@@ -8,7 +8,7 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -188,20 +188,18 @@ class Updates:
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
-def keep_freed_memory() -> bool:
-    """Tell the C library to keep freed memory in this process instead of returning it to the system.
+def keep_freed_memory() -> None:
+    """Make the C library keep freed memory in this process instead of returning it to the system.
 
     By default, glibc maps new pages for every large array, and the kernel fills them with zeros. A training step
     allocates and frees many large arrays, and can spend a quarter of its time on these pages. After this call, the
-    process keeps its peak memory. Returns True if malloc was changed, which requires glibc on Linux.
+    process keeps its peak memory. Without glibc, the call has no effect.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except AttributeError:  # another C library
-        return False
-    return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+    if sys.platform.startswith("linux"):
+        with suppress(AttributeError):  # another C library
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_M_MMAP_MAX, 0)
+            mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ from ..tables.cells import run_cells, run_of_group
 from ..tasks.task import AnyTrained, Task, train_model
 from ..tasks.translation import Translation
 from .command_line import check_text, free_run_folder
-from .generation import add_generation_options, check_generation_options, check_lengths, each_text, strategy_of
+from .generation import add_generation_options, check_generation_options, check_lengths, strategy_of
 from .options import OptionParser, Use, plain
-from .training import add_preset_options, run_options
+from .training import add_preset_options
 
 # Options that are not saved with a run, because they concern only one invocation of the program.
 _OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
@@ -176,11 +176,6 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
     return parser.stored(options, str(folder / "config.json"))
 
 
-def use(arguments: Any, show: Callable[[str], None]) -> None:
-    """Call `show` for each text of the command line, of the terminal (--interactive) or of standard input."""
-    each_text(arguments, arguments.texts, arguments.what, show)
-
-
 def train_and_report(
     arguments: Any,
     name: str,
@@ -221,7 +216,8 @@ def train_and_report(
     kind: Any = task.trained if isinstance(task, Task) else trained
     teacher = kind.load(arguments.teacher, [task_name]) if arguments.teacher else None
     init = kind.load(arguments.init, [task_name, *init_tasks], **(init_options or {})) if arguments.init else None
-    options, group = run_options(arguments), find_process_group()
+    options = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
+    options["resume"], group = arguments.resume is not None, find_process_group()
     with start_run(arguments, name, data) as run:
         manual_seed(arguments.seed)
         task = task if isinstance(task, Task) else task(run, init or teacher)

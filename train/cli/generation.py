@@ -137,17 +137,17 @@ def strategy_of(arguments: argparse.Namespace) -> Strategy:
     )
 
 
-def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: Callable[[str], None]) -> None:
-    """Call `show` for each text: `texts`, the lines of standard input, or with --interactive the lines typed.
+def each_text(arguments: argparse.Namespace, show: Callable[[str], None]) -> None:
+    """Call `show` for each text: `arguments.texts`, the lines of standard input, or with --interactive the lines typed.
 
-    The prompt describes the texts as `what`, such as "sentences". For a typed text that can't be used, the error is
-    printed, and the next text is requested.
+    The prompt describes the texts as `arguments.what`, such as "sentences". For a typed text that can't be used, the
+    error is printed, and the next text is requested.
     """
     if not arguments.interactive:
-        for text in sentences_from(texts, f"Type {what}, one a line; Ctrl-D ends."):
+        for text in sentences_from(arguments.texts, f"Type {arguments.what}, one a line; Ctrl-D ends."):
             show(text) if text else print()
         return
-    print(f"Type {what}; Ctrl-D ends.")
+    print(f"Type {arguments.what}; Ctrl-D ends.")
     for text in ask("> "):
         try:
             check_text(text, "This")
@@ -156,13 +156,14 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
             print(error)
 
 
-def show_translations(translator: Translator, arguments: argparse.Namespace, texts: list[str], what: str) -> None:
-    """Print the translator's output for each of `texts`, or for each line of the terminal or of standard input.
+def show_translations(translator: Translator, arguments: argparse.Namespace) -> None:
+    """Print the translator's output for each text; see `each_text`.
 
     The lines of a file or a pipe are translated in batches, which is several times faster than line by line.
     """
+    texts = arguments.texts
     if arguments.interactive or (not texts and sys.stdin.isatty()):
-        each_text(arguments, texts, what, lambda text: show_hypotheses(translator, [text], arguments))
+        each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments))
         return
     lines = sentences_from([line for text in texts for line in text.splitlines() if line.strip()] or texts, "")
     while batch := list(itertools.islice(lines, TOGETHER)):
@@ -255,4 +256,4 @@ def use_checkpoint(arguments: Any, *tasks: str) -> None:
     """
     translator = Translator.load(arguments.checkpoint, tasks)
     check_lengths(strategy_of(arguments), translator.model.config.max_length)
-    show_translations(translator, arguments, arguments.texts, arguments.what)
+    show_translations(translator, arguments)

@@ -35,25 +35,21 @@ Without TEXT, each line of standard input is one text. Each line of a file or a 
 
 
 def main(task: TaskName) -> None:
-    parser, arguments = parse(task)
-    texts, what = arguments.texts, WORDS[task][1]
-    for number, text in enumerate(texts, 1):
+    arguments = parse(task)
+    for number, text in enumerate(arguments.texts, 1):
         check_text(text, f"Text {number}")
-    arguments.interactive = not texts and sys.stdin.isatty()
-    if arguments.checkpoint is None:
-        parser.error(f"handloom comes with no model to {task}: add --model with a run folder or a transformers model")
     model: Any = load(arguments.checkpoint, task)
     if task == "classify":
-        each_text(arguments, texts, what, lambda text: print(model.best(text), flush=True))
+        each_text(arguments, lambda text: print(model.best(text), flush=True))
     elif task == "generate":
-        each_text(arguments, texts, what, lambda text: show_continuations(model, text, arguments))
+        each_text(arguments, lambda text: show_continuations(model, text, arguments))
     else:
         check_lengths(strategy_of(arguments), model.model.config.max_length)
-        show_translations(model, arguments, texts, what)
+        show_translations(model, arguments)
 
 
-def parse(task: TaskName) -> tuple[OptionParser, argparse.Namespace]:
-    """Return the command's parser and the parsed options. The attribute `checkpoint` contains the value of --model."""
+def parse(task: TaskName) -> argparse.Namespace:
+    """Return the parsed options. The attribute `checkpoint` contains the value of --model."""
     does, what = WORDS[task]
     own = DEFAULTS.get(task)
     parser = OptionParser(prog=f"handloom {task}", description=does, epilog=_NOTE)
@@ -79,10 +75,13 @@ def parse(task: TaskName) -> tuple[OptionParser, argparse.Namespace]:
     values = {name: parser.get_default(name) for name in parser.uses} | given
     if "to" in given:
         values["checkpoint"] = TRANSLATORS[given["to"]]
-    arguments = argparse.Namespace(**values, given=frozenset(given))
+    if values["checkpoint"] is None:
+        parser.error(f"handloom comes with no model to {task}: add --model with a run folder or a transformers model")
+    interactive = not values["texts"] and sys.stdin.isatty()
+    arguments = argparse.Namespace(**values, given=frozenset(given), what=what, interactive=interactive)
     if task != "classify":
         check_generation_options(parser, arguments)
-    return parser, arguments
+    return arguments
 
 
 translate, generate = partial(main, "translate"), partial(main, "generate")

@@ -88,12 +88,6 @@ def option_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def run_options(arguments: Any) -> dict[str, Any]:
-    """Return the options for `tasks.task.train_model` from the parsed command line."""
-    own = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
-    return {**own, "resume": arguments.resume is not None}
-
-
 def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     """Return the preset with the changes of --set, of --positions if the program has that option, and of the flags.
 

@@ -222,11 +222,6 @@ class RunFolder:
             raise InputError(f"{self.path / CELLS} is a symbolic link, which tables do not follow: remove it.")
         return self.path / CELLS / name
 
-    def cells(self) -> list[dict[str, Any]]:
-        """Return the finished cells of this run's table, rows of `cells.jsonl`."""
-        path = self.path / "cells.jsonl"
-        return read_metrics(path, "cell") if path.exists() else []
-
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
         write_text(self.samples_path, text.rstrip("\n") + "\n")

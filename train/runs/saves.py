@@ -116,17 +116,11 @@ class SavedStates:
                 total[name] += array
         return {name: array / len(steps) for name, array in total.items()}
 
-    def files(self) -> list[Path]:
-        """Return the files of all saves, states first, and of interrupted writes.
-        Files behind links are excluded.
-        """
-        if is_link(self.folder):
-            return []
-        return [*self._files("state").values(), *self._files("weights").values(), *self._unfinished()]
-
     def clear(self) -> None:
-        """Remove all saves, and the folder if nothing else is in it."""
-        for path in self.files():
+        """Remove all saves, and the folder if nothing else is in it. Files behind a symbolic link are kept."""
+        if is_link(self.folder):
+            return
+        for path in (*self._files("state").values(), *self._files("weights").values(), *self._unfinished()):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it is not empty, or was never made
             self.folder.rmdir()

@@ -30,6 +30,7 @@ def finish_cells(
     *,
     over: Callable[..., Any] = map,
     note: Callable[[str, Row | None], None] = lambda name, row: None,
+    say: Callable[[str], None] = print,
     group: ProcessGroup | None = None,
 ) -> list[Row]:
     """Make the cells that `folder` does not have yet, and return the rows of all finished cells, in order.
@@ -41,6 +42,7 @@ def finish_cells(
         make: function of name and options that returns the cell's row as JSON values, or None if it failed.
         over: a function like `map`, which may call `make` in other processes.
         note: called in this process with each cell's name and row when it is finished.
+        say: receives a line for each cell that `folder` already has.
         group: the processes that call this function together, of which the first writes; None for this one alone.
 
         Each row also contains the cell's name as "cell".
@@ -49,6 +51,9 @@ def finish_cells(
     known = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
     rows = {row["cell"]: row for row in known}
     waiting = [name for name in cells if name not in rows]
+    for name in cells:
+        if name in rows:
+            say(f"{name}: made before")
     for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
         note(name, row)
         if row is not None:
@@ -82,11 +87,7 @@ def run_cells(
 
     Raises TrainingStopped as `make` does, with a message on how to resume the table.
     """
-    group = find_process_group()
-    known = {row["cell"] for row in group.from_first(run.cells)}
-    numbers = {name: number for number, name in enumerate(cells, 1)}
-    for name in numbers.keys() & known:
-        say(f"{name}: made before")
+    group, numbers = find_process_group(), {name: number for number, name in enumerate(cells, 1)}
 
     def cell(name: str, options: Any) -> Row:
         say(f"\n{name} ({numbers[name]} of {len(cells)})")
@@ -104,7 +105,7 @@ def run_cells(
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
-    return finish_cells(run.path, cells, cell, group=group)
+    return finish_cells(run.path, cells, cell, say=say, group=group)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:

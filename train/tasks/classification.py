@@ -194,10 +194,10 @@ class Classifier(TrainedModel):
         shares = self.probabilities(texts)
         return [{self.labels[i]: float(row[i]) for i in row.argsort()[::-1]} for row in shares]
 
-    def best(self, text: str, most: int = 3) -> str:
-        """Return one line with the most probable classes of a text and their probabilities."""
-        shares = self.probabilities([text])[0]
-        return ", ".join(f"{self.labels[i]} {shares[i]:.0%}" for i in shares.argsort()[::-1][:most])
+    def best(self, text: str) -> str:
+        """Return one line with the three most probable classes of a text and their probabilities."""
+        (shares,) = self.classify([text])
+        return ", ".join(f"{label} {share:.0%}" for label, share in list(shares.items())[:3])
 
     def attention_maps(self, text: str) -> tuple[dict[str, np.ndarray], list[str]]:
         """Return all attention weights of a text, (heads, tokens, tokens) by the name of the layer, and its tokens.
@@ -323,15 +323,13 @@ class Classification(Task[ClassifierPreset, Classifier]):
         return {"labels": self.labels}
 
 
-def class_weights(
-    labels: Sequence[int] | np.ndarray, classes: int, power: float = 1.0, most: float = np.inf
-) -> np.ndarray:
+def class_weights(labels: Sequence[int] | np.ndarray, classes: int, most: float = np.inf) -> np.ndarray:
     """Return weights (classes,) float32 that make rare classes count as much as frequent ones.
 
-    They are the `weight` of `ops.cross_entropy`: (n / (classes n_c))^power. With power 1 every class has the same total
-    weight; with 0 all weights are one. No weight is above `most`, because otherwise a class of two texts out of tens of
-    thousands would dominate the training. A class that does not occur gets zero. Source: King and Zeng 2001 (Political
-    Analysis 9), like scikit-learn's "balanced".
+    They are the `weight` of `ops.cross_entropy`: n / (classes n_c), with which every class has the same total weight.
+    No weight is above `most`, because otherwise a class of two texts out of tens of thousands would dominate the
+    training. A class that does not occur gets zero. Source: King and Zeng 2001 (Political Analysis 9), like
+    scikit-learn's "balanced".
 
     Raises ValueError for labels outside 0 .. classes - 1, or without labels.
     """
@@ -340,5 +338,5 @@ def class_weights(
         raise ValueError(f"class_weights: labels must be in 0 .. {classes - 1}, and at least one")
     counts = np.bincount(labels, minlength=classes)
     with np.errstate(divide="ignore"):
-        weights = np.minimum((len(labels) / (classes * counts)) ** power, most)
+        weights = np.minimum(len(labels) / (classes * counts), most)
     return np.where(counts, weights, 0).astype(np.float32)

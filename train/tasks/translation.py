@@ -140,18 +140,17 @@ class Translation(Task[TranslationPreset, Translator]):
         return f"up to {at_most}{self.preset.tokens_per_batch * batches:,} tokens"
 
 
-def back_translate(translator: Translator, sentences: Sequence[str], *, beam: int = 1) -> list[Pair]:
+def back_translate(translator: Translator, sentences: Sequence[str]) -> list[Pair]:
     """Return pairs (translation of the sentence, the sentence itself).
 
-    Sentences with an empty translation are left out.
+    Sentences with an empty translation are left out. Greedy search is fast, and for this purpose no worse than a beam.
 
     Args:
         translator: translates from the language of `sentences` into the other one.
         sentences: sentences in the target language of the model to be trained; blank ones are skipped.
-        beam: beam width; 1 is greedy search, which is fast and no worse for this purpose.
     """
     real = [sentence for sentence in sentences if sentence.strip()]
-    synthetic = translator.translate(real, beam=beam, too_long="truncate", progress=True)
+    synthetic = translator.translate(real, beam=1, too_long="truncate", progress=True)
     return [(source, target) for source, target in zip(synthetic, real, strict=True) if source.strip()]
 
 

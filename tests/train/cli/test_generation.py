@@ -24,7 +24,7 @@ def parse(*options: str, translates: bool = True) -> argparse.Namespace:
     add("--checkpoint")
     add("--interactive", action="store_true")
     given = parser.given(options)
-    arguments = argparse.Namespace(**vars(parser.parse_args(options)), given=given)
+    arguments = argparse.Namespace(**vars(parser.parse_args(options)), given=given, texts=[], what="words")
     generation.check_generation_options(parser, arguments)
     return arguments
 
@@ -109,7 +109,7 @@ def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) ->
         shown.append(text)
 
     monkeypatch.setattr("builtins.input", type_in)
-    each_text(parse("--interactive", "--checkpoint", "run"), [], "words", show)
+    each_text(parse("--interactive", "--checkpoint", "run"), show)
     assert shown == ["eins", "drei"]
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["Type words; Ctrl-D ends.", "zwei is too long"]
@@ -139,10 +139,12 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     stdin = io.TextIOWrapper(io.BytesIO(b"eins\n\nzwei\r\n drei \nvier"))
     monkeypatch.setattr("sys.stdin", stdin)
     translator = Echo()
-    generation.show_translations(translator, parse("--checkpoint", "run"), [], "words")  # type: ignore[arg-type]
+    generation.show_translations(translator, parse("--checkpoint", "run"))  # type: ignore[arg-type]
     assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line is a line
     assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier"]
-    generation.show_translations(translator, parse("--checkpoint", "run", "--nbest", "2"), ["a"], "words")  # type: ignore[arg-type]
+    arguments = parse("--checkpoint", "run", "--nbest", "2")
+    arguments.texts = ["a"]
+    generation.show_translations(translator, arguments)  # type: ignore[arg-type]
     assert capsys.readouterr().out.splitlines() == ["  -1.500  a", "  -2.500  a"]
 
 

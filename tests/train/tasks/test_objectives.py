@@ -16,8 +16,6 @@ def test_weights_give_every_class_the_same_total() -> None:
     totals = [weights[c] * (labels == c).sum() for c in (0, 1, 3)]
     np.testing.assert_allclose(totals, totals[0])
     assert weights[2] == 0
-    np.testing.assert_allclose(class_weights(labels, 4, power=0.5)[[0, 1, 3]] ** 2, weights[[0, 1, 3]], rtol=1e-6)
-    np.testing.assert_array_equal(class_weights(labels[:9], 2, power=0.0), [1, 1])
     np.testing.assert_array_equal(class_weights(labels, 4, most=1.5), np.minimum(weights, 1.5))
     assert weights.max() > 1.5
 
