@@ -4,17 +4,12 @@ import argparse
 import difflib
 import os
 import re
-import reprlib
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .errors import InputError, printable
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = 60
+from .errors import InputError, printable, short
 
 
 class OptionError(InputError):
@@ -43,7 +38,8 @@ class Parser(argparse.ArgumentParser):
         if found and not text:
             options = [name for name in self._option_string_actions if name.startswith("--")]
             near = difflib.get_close_matches(re.split("[= ]", unknown)[0], options, 1)
-            message = shortened(message) + (f"; did you mean {near[0]}?" if near else "")
+            message = message if len(message) <= 200 else f"{message[:200]}..."
+            message += f"; did you mean {near[0]}?" if near else ""
         return OptionError(message, f"{self.prog} --help lists the options")
 
     def print_help(self, file: Any = None) -> None:
@@ -61,7 +57,7 @@ class Whole:
         digits = text.isascii() and text.isdigit() and len(text) <= len(str(self.high))
         if not (digits and self.low <= int(text) <= self.high):
             bounds = f"from {self.low:,} to {self.high:,}"
-            raise argparse.ArgumentTypeError(f"{_SHORT.repr(text)} is not a whole number {bounds}")
+            raise argparse.ArgumentTypeError(f"{short(text)} is not a whole number {bounds}")
         return int(text)
 
 
@@ -76,27 +72,8 @@ def path(text: str) -> Path:
     return Path(os.path.expanduser(text))
 
 
-def shortened(text: str, most: int = 200) -> str:
-    """Return `text`, shortened to its beginning and an ellipsis if it is longer than `most` letters."""
-    return text if len(text) <= most else f"{text[:most]}..."
-
-
 def print_error(error: object) -> None:
     """Print an error as one line on standard error; for an OptionError, also print its usage line."""
     print(f"error: {printable(str(error))}", file=sys.stderr)
     if isinstance(error, OptionError):
         print(f"usage: {error.usage}", file=sys.stderr)
-
-
-def run_program(main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None = None) -> int:
-    """Run `main(arguments)` and return its exit code, or 2 after an InputError or if the memory is too small."""
-    try:
-        return main(arguments)
-    except InputError as error:
-        print_error(error)
-    except MemoryError as error:
-        print_error(f"there is not enough memory ({error}). Take smaller sizes, or close other programs.")
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    return 2

@@ -1,7 +1,11 @@
-"""The exception InputError for unusable input, advice on file system errors, and escapes for control characters."""
+"""The exception InputError for unusable input, advice on file system errors, lists of texts, and values in messages."""
 
 import errno
+import reprlib
 from typing import Any
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 60
 
 
 class InputError(ValueError):
@@ -32,6 +36,11 @@ def several(texts: Any) -> Any:
     if isinstance(texts, str):
         raise InputError(f"Give a list of texts, not the single text {texts[:40]!r}.")
     return texts
+
+
+def short(value: Any) -> str:
+    """Return the repr of a value, abridged if it is long or deep."""
+    return _SHORT.repr(value)
 
 
 def printable(text: str) -> str:

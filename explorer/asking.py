@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, short
 
 LONGEST_TEXT = 4000  # characters
 
@@ -32,7 +32,7 @@ class Ask:
         """Return a whole number from `low` to `high`."""
         value = self.body.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise InputError(f"{name} must be a whole number from {low} to {high}, not {_shown(value)}.")
+            raise InputError(f"{name} must be a whole number from {low} to {high}, not {short(value)}.")
         return value
 
     def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
@@ -40,14 +40,14 @@ class Ask:
         value: Any = self.body.get(name, default)
         wrong = isinstance(value, bool) or not isinstance(value, (int, float))
         if wrong or not math.isfinite(value) or not low <= value <= high:
-            raise InputError(f"{name} must be a number from {low} to {high}, not {_shown(value)}.")
+            raise InputError(f"{name} must be a number from {low} to {high}, not {short(value)}.")
         return float(value)
 
     def choice(self, name: str, allowed: Collection[str], default: str | None = None) -> str:
         """Return one of the words in `allowed`."""
         value = self.body.get(name, default)
         if not isinstance(value, str) or value not in allowed:
-            raise InputError(f"{name} must be one of {', '.join(allowed) or 'nothing yet'}, not {_shown(value)}.")
+            raise InputError(f"{name} must be one of {', '.join(allowed) or 'nothing yet'}, not {short(value)}.")
         return value
 
     def names(self, name: str, most: int) -> list[str]:
@@ -56,8 +56,3 @@ class Ask:
         if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
             raise InputError(f"{name} must be a list of at most {most} strings.")
         return value
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -9,7 +9,6 @@ files and from command lines are therefore checked in the same way.
 """
 
 import math
-import reprlib
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -19,11 +18,9 @@ from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
 from ..autograd.ops import ACTIVATIONS
+from ..errors import short
 from ..nn.positional import POSITIONS
 from ..nn.sparse import with_pattern
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = 60
 
 
 @dataclass(frozen=True)
@@ -221,8 +218,3 @@ def _parts(kind: Any) -> tuple[Any, Any, bool]:
     if typing.get_origin(alone) is Annotated:
         return *typing.get_args(alone)[:2], alone is not kind
     return alone, None, alone is not kind
-
-
-def short(value: Any) -> str:
-    """Return the repr of a value, abridged if it is long or deep."""
-    return _SHORT.repr(value)

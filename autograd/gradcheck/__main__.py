@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ...arguments import Parser, positive, run_program, whole
+from ...arguments import Parser, positive, whole
 from ..catalogue import CATALOGUE, OpSpec, Sample
 from .check import gradcheck, gradgradcheck
 from .report import GradcheckReport
@@ -90,4 +90,8 @@ def _text(spec: OpSpec, sample: Sample) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(run_program(main))
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        sys.exit(130)

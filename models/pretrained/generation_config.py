@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
-from ..fields import Whole, described, field_kinds, fits, short
+from ...errors import InputError, short
+from ..fields import Whole, described, field_kinds, fits
 from ..generation import Rules, Strategy
 from .files import read_object
 

@@ -5,8 +5,8 @@ Touvron et al. 2023, arXiv 2302.13971; also Mistral (which has a window) and Qwe
 
 from typing import Any
 
+from ...errors import short
 from ...nn.transformer import has_biases
-from ..fields import short
 from ..language_model import LanguageModel, LanguageModelConfig
 from .layouts import Entries, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
 

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, short
 from ...nn import Module
 from ...nn.init import skip_init
 from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer
 from ..classifier import TransformerClassifier
-from ..fields import short
 from ..generation import Strategy
 from . import bert, distilbert, gpt2, llama, marian
 from .files import DTYPES, Stored, find_folder, find_tensors, read_object

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
+from ...errors import InputError, short
 from ...files import write_json
 from ...tokenizer import BPETokenizer, Tokenizer
 from ...tokenizer.hugging_face import HuggingFaceTokenizer, package
 from ...tokenizer.sentencepiece import SentencePieceTokenizer
 from ...tokenizer.tokenizer_json import bpe_from_json
-from ..fields import short
 from .files import read_object
 
 #: The names of the roles of special tokens in these files.

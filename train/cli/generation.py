@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from ...arguments import Whole, positive
-from ...errors import InputError, printable
+from ...errors import InputError, printable, short
 from ...models import Rules, Strategy
-from ...models.fields import Bounds, NotNegative, short
+from ...models.fields import Bounds, NotNegative
 from ...models.shipped import min_log_probability
 from ..tables.attention import alignment
 from ..tasks.translator import Translator

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 from ...arguments import OptionError, Parser
-from ...errors import InputError
-from ...models.fields import Bounds, parse_value, short, without_none
+from ...errors import InputError, short
+from ...models.fields import Bounds, parse_value, without_none
 from ...models.shipped import model_name
 
 #: The uses of a command line: start a run, resume one (--resume), or use its model (--checkpoint).

@@ -29,7 +29,7 @@ class Optimizer:
         lr: learning rate; a schedule may set the attribute before each step.
         weight_decay: w -= lr weight_decay w before each update (Loshchilov and Hutter 2019, arXiv 1711.05101). It
             applies to matrices, not to biases and norms, which are vectors. A group's own value applies to all its
-            parameters.
+            parameters. None means the default of the class.
 
     Raises ValueError without parameters, the same parameter twice, an unknown key or values out of range. Raises
     TypeError for what is not a Parameter or another leaf, such as the result of an operation.
@@ -37,9 +37,10 @@ class Optimizer:
 
     #: Names of the arrays that are kept for each parameter; they have its shape and start as zeros.
     moments: ClassVar[tuple[str, ...]] = ()
+    default_decay: ClassVar[float] = 0.0
 
-    def __init__(self, parameters: Parameters, lr: float, weight_decay: float = 0.0):
-        name = type(self).__name__
+    def __init__(self, parameters: Parameters, lr: float, weight_decay: float | None = None):
+        name, weight_decay = type(self).__name__, self.default_decay if weight_decay is None else weight_decay
         self.parameters: list[Parameter] = []
         self._lr_scales: list[float] = []
         self._decays: list[float] = []
@@ -134,7 +135,7 @@ class SGD(Optimizer):
         parameters: Parameters,
         lr: float = 0.1,
         momentum: float = 0.0,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         nesterov: bool = False,
     ):
         if not 0 <= momentum < 1 or (nesterov and not momentum):
@@ -176,7 +177,7 @@ class Adam(Optimizer):
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
     ):
         if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1 and eps >= 0):
             raise ValueError(f"Adam: a value is out of range in {betas=}, {eps=}")
@@ -225,15 +226,7 @@ def flat_form(optimizer: Optimizer, **options: Any) -> Any:
 class AdamW(Adam):
     """Adam with a decoupled weight decay of 0.01 by default."""
 
-    def __init__(
-        self,
-        parameters: Parameters,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.01,
-    ):
-        super().__init__(parameters, lr, betas, eps, weight_decay)
+    default_decay = 0.01
 
 
 def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: float | None, *, scale: float = 1.0) -> float:

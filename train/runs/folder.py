@@ -201,7 +201,7 @@ class RunFolder:
         self.close()
         self.metrics(), self.processor_seconds()
         size = sizes.get(self.metrics_path.name, 0)
-        whole, timings = whole_rows(self.metrics_path), whole_rows(self.timings_path)
+        whole, timings = _whole_rows(self.metrics_path), _whole_rows(self.timings_path)
         if size > len(whole):
             warnings.warn(f"{self.metrics_path} is shorter than when the run was saved: rows are missing", stacklevel=2)
         _cut(self.metrics_path, min(size, len(whole)))
@@ -315,7 +315,7 @@ def jsonable(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def whole_rows(path: Path) -> bytes:
+def _whole_rows(path: Path) -> bytes:
     """Return the content of a log without an incomplete last row, which a crash or a copy during a run leaves."""
     data = read_bytes(path) if path.exists() else b""
     return data[: data.rfind(b"\n") + 1]

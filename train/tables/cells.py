@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...files import read_json
+from ...files import read_json, write_text
 from ...models.hyperparameters import Preset
 from ..distributed import ProcessGroup, find_process_group
-from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, whole_rows
+from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics
 from ..runs.progress import TrainingStopped
 from ..runs.saves import SavedStates
 
@@ -48,8 +48,8 @@ def finish_cells(
         Each row also contains the cell's name as "cell".
     """
     file, group = folder / FINISHED, group or ProcessGroup()
-    known = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
-    rows = {row["cell"]: row for row in known}
+    before = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
+    rows = {row["cell"]: row for row in before}
     waiting = [name for name in cells if name not in rows]
     for name in cells:
         if name in rows:
@@ -59,11 +59,7 @@ def finish_cells(
         if row is not None:
             rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
             if group.first:
-                whole = len(whole_rows(file))  # a row that was cut short is overwritten
-                with open(file, "r+b" if file.exists() else "wb") as stream:
-                    stream.seek(whole)
-                    stream.write(json.dumps(rows[name]).encode() + b"\n")
-                    stream.truncate()
+                write_text(file, "".join(json.dumps(known) + "\n" for known in rows.values()))
     return [rows[name] for name in cells if name in rows]
 
 

@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, overload
 
-from ...errors import InputError
+from ...errors import InputError, short
 from ...files import read_json
-from ...models.fields import short
 from ...models.shipped import MODELS, model_path
 from ...nn import Dropout, Module, MultiHeadAttention
 from ...nn.init import skip_init

@@ -191,11 +191,10 @@ def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, de
 
 def make_optimizer(preset: Preset, model: Module) -> Optimizer:
     """Make the optimiser that the preset names."""
-    options: dict[str, Any] = {} if preset.weight_decay is None else {"weight_decay": preset.weight_decay}
     if preset.optimizer == "sgd":
-        return SGD(model.parameters(), momentum=0.9, **options)
+        return SGD(model.parameters(), momentum=0.9, weight_decay=preset.weight_decay)
     kind = AdamW if preset.optimizer == "adamw" else Adam
-    return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **options)
+    return kind(model.parameters(), betas=preset.betas, eps=preset.eps, weight_decay=preset.weight_decay)
 
 
 def make_schedule(preset: Preset, steps: int) -> Schedule:
