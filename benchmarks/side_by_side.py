@@ -83,18 +83,14 @@ def started(subjects: Mapping[str, tuple[Any, ...]], environment: Mapping[str, s
         }
 
 
-def interleaved(
-    workers: Mapping[str, Worker], rounds: int, method: str, *arguments: Any, pause: float = 0.2
-) -> dict[str, list[Any]]:
+def interleaved(workers: Mapping[str, Worker], rounds: int, method: str, *arguments: Any) -> dict[str, list[Any]]:
     """Call a method of all workers in several rounds, and return the results of each worker. The order of the workers
     is reversed in every second round.
-
-    During the pause, the threads of the previous worker become idle.
     """
     answers: dict[str, list[Any]] = {name: [] for name in workers}
     for number in range(rounds):
         for name in list(workers) if number % 2 == 0 else list(workers)[::-1]:
-            time.sleep(pause)
+            time.sleep(0.2)  # the threads of the previous worker become idle
             answers[name].append(workers[name].ask(method, *arguments))
     return answers
 
@@ -188,11 +184,11 @@ def conditions(*packages: str) -> dict[str, Any]:
     }
 
 
-def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]], key: str = "config") -> None:
+def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the rows as JSON; rows of other configurations in the file are kept."""
     old = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() else []
-    new = {row[key] for row in rows}
-    write_results(file, {"rows": [*(row for row in old if row[key] not in new), *rows]})
+    new = {row["config"] for row in rows}
+    write_results(file, {"rows": [*(row for row in old if row["config"] not in new), *rows]})
 
 
 def write_results(file: Path | None, value: Any) -> None:

@@ -110,11 +110,6 @@ def normal(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [rng.standard_normal(shape) for shape in shapes]
 
 
-def results(exercise: Exercise, answer: Any, file: str = "") -> Results:
-    """Return the probe's results for an answer, or the exception that the answer raised, without NumPy's warnings."""
-    return _read(_told(exercise.probe, answer, file))
-
-
 def _told(probe: Any, answer: Any, file: str = "") -> dict[str, Any]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -133,7 +128,7 @@ def _read(told: Mapping[str, Any]) -> Results:
 
 @cache
 def known(probe: Any, answer: Any) -> Results:
-    """Return the cached results of `real` or of a mistake."""
+    """Return the cached results of `real` or of a mistake, or the exception that it raised."""
     return _read(_told(probe, answer))
 
 
@@ -180,11 +175,6 @@ def failed(told: Mapping[str, Any]) -> Verdict:
     if told["state"] not in ("wrong", "missing", "error"):
         raise ValueError(told["state"])
     return Verdict(told["state"], str(told["text"]))
-
-
-def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Verdict:
-    """Run and judge an answer in the current process. The arguments are those of `examined`."""
-    return judged(exercise, examined(exercise, answer, solution, file))
 
 
 def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str:

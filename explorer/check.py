@@ -25,7 +25,7 @@ def check(subject: Subject, ask: Ask) -> dict[str, Any]:
     planted in its backward rule.
     """
     step = subject.step(ask.text())
-    call = step.call(ask.whole("call", 0, len(step.calls) - 1))
+    call = step.calls[ask.whole("call", 0, len(step.calls) - 1)]
     possible = mutants_of(type(call.seen.call))
     number = ask.whole("plant", -1, len(MUTANTS) - 1, -1)
     if number >= 0 and number not in possible:

@@ -137,7 +137,7 @@ def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
 def call(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Return a call's values, gradients, saved arrays and source code, and the composed version of a fused call."""
     step = subject.step(ask.text())
-    one = step.call(ask.whole("call", 0, len(step.calls) - 1))
+    one = step.calls[ask.whole("call", 0, len(step.calls) - 1)]
     seen = one.seen
     gradients = seen.input_gradients or []
     arrived = seen.output_gradients or [None] * len(seen.outputs)
@@ -215,13 +215,11 @@ def composed(one: StepCall) -> dict[str, Any] | None:
     outputs = made if isinstance(made, tuple) else (made,)
     arrived = seen.output_gradients or []
     pairs = [(out, g) for out, g in zip(outputs, arrived, strict=False) if g is not None and out.requires_grad]
-    wanted = [leaf for leaf, needed in zip(leaves, call.needs, strict=False) if isinstance(leaf, Tensor) and needed]
-    found = iter(grad([out for out, _ in pairs], wanted, [g for _, g in pairs]))
+    wanted = [i for i, leaf in enumerate(leaves[: len(call.needs)]) if isinstance(leaf, Tensor) and call.needs[i]]
+    found = grad([out for out, _ in pairs], [leaves[i] for i in wanted], [g for _, g in pairs])
     rows = []
-    for number, (leaf, needed) in enumerate(zip(leaves, call.needs, strict=False)):
-        if not (isinstance(leaf, Tensor) and needed):
-            continue
-        small, own = next(found).data, np.asarray(seen.input_gradients[number])
+    for number, gradient in zip(wanted, found, strict=True):
+        small, own = gradient.data, np.asarray(seen.input_gradients[number])
         size = float(np.abs(small).max(initial=0.0))
         difference = float(np.abs(small.reshape(own.shape) - own).max(initial=0.0))
         rows.append({

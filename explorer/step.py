@@ -9,7 +9,6 @@ import numpy as np
 from ..autograd import Generator, Tensor, default_generator, no_grad, record
 from ..autograd.observe.recording import RecordedCall
 from ..autograd.origin import Leaf
-from ..errors import InputError
 from ..nn import Module, running_modules
 
 
@@ -52,12 +51,6 @@ class RecordedStep:
     loss: float
     gradients: dict[str, np.ndarray]
     evaluated: float
-
-    def call(self, number: int) -> StepCall:
-        """Return a call by its number. Raises InputError if there is no such call."""
-        if not 0 <= number < len(self.calls):
-            raise InputError(f"This step has no such call: its calls have the numbers 0 to {len(self.calls) - 1}.")
-        return self.calls[number]
 
 
 def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> RecordedStep:

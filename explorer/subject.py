@@ -81,11 +81,8 @@ class Pass:
     shares: list[tuple[str, float]] | None = None  # of a classifier: its classes and their probabilities
 
     def layer(self, name: str) -> Layer:
-        """Return the attention layer `name`. Raises InputError if there is no such layer."""
-        for layer in self.layers:
-            if layer.name == name:
-                return layer
-        raise InputError(f"This model has no attention layer {name!r}.")
+        """Return the attention layer `name`."""
+        return next(layer for layer in self.layers if layer.name == name)
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,12 @@ class Training:
         said: the last lines that the process printed.
     """
 
-    def __init__(self, preset: str = "smoke", precision: str = "fp32", seed: int = 0):
+    def __init__(self, preset: str = "smoke", precision: str = "fp32"):
         self.run = free_run_folder("explore")
         self.steps = translation_preset(preset, "embedded").steps
         self.said: deque[str] = deque(maxlen=8)
         self._paused = self._stopped = False
-        command = [sys.executable, "-m", f"{__package__}.training_process", str(self.run), preset, precision, str(seed)]
+        command = [sys.executable, "-m", f"{__package__}.training_process", str(self.run), preset, precision]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
         )

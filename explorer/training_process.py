@@ -1,6 +1,6 @@
 """The explorer's training process, which uses the embedded data and receives commands on standard input.
 
-    python -m handloom.explorer.training_process RUN PRESET PRECISION SEED
+    python -m handloom.explorer.training_process RUN PRESET PRECISION
 
 Each line of standard input is a command: "pause", "go", "step" (one update, then pause) or "stop" (save and end). The
 training also ends when standard input is closed, because the explorer has then ended.
@@ -23,6 +23,7 @@ from ..train.tasks.translation import Translation
 from ..train.trainer import Trainer
 
 SAVES = 40  # enough to see attention develop
+SEED = 0
 
 
 class Orders:
@@ -50,24 +51,24 @@ class Orders:
 
 
 def main() -> None:
-    folder, name, precision, seed = sys.argv[1:]
+    folder, name, precision = sys.argv[1:]
     preset = translation_preset(name, "embedded")
-    preset = dataclasses.replace(preset, validate_every=max(preset.steps // 12, 1))  # a dozen saves for the page
-    options = {"preset": name, "precision": precision, "seed": int(seed)}
+    preset = dataclasses.replace(
+        preset,
+        precision=precision,  # type: ignore[arg-type]
+        name_overflows=precision == "fp16",
+        gradient_norms=True,
+        log_every=max(1, preset.steps // 300),
+        validate_every=max(1, preset.steps // 12),  # each validation saves
+        keep=SAVES,
+    )
+    options = {"preset": name, "precision": precision, "seed": SEED}
     config = {"program": "handloom.explorer", "options": options, "data": "embedded"}
     orders = Orders()
     with RunFolder.create(Path(folder), config) as run:
         data = load_translation_data("embedded", source="de", target="en")
-        manual_seed(int(seed))
-        preset = dataclasses.replace(
-            preset,
-            precision=precision,  # type: ignore[arg-type]
-            name_overflows=precision == "fp16",
-            gradient_norms=True,
-            log_every=max(1, preset.steps // 300),
-            keep=SAVES,
-        )
-        train_model(Translation(data.train, data.valid[:100], preset=preset), run, seed=int(seed), observe=orders)
+        manual_seed(SEED)
+        train_model(Translation(data.train, data.valid[:100], preset=preset), run, seed=SEED, observe=orders)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ def check_fields(owner: Any) -> None:
 
 def fits(kind: Any, value: Any) -> bool:
     """Return whether an annotation allows a value. NumPy scalars are like Python numbers; True is not a number."""
-    plain, rule, optional = _parts(kind)
+    plain, rule, optional = plain_kind(kind)
     if value is None or kind is Any:
         return optional or kind is Any
     kind = plain
@@ -158,7 +158,7 @@ def fits(kind: Any, value: Any) -> bool:
 
 def parse_value(kind: Any, text: str) -> Any:
     """Parse text as a `kind`; "none" means None if that is allowed. Raises ValueError for an invalid value."""
-    plain, _, optional = _parts(kind)
+    plain, _, optional = plain_kind(kind)
     if optional and text.lower() == "none":
         return None
     try:
@@ -179,7 +179,7 @@ def described(kind: Any, none: bool = True) -> str:
     """Describe the values that an annotation allows, such as "a whole number from 1 to 1,000" or "one of a, b".
     The description ends with ", or none" if None is allowed.
     """
-    kind, rule, optional = _parts(kind)
+    kind, rule, optional = plain_kind(kind)
     if typing.get_origin(kind) is tuple and kind.__args__[-1] is ...:
         words = f"values, each of them {described(kind.__args__[0])}"
     elif typing.get_origin(kind) is tuple:
@@ -205,13 +205,8 @@ def without_none(kind: Any) -> Any:
     return others[0]
 
 
-def plain_kind(kind: Any) -> tuple[Any, Any]:
-    """Return an annotation's Python type without `| None`, and its rule (Bounds, Choices or Parsed) or None."""
-    return _parts(kind)[:2]
-
-
-def _parts(kind: Any) -> tuple[Any, Any, bool]:
-    """Return the results of `plain_kind`, and whether the annotation allows None."""
+def plain_kind(kind: Any) -> tuple[Any, Any, bool]:
+    """Return an annotation's Python type, its rule (Bounds, Choices or Parsed) or None, and whether it allows None."""
     alone = without_none(kind)
     if typing.get_origin(alone) is Literal:
         return str, Choices(typing.get_args(alone)), alone is not kind

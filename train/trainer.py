@@ -162,7 +162,7 @@ class Trainer:
                 if self.observe is not None:
                     self.observe(self)
             if now.step < self.steps:
-                display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {self._patience_lost()}")
+                display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {self._why_ended()}")
             self._try_average(display)
             display.draw()
             if signal := self._received(signals):
@@ -229,7 +229,7 @@ class Trainer:
                 position += every
             epoch, position = epoch + 1, position - len(self.train_batches)
 
-    def _patience_lost(self) -> str:
+    def _why_ended(self) -> str:
         now = self.progress
         best = f"{self.validation.monitor} {now.best:.4g} of step {now.best_step:,}"
         return f"{now.stale} validations in a row did not improve on the {best}"

@@ -201,14 +201,14 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
     indices = integers("take_along_axis: indices", indices)
     if axis is None:
         x, axis = ravel(x), 0
-    return getitem(x, along_axis("take_along_axis", np.shape(array_of(x)), indices, axis))
+    return getitem(x, along_axis(np.shape(array_of(x)), indices, axis))
 
 
-def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
+def along_axis(shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
     """Return the NumPy index that selects the elements at `indices` along `axis` in an array of `shape`."""
     (axis,) = normalized_axes(axis, len(shape))
     if indices.ndim != len(shape):
-        raise ValueError(f"{name}: indices of shape {indices.shape} don't fit a tensor of shape {shape}")
+        raise ValueError(f"take_along_axis: indices of shape {indices.shape} don't fit a tensor of shape {shape}")
     xp = array_module(indices)
     index = [xp.arange(size).reshape((1,) * a + (size,) + (1,) * (len(shape) - a - 1)) for a, size in enumerate(shape)]
     index[axis] = indices

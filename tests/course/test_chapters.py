@@ -11,9 +11,9 @@ from matplotlib.image import imread
 
 from handloom.autograd import manual_seed
 from handloom.course.chapter import FOLDER, IMAGES, ROOT, VIEWS, Chapter, chapters, definition, with_links
-from handloom.course.checking import judged
+from handloom.course.checking import judged as report_on
 from handloom.course.drawing import DPI, WIDTH, save
-from handloom.course.exercise import Exercise, judge, known, results, same
+from handloom.course.exercise import Exercise, examined, judged, known, same
 from handloom.course.trial import load, run
 
 CHAPTERS = chapters()
@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def outcome(chapter: Chapter, exercise: Exercise, answer) -> tuple[str, str]:
-    verdict = judge(exercise, answer, exercise.solution)
+    verdict = judged(exercise, examined(exercise, answer, exercise.solution))
     return verdict.state, verdict.text
 
 
@@ -122,7 +122,7 @@ def test_the_solution_passes_and_the_stub_teaches(chapter, tmp_path) -> None:
     path = tmp_path / f"{chapter.stem}.py"
     path.write_text(chapter.solution_source.replace("from ...", "from handloom."), encoding="utf-8")
     names = [exercise.name for exercise in chapter.exercises]
-    report = judged(chapter, ({"exercise": name, "told": told} for name, told in run(chapter, path)))
+    report = report_on(chapter, ({"exercise": name, "told": told} for name, told in run(chapter, path)))
     assert [(name, verdict.state) for name, verdict in report.verdicts.items()] == [(name, "passed") for name in names]
 
     path.write_text(chapter.stub, encoding="utf-8")
@@ -158,7 +158,7 @@ def test_a_mistake_is_answered_by_its_own_hint_and_no_other(chapter, exercise) -
 
 @of_each_exercise
 def test_probes_are_the_same_each_time(chapter, exercise) -> None:
-    first, second = (results(exercise, exercise.real) for _ in range(2))
+    first, second = (known.__wrapped__(exercise.probe, exercise.real) for _ in range(2))
     assert same(first, second, 0.0)
     assert Path(definition(exercise.source)[0]).is_file()
 

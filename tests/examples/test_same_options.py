@@ -62,7 +62,7 @@ def wrong_for(kind: Any) -> tuple[str, ...]:
         return ("x", "", "1.5", "nan", "9" * 30, f"{kind.low - 1}", f"{kind.high + 1}")
     if not isinstance(kind, OfKind):
         return ("",) if kind is path else ()
-    _, bounds = plain_kind(kind.kind)
+    _, bounds, _ = plain_kind(kind.kind)
     beyond = (f"{bounds.low - 1:g}", *([] if bounds.high == math.inf else [f"{bounds.high + 1:g}"]))
     return ("x", "", "nan", "1e400", "none", *beyond)
 

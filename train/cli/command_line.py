@@ -100,12 +100,12 @@ def _fail(error: object) -> NoReturn:
     sys.exit(2)
 
 
-def free_run_folder(name: str, parent: str = "runs") -> Path:
+def free_run_folder(name: str) -> Path:
     """Return runs/NAME, or the first of runs/NAME-2, runs/NAME-3, ... that does not exist."""
-    path, number = Path(parent, name), 1
+    path, number = Path("runs", name), 1
     while path.exists():
         number += 1
-        path = Path(parent, f"{name}-{number}")
+        path = Path("runs", f"{name}-{number}")
     return path
 
 

@@ -39,7 +39,7 @@ def add_preset_options(
     for name, (words, flag) in settings(preset).items():
         if flag is None:
             continue
-        kind, rule = plain_kind(kinds[name])
+        kind, rule, _ = plain_kind(kinds[name])
         default = _default(flag, defaults[name])
         how: dict[str, Any] = {"type": OfKind(kinds[name]), "default": default}
         if kind is bool:

@@ -117,12 +117,12 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Loade
         return LoadedCheckpoint(tensors, _config(metadata, path))
 
 
-def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str, Any]:
+def read_config(folder: str | Path) -> dict[str, Any]:
     """Read only the configuration of a checkpoint, without its arrays. Nothing is verified.
 
     Raises InputError if there is no such file, or it is not a checkpoint.
     """
-    path = _path(folder, file_name)
+    path = _path(folder, MODEL_FILE)
     with _open(path) as file:
         return _config(file.metadata(), path)
 

@@ -126,16 +126,13 @@ def figures(
 
 
 def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32", "fp16"]) -> dict[str, Any]:
-    """Measure the megabytes (10^6 bytes) of the arrays in one step of a model on the CPU.
-
-    Gradients and weights are unchanged.
+    """Measure the megabytes (10^6 bytes) of the arrays in one step of a model on the CPU, without an update.
 
     Returns three numbers. `kept` counts weights, gradients and Adam's two moments, which are float32 in either
     precision. `forward` counts the arrays that the forward pass keeps for the backward pass; in fp16 it includes the
     half-precision copies of the weights. `peak` is the maximum during both passes, including gradients. tracemalloc, to
     which NumPy reports its arrays, counts the last two. Source: Micikevicius et al. 2018, arXiv 1710.03740, 3.1.
     """
-    before = [parameter.grad for parameter in model.parameters()]
 
     def step() -> tuple[int, int]:
         model.zero_grad()
@@ -157,7 +154,5 @@ def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32"
     finally:
         tracemalloc.stop()
         model.eval()
-        for parameter, grad in zip(model.parameters(), before, strict=True):
-            parameter.grad = grad
     kept = 4 * sum(parameter.data.nbytes for parameter in model.parameters())
     return {"precision": precision, "kept": kept / 1e6, "forward": forward / 1e6, "peak": peak / 1e6}

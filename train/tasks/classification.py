@@ -20,7 +20,7 @@ from ...tokenizer import Tokenizer, WordTokenizer
 from ..data.batches import TokenSequences
 from ..trainer import Loss
 from .loading import Trained
-from .task import Task, TaskBatches, TrainedModel, taught
+from .task import Task, TaskBatches, TrainedModel, with_teacher
 
 Labelled = tuple[str, str]  # text, label
 #: The largest weight of a class in the loss. In the News Category set (1,014 to 35,602 articles) it is 4.9.
@@ -105,8 +105,8 @@ def classification_loss(
 ) -> Loss:
     """Return the loss for the Trainer, cross-entropy in nats per text, each weighted by its class, and the accuracy.
 
-    Smoothing, the `teacher` (see `taught`) and `consistency` count in training only. With `consistency` each text is
-    read twice, with different dropout, and the loss includes `consistency` times the `disagreement` of the two
+    Smoothing, the `teacher` (see `with_teacher`) and `consistency` count in training only. With `consistency` each text
+    is read twice, with different dropout, and the loss includes `consistency` times the `disagreement` of the two
     predictions.
     """
 
@@ -125,7 +125,7 @@ def classification_loss(
         total = ops.cross_entropy(logits, batch.labels, weight=weights, label_smoothing=smoothing, reduction="sum")
         value = total / len(batch.labels)
         if teacher is not None and model.training:
-            value = taught(value, logits, teacher, [batch.ids, batch.lengths])
+            value = with_teacher(value, logits, teacher, [batch.ids, batch.lengths])
         right = logits.data.argmax(axis=1) == array_module(logits.data).asarray(batch.labels)
         return value, logits, {"accuracy": right.mean()}
 

@@ -35,7 +35,7 @@ from ..distributed import ProcessGroup
 from ..trainer import Loss
 from ..updates import Validation
 from .loading import Trained
-from .task import Task, TaskBatches, TrainedModel, taught
+from .task import Task, TaskBatches, TrainedModel, with_teacher
 
 TOKENIZERS = ("character", "bpe")
 MODELS: dict[str, tuple[Any, Any]] = {
@@ -149,7 +149,7 @@ def tokenize(data: TextData, tokenizer: Tokenizer, *, say: Callable[[str], None]
 def language_model_loss(label_smoothing: float = 0.0, teacher: Module | None = None) -> Loss:
     """Return the loss for the Trainer, cross-entropy in nats per token, and the share of tokens predicted correctly.
 
-    Smoothing and the `teacher` (see `taught`) count in training only.
+    Smoothing and the `teacher` (see `with_teacher`) count in training only.
     """
 
     def loss(model: Module, batch: Windows) -> tuple[Tensor, int, dict[str, Any]]:
@@ -158,7 +158,7 @@ def language_model_loss(label_smoothing: float = 0.0, teacher: Module | None = N
         smoothing = label_smoothing if model.training else 0.0
         value = ops.cross_entropy(logits, batch.targets, label_smoothing=smoothing)
         if teacher is not None and model.training:
-            value = taught(value, logits, teacher, [batch.inputs])
+            value = with_teacher(value, logits, teacher, [batch.inputs])
         return value, batch.targets.size, {"accuracy": right.mean()}
 
     return loss

@@ -166,7 +166,7 @@ def train_model(
         observe=observe,
         group=group,
     )
-    go_on(trainer, resume=resume, stop_at=stop_at, say=say)
+    restore(trainer, resume=resume, stop_at=stop_at, say=say)
     best = trainer.fit(stop_at)
     if preset.monitor == "valid_loss":
         say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {math.exp(min(best, 700)):.2f})")
@@ -251,7 +251,7 @@ def choose_tokenizer(
     return tokenizer
 
 
-def go_on(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> None:
+def restore(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> None:
     """With `resume`, restore the run's last save; `say` receives a description of it.
 
     Raises InputError, before anything is changed, if the run is past the trainer's last step or past `stop_at`.
@@ -313,7 +313,7 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
     return divergence * (temperature**2 / tokens)
 
 
-def taught(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
+def with_teacher(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
     """Return the mean of `loss` and the `distillation_loss` against the logits of `teacher(*inputs)`.
 
     `counted` is the argument of `distillation_loss`; None counts everything.

@@ -18,7 +18,7 @@ from ..data.batches import Batch, BPEDropoutBatches, TokenBatches
 from ..data.pairs import title_case
 from ..trainer import Loss
 from .metrics import bleu
-from .task import Task, TaskBatches, taught
+from .task import Task, TaskBatches, with_teacher
 from .translator import Translator
 
 Pair = tuple[str, str]
@@ -48,7 +48,7 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
             right = (to_device(logits.data.argmax(axis=-1), "cpu") == batch.target_output) & counted
             return value, batch.target_tokens, {"accuracy": float(right.sum() / counted.sum())}
         assert teacher is not None
-        return taught(value, logits, teacher, inputs, counted), batch.target_tokens, {}
+        return with_teacher(value, logits, teacher, inputs, counted), batch.target_tokens, {}
 
     return loss
 

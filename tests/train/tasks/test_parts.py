@@ -14,7 +14,7 @@ from handloom.train.optim.fast.flat_adam import common_decay
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
 from handloom.train.optim.schedules import Plateau
 from handloom.train.runs.progress import Progress
-from handloom.train.tasks.task import go_on, make_model, make_optimizer, make_record, make_schedule, make_validation
+from handloom.train.tasks.task import make_model, make_optimizer, make_record, make_schedule, make_validation, restore
 from handloom.train.updates import UpdateOptions
 
 CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
@@ -91,7 +91,7 @@ def test_steps_that_a_run_has_behind_it_or_never_reaches(resume, steps, stop_at,
     """Before anything of the run is touched: this trainer can do nothing."""
     trainer: Any = SimpleNamespace(saves=SimpleNamespace(steps=lambda: [10, 30]), steps=steps)
     with pytest.raises(InputError, match=message):
-        go_on(trainer, resume=resume, stop_at=stop_at, say=print)
+        restore(trainer, resume=resume, stop_at=stop_at, say=print)
 
 
 @pytest.mark.parametrize(("processes", "said"), [(3, 1), (2, 2)])
@@ -101,7 +101,7 @@ def test_a_run_that_goes_on_with_another_number_of_processes_says_so(processes, 
         progress=Progress(0, step=10, epoch=2, batch=4), options=UpdateOptions(), group=SimpleNamespace(size=processes),
     )  # fmt: skip
     lines: list[str] = []
-    go_on(trainer, resume=True, stop_at=None, say=lines.append)
+    restore(trainer, resume=True, stop_at=None, say=lines.append)
     assert lines == [
         "resumed after step 10",
         "an update used 3 batches so far, and uses 2 with this number of processes",
