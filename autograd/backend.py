@@ -197,7 +197,7 @@ def _try_kernel(cupy: Any, device: int) -> None:
         with cupy.cuda.Device(device):
             cupy.cuda.device.get_cublas_handle()
             cupy.RawModule(code=_TRIAL).get_function("trial")((1,), (1,), (cupy.empty(1, np.float16),))
-    except Exception as error:  # of CuPy, the compiler or the driver
+    except Exception as error:  # CuPy, the compiler and the driver have their own exceptions
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         capability, cuda = compute_capability(cupy, device), cupy.cuda.runtime.runtimeGetVersion() // 1000
         if cuda >= 13 and capability < 75:

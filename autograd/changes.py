@@ -25,7 +25,7 @@ class Changes:
     def __init__(self) -> None:
         self.last = -1
         self._numbers: dict[tuple[int, int], int] = {}  # by first and last address, the latest change last
-        self._forgotten = -1  # the latest change that was forgotten
+        self._forgotten = -1  # the number of the latest change that was removed from `_numbers`
         self._lock = threading.Lock()
 
     def note(self, array: Array) -> None:

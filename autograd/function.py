@@ -61,8 +61,8 @@ class Function:
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
-    _original: "Function | None" = None  # of a copy that serves a pass which is recorded
-    _seen: Any = None  # what the observer noted of this call
+    _original: "Function | None" = None  # the call that this one is a copy of, for a recorded backward pass
+    _seen: Any = None  # what the observer recorded about this call
 
     def forward(self, *arrays: Array) -> Any:
         raise NotImplementedError

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import program, write_results
+from benchmarks.side_by_side import command, program, write_results
 from handloom.errors import InputError
 from handloom.train.data.captions import load_captions
 from handloom.train.data.downloads import find_local
@@ -171,8 +171,7 @@ def main() -> None:
     }  # fmt: skip
     for rows, columns in zip(tables.values(), (COLUMNS, SHARED, CATEGORIES, PERIOD_COLUMNS), strict=True):
         print(markdown_table(rows, columns) + "\n")
-    command = "python -m benchmarks.data_overlap" + (f" --run {arguments.run}" if arguments.run else "")
-    write_results(arguments.json, {"command": command, "tables": tables})
+    write_results(arguments.json, {"command": command(), "tables": tables})
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ class TfIdfRegression:
         self.vocabulary = Vocabulary(texts, least=2 if len(texts) >= 1000 else 1)
         bags, held_out = self.vocabulary.tf_idf(texts), self.vocabulary.tf_idf(valid[0])
         weights = np.zeros((len(self.vocabulary) + 1, classes))  # the last row is the bias
-        squares = np.ones_like(weights)  # less than one, and the first words seen move furthest
+        squares = np.ones_like(weights)  # if less, the words that occur first would move furthest
         generator = np.random.default_rng(0)
         self.epochs, best, self.weights = 0, -1.0, weights.copy()
         for epoch in range(1, self.EPOCHS + 1):

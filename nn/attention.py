@@ -38,13 +38,13 @@ def observe_attention(model: Module, observe: Callable[[str, AttentionCall], Non
     """Call `observe(name, call)` at each call of a MultiHeadAttention of `model` inside the `with` block.
 
     `name` is the layer's name, such as "encoder.layers.0.self_attn". Blocks can be nested: every observer is called for
-    each call. Every attention method reports the weights before dropout. Raises ValueError if a layer with dropout is
-    in training mode.
+    each call. Every attention method reports the weights before dropout. Therefore ValueError is raised if a layer
+    with dropout is in training mode.
     """
     layers = {module: name for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     dropping = [name for layer, name in layers.items() if layer.training and layer.dropout]
     if dropping:
-        raise ValueError(f"attention_maps: {dropping[0]} is in training mode with dropout; call eval() first")
+        raise ValueError(f"{dropping[0]} is in training mode with dropout; call eval() first")
     for layer, name in layers.items():
         layer.observers = (*layer.observers, partial(observe, name))
     try:
@@ -60,8 +60,7 @@ def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
 
     Yields a dictionary that maps the name of each MultiHeadAttention, such as "encoder.layers.0.self_attn", to a list
     with one array (batch, heads, query_length, key_length) for each call. Every attention method reports weights.
-    Raises ValueError if a layer with dropout is in training mode, because the reported weights are the weights before
-    dropout.
+    Raises ValueError as `observe_attention` does.
     """
     maps: dict[str, list[np.ndarray]] = {
         name: [] for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)
@@ -85,7 +84,7 @@ class MultiHeadAttention(Module):
 
     If `kv_heads` is less than `num_heads`, there are `kv_heads` heads of keys and values, each shared by a group of
     query heads (Ainslie et al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim,
-    embed_dim). `bias` tells whether the three projections have biases, and `out_bias` whether `out_proj` has a bias. If
+    embed_dim). `bias` says whether the three projections have biases, and `out_bias` whether `out_proj` has a bias. If
     `out_bias` is None, it equals `bias`.
 
     Raises ValueError if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if `num_heads` is not
@@ -170,8 +169,8 @@ class MultiHeadAttention(Module):
             return self.out_proj(ops.merge_heads(attended))
         out, weights = attended
         for observe in self.observers:
-            shared = self.num_heads // self.kv_heads  # report each head with the keys and values that it uses
-            keys, values = (x.numpy() if shared == 1 else x.numpy().repeat(shared, axis=1) for x in (k, v))
+            group = self.num_heads // self.kv_heads  # report each head with the keys and values that it uses
+            keys, values = (x.numpy() if group == 1 else x.numpy().repeat(group, axis=1) for x in (k, v))
             observe(AttentionCall(q.numpy(), keys, values, settings, weights.numpy(), out.numpy()))
         out = self.out_proj(ops.merge_heads(out))
         return (out, weights) if return_weights else out

@@ -3,6 +3,7 @@
 Post-norm (`norm_first=False`) is norm(x + sublayer(x)), as in the original paper; pre-norm is x + sublayer(norm(x)).
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -139,16 +140,20 @@ class TransformerDecoderLayer(TransformerEncoderLayer):
         return self.norm3.after(self._feed_forward(x), x, self.dropout3)
 
 
-class TransformerEncoder(Module):
-    """A stack of encoder layers, followed by an optional norm, which pre-norm layers need. If `checkpoint_activations`
-    is true, each layer is recomputed in the backward pass (`autograd.checkpoint`).
+class _Stack(Module):
+    """A stack of layers, followed by an optional norm, which pre-norm layers need. If `checkpoint_activations` is true,
+    each layer is recomputed in the backward pass (`autograd.checkpoint`).
     """
 
     checkpoint_activations = False
 
-    def __init__(self, layers: list[TransformerEncoderLayer], norm: LayerNorm | RMSNorm | None = None):
+    def __init__(self, layers: Sequence[Module], norm: LayerNorm | RMSNorm | None = None):
         self.layers = ModuleList(layers)
         self.norm = norm
+
+
+class TransformerEncoder(_Stack):
+    """A stack of `TransformerEncoderLayer`, followed by an optional norm."""
 
     def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
         for layer in self.layers:
@@ -157,14 +162,8 @@ class TransformerEncoder(Module):
         return x if self.norm is None else self.norm(x)
 
 
-class TransformerDecoder(Module):
-    """A stack of decoder layers, followed by an optional norm. For `checkpoint_activations` see TransformerEncoder."""
-
-    checkpoint_activations = False
-
-    def __init__(self, layers: list[TransformerDecoderLayer], norm: LayerNorm | RMSNorm | None = None):
-        self.layers = ModuleList(layers)
-        self.norm = norm
+class TransformerDecoder(_Stack):
+    """A stack of `TransformerDecoderLayer`, followed by an optional norm."""
 
     def forward(
         self,
@@ -191,7 +190,7 @@ class TransformerDecoder(Module):
 
 def checkpoint_activations(model: Module, on: bool = True) -> int:
     """Switch activation checkpointing on or off for all stacks of layers in `model`. Return the number of stacks."""
-    stacks = [module for module in model.modules() if isinstance(module, (TransformerEncoder, TransformerDecoder))]
+    stacks = [module for module in model.modules() if isinstance(module, _Stack)]
     for stack in stacks:
         stack.checkpoint_activations = on
     return len(stacks)

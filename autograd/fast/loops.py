@@ -134,7 +134,7 @@ def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, d
 # -- softmax with cross-entropy ----------------------------------------------------------------------------------------
 
 LANES = 64  # running maxima side by side: as many numbers as a few vector registers hold
-_SUMMED = 512  # numbers of which a sum is taken before it is added to the row's, which keeps its digits
+_SUMMED = 512  # numbers in a partial sum of a row: partial sums reduce the rounding error
 
 
 @inlined

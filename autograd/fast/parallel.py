@@ -60,7 +60,7 @@ class _Job:
     def help(self) -> None:
         """Compute parts in a worker thread, where no interrupts occur: Python handles signals in the main thread."""
         me = threading.get_ident()
-        self.helpers.add(me)  # before it takes a part: `end` waits for this worker, or has left it nothing
+        self.helpers.add(me)  # before it takes a part, so that `end` waits for this worker or has left no part
         try:
             self.context.copy().run(self.work)
         except BaseException as error:
@@ -155,7 +155,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
         finally:
             job.end()
     finally:
-        job.end()  # what an interrupt kept the first call from doing
+        job.end()  # again, because an interrupt may have cut the first call short
     if job.errors:
         raise job.errors.pop()
 

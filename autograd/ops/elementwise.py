@@ -138,7 +138,7 @@ class Elementwise(Function):
 
     def forward(self, x):
         y = self.value(x, array_module(x))
-        self._saved = (x, y)[self.needed]  # what `save` does: a call less matters for small arrays
+        self._saved = (x, y)[self.needed]  # as `save` does; for small arrays, the time of the call would matter
         return y
 
     def backward(self, g):

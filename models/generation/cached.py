@@ -58,7 +58,7 @@ class CachedState:
         self._source = None if source is None else decoder.xp.asarray(source)
         self._logits: Any = None
         self._screened = True  # until too many logits were close to the largest
-        self._incomplete = False  # whether a step or a select has not come to its end
+        self._incomplete = False  # whether a step or a select was begun and not finished
         self.self_attention: list[Any] = []
         self.cross_attentions: list[Any] = []
 

@@ -49,8 +49,8 @@ class DecodingState(Protocol):
         """Keep only the sequences `rows`, in this order.
 
         Args:
-            rows: host integers. indices of sequences; an index can occur several times, and sequences that do not occur
-                are removed.
+            rows: host integers, the indices of the sequences; an index can occur several times, and sequences that do
+                not occur are removed.
             width: number of consecutive sequences that belong to one sentence; it divides len(rows).
         """
         ...
@@ -85,7 +85,7 @@ class Uncached:
     def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
         fed = np.concatenate([self.ids, ids], axis=1)
         logits = self.logits(fed, self.origin)
-        self.ids = fed  # not before the logits are computed, which an interrupt can prevent
+        self.ids = fed  # only now: an interrupt while the logits are computed must leave the old ids
         return logits
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:

@@ -19,7 +19,7 @@ Choice = Callable[[Any, np.ndarray, np.ndarray], Any]
 class DecodingStep(NamedTuple):
     """The result of one step, as host arrays with one entry for each incomplete sequence."""
 
-    sequences: np.ndarray  # integers, the rows in which they began
+    sequences: np.ndarray  # integers: the row in which each sequence began
     tokens: np.ndarray
     log_probabilities: np.ndarray  # 0 for tokens of the prefix
     ended: np.ndarray  # whether the token is not in the output: <eos>, or nothing was allowed

@@ -148,8 +148,8 @@ class RawAttention:
 
     def __call__(self, x: Any, sentences: int, attend: Attend) -> Any:
         new = self.project_new(x)
-        own = new.shape[1] == self.heads * self.head_dim  # keys and values come from the encoder output
-        parts = self.split(new, sentences, self.heads, *([] if own else [self.kv_heads] * 2))
+        cross = new.shape[1] == self.heads * self.head_dim  # keys and values come from the encoder output
+        parts = self.split(new, sentences, self.heads, *([] if cross else [self.kv_heads] * 2))
         merged = attend(parts[0] * new.dtype.type(self.head_dim**-0.5), *parts[1:])
         return self.project_out(merged.reshape(len(x), self.heads * self.head_dim))
 

@@ -127,7 +127,7 @@ def read_articles(path: str | Path) -> Iterator[Article]:
         else:
             fields = line.split("\t")
             if number == 1 and [field.strip().casefold() for field in fields[:2]] == ["category", "headline"]:
-                continue  # the names of the columns
+                continue  # the heading of the table
             fields += [""] if len(fields) == 2 else []
         if len(fields) != 3 or not all(map(is_text, fields)):
             raise InputError(

@@ -28,7 +28,7 @@ def attend_one(q, keys, values, bias, seen, weights, out):
     for n in range(bias.size):
         seen[count] = n
         count += bias[n] != np.float32(-np.inf)
-    seen[count:] = seen[0]  # in the last four; its weight there is 0
+    seen[count:] = seen[0]  # fills the last group of four, in which it gets the weight 0
     for i in range(0, count, 4):
         k0, k1, k2, k3 = keys[seen[i]], keys[seen[i + 1]], keys[seen[i + 2]], keys[seen[i + 3]]
         s0, s1, s2, s3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -94,7 +94,7 @@ def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray
         return None
     if keys.strides[2:] != rows or values.strides[2:] != rows:
         return None
-    q = np.ascontiguousarray(q.swapaxes(1, 2))  # as it lies in memory
+    q = np.ascontiguousarray(q.swapaxes(1, 2))  # usually no copy, because q is a transposed view
     out, bias_at, bias_steps, _kept = np.empty_like(q), *bias_in_memory(bias, sentences, heads, queries, length)
     sizes = sentences, heads, queries, length, head_dim, heads // kv_heads, heads * head_dim * FLOAT, False
     places = q.ctypes.data, keys.ctypes.data, values.ctypes.data, bias_at, out.ctypes.data

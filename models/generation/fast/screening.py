@@ -28,17 +28,17 @@ from ....autograd.fast.loops import LANES, fused, largest
 from ....autograd.fast.parallel import parallel_for, pieces
 from .team import INTEGER, PARTS, bytes_at, call_address, floats, integers, intrinsic, ir, job, run, types
 
-LEVELS = 127  # the largest integer
-OFFSET = 128  # added to those of x, as MKL wants one side without a sign
+LEVELS = 127  # the largest of the 8-bit integers
+OFFSET = 128  # added to the integers of x, because one operand of MKL's product must be unsigned
 PIECE = 1 << 16  # products that are computed at a time, and still in the processor's cache for the next pass
 MIN_WEIGHTS = 1 << 22  # weights of an output layer; smaller ones cost little
-MAX_FEATURES = 1 << 16  # of which the sum of products of 8 bits fits into 32
+MAX_FEATURES = 1 << 16  # the sum of so many products of 8-bit integers fits into 32 bits
 MAX_ROWS = 2  # without MKL; more rows cost more in the loop than reading float32 weights
 MIN_TOKENS_PER_CANDIDATE = 64  # if more than one token in so many can be the largest, the whole product is faster
 _ROUNDING = 2.0**-24  # relative error of one operation in float32
 _SOME_ROUNDINGS = np.float32(16 * _ROUNDING)
-_LARGEST = 1e37  # far enough from where float32 ends
-_SMALLEST = np.float32(1e-15)  # of units and lengths: products of two are far from float32's other end
+_LARGEST = 1e37  # larger lengths or bounds could overflow in float32
+_SMALLEST = np.float32(1e-15)  # smaller units and lengths could underflow when two are multiplied
 
 
 class Screen:
@@ -62,7 +62,7 @@ class Screen:
                 self.integers[some], scale[some], r = quantise(weight[some])
                 self.added[some] = OFFSET * self.integers[some].sum(axis=1, dtype=np.int64)
                 lengths[some] = _length(weight[some])
-                lost[some] = _length(r) + (features + 16) * _ROUNDING * lengths[some]  # a sum of so many terms
+                lost[some] = _length(r) + (features + 16) * _ROUNDING * lengths[some]  # rounding of the sum
                 kept[some] = _length(weight[some] - r)
 
         with np.errstate(all="ignore"):
