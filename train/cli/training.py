@@ -59,11 +59,11 @@ def add_preset_options(
     words += "transformers model, or a name on the Hugging Face Hub"
     add("--init", type=model_path, metavar="MODEL", help=words)
     size, data = _on_command_line("preset", "laptop"), _on_command_line("data", "embedded")
-    shown = choose(size, data) if choose and size in PRESET_NAMES else None
-    of = "a preset" if shown is None else f"the preset {size} with --data {data}"
+    chosen = choose(size, data) if choose and size in PRESET_NAMES else None
+    of = "a preset" if chosen is None else f"the preset {size} with --data {data}"
     rows = [f"values for --set, with the defaults of {of}:"]
     for name, (words, _) in settings(preset).items():
-        value = "" if shown is None else f" (default: {_plain(getattr(shown, name))})"
+        value = "" if chosen is None else f" (default: {_plain(getattr(chosen, name))})"
         rows.append(f"  {name:<24}{words}; {described(kinds[name])}{value}")
     rows += ["", "HANDLOOM_DATA: folder of data sets. Data sets not in this folder are downloaded on first use."]
     parser.epilog = "\n".join(rows)

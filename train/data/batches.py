@@ -52,8 +52,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SourceBatch:
-    """A batch of B source sentences: `source` (B, S), `source_lengths` (B,) and `indices` (B,), all int64.
-    """
+    """A batch of B source sentences: `source` (B, S), `source_lengths` (B,) and `indices` (B,), all int64."""
 
     source: np.ndarray
     source_lengths: np.ndarray

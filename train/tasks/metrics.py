@@ -124,7 +124,7 @@ def macro_f1(matrix: np.ndarray) -> float:
     """Compute the mean F1 over the classes of a confusion matrix, 0 to 1.
 
     A class that is neither predicted nor actual is left out. F1 of a class is 2 hits / (predictions + occurrences).
-Raises ValueError if the matrix is all zeros.
+    Raises ValueError if the matrix is all zeros.
     """
     hits, total = np.diag(matrix), matrix.sum(axis=0) + matrix.sum(axis=1)
     if not total.any():
