@@ -64,4 +64,4 @@ def test_significance_is_in_relation_to_the_first_system() -> None:
 def test_a_command_s_cost_is_measured() -> None:
     status, cost = run([sys.executable, "-c", "raise SystemExit(3)"])
     assert status == 3
-    assert not hasattr(os, "wait4") or re.fullmatch(r"0\.0 minutes of one core, \d+ MB", cost)
+    assert not hasattr(os, "wait4") or re.fullmatch(r"0\.0 minutes of one core, [\d,]+ MB", cost)
