@@ -51,8 +51,6 @@ class TransformerEncoderLayer(Module):
     Source: arXiv 1706.03762, section 3.1; pre-norm: Xiong et al. 2020, arXiv 2002.04745.
     """
 
-    cross = False  # whether there is cross-attention between the two sublayers
-
     def __init__(
         self,
         d_model: int,
@@ -70,16 +68,11 @@ class TransformerEncoderLayer(Module):
         self.activation, self.norm_first = activation, norm_first
         qkv, out, feed = has_biases(bias)
         self.self_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **attention)
-        if self.cross:
-            sizes: dict[str, Any] = {name: attention.get(name) for name in ("head_dim", "kv_heads")}
-            self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **sizes)
         self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward), feed)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, feed)
         self.norm1, self.norm2 = (make_norm(norm, d_model, layer_norm_eps) for _ in range(2))
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
-        if self.cross:
-            self.norm3, self.dropout3 = make_norm(norm, d_model, layer_norm_eps), Dropout(dropout)
 
     def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
         """Return the layer's output for x (batch, length, d_model), in the same shape. `lengths` (batch,) exclude
@@ -99,14 +92,37 @@ class TransformerEncoderLayer(Module):
         return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
 
 
-class TransformerDecoderLayer(TransformerEncoderLayer):
+class TransformerDecoderLayer(Module):
     """A decoder layer: causal self-attention, cross-attention to the encoder output, and feed-forward. The arguments
     are the same as for TransformerEncoderLayer.
     """
 
-    cross = True
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        norm_first: bool = False,
+        layer_norm_eps: float = 1e-5,
+        *,
+        norm: str = "layer",
+        bias: str = "all",
+        **attention: Any,
+    ):
+        self.activation, self.norm_first = activation, norm_first
+        qkv, out, feed = has_biases(bias)
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **attention)
+        sizes: dict[str, Any] = {name: attention.get(name) for name in ("head_dim", "kv_heads")}
+        self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **sizes)
+        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward), feed)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, feed)
+        self.norm1, self.norm2, self.norm3 = (make_norm(norm, d_model, layer_norm_eps) for _ in range(3))
+        self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         x: Tensor,
         memory: Tensor,
@@ -138,6 +154,9 @@ class TransformerDecoderLayer(TransformerEncoderLayer):
         x = self.norm1.after(attend_self(x), x, self.dropout1)
         x = self.norm2.after(attend_memory(x), x, self.dropout2)
         return self.norm3.after(self._feed_forward(x), x, self.dropout3)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
 
 
 class _Stack(Module):

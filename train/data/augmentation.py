@@ -7,9 +7,7 @@ both languages, so the pairs remain translations of each other. A seed determine
 import re
 from random import Random
 
-from .files import read_tables
-
-Pair = tuple[str, str]  # German, English
+from .files import Pair, read_tables
 
 _TABLES = read_tables(__file__, "grammar/names.txt")
 MEN, WOMEN, SURNAMES, CITIES, SYLLABLES = (

@@ -6,9 +6,7 @@ the case that German requires. The text was written for handloom.
 
 from random import Random
 
-from .files import read_tables, sections
-
-Pair = tuple[str, str]  # German, English
+from .files import Pair, read_tables, sections
 
 _TABLES = read_tables(__file__, "grammar/glossary.txt")
 _PATTERNS = sections(_TABLES, "patterns")

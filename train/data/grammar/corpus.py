@@ -20,6 +20,7 @@ from .words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
 Pair = tuple[str, str]
 
 SHORTEST, LONGEST = 4, 16  # German words of a sentence
+MAX_PAIRS = 500_000  # maximum size of a corpus; beyond it, new sentences hardly differ from old ones
 _GROUP = 24  # one noun in so many is held out from each verb slot and each adjective
 _PATIENCE = 20_000  # draws without a usable sentence before the grammar counts as exhausted
 
@@ -99,9 +100,13 @@ def words(text: str) -> list[str]:
 def build_corpus(seed: int = 0, *, train_size: int = 40_000, valid_size: int = 1_000, test_size: int = 1_000) -> Corpus:
     """Draw a corpus with the given numbers of pairs.
 
-    The same arguments give the same corpus on every machine. Raises InputError (a ValueError) if the training set is so
-    small that it has too few words to test on.
+    The same arguments give the same corpus on every machine. Raises InputError (a ValueError) for a negative size and
+    for more pairs than the grammar can give; a very small training set has too few words to test on.
     """
+    if min(train_size, valid_size, test_size) < 0:
+        raise InputError(f"Corpus sizes can't be negative: {train_size}, {valid_size}, {test_size}.")
+    if (total := train_size + valid_size + test_size) > MAX_PAIRS:
+        raise InputError(f"The grammar gives up to {MAX_PAIRS:,} pairs, but {total:,} were requested; use fewer.")
     held_out = choose_held_out(random.Random(seed))
     train: dict[str, str] = {}
     tests: dict[str, str] = {}

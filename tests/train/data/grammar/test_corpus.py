@@ -10,7 +10,7 @@ import pytest
 
 from handloom.train.data.captions import scenes
 from handloom.train.data.grammar import Corpus, build_corpus, choose_held_out, generate
-from handloom.train.data.grammar.corpus import LONGEST, SHORTEST, possible_combinations, words
+from handloom.train.data.grammar.corpus import LONGEST, MAX_PAIRS, SHORTEST, possible_combinations, words
 from handloom.train.data.grammar.french import french_pairs
 from handloom.train.data.grammar.words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
 from handloom.train.data.news import articles
@@ -101,10 +101,13 @@ def test_a_sentence_takes_few_calls():
     assert calls_in(lambda: build_corpus(train_size=2000, valid_size=50, test_size=50)) < 300 * 2100
 
 
-def test_too_few_training_pairs_are_refused(monkeypatch):
+@pytest.mark.parametrize(
+    ("size", "message"), [(-1, "can't be negative"), (MAX_PAIRS, "use fewer"), (0, "must all occur in training")]
+)
+def test_impossible_sizes_are_refused(size, message, monkeypatch):
     monkeypatch.setattr("handloom.train.data.grammar.corpus._PATIENCE", 500)
-    with pytest.raises(ValueError, match="must all occur in training"):
-        build_corpus(train_size=0, valid_size=0, test_size=1)
+    with pytest.raises(ValueError, match=message):
+        build_corpus(train_size=size, valid_size=0, test_size=1)
 
 
 def test_sentences_look_like_text(sample):
