@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from ..errors import InputError
 from .guard import MAX_BYTES, Guard
 from .packing import to_json
-from .session import APART, Session
+from .session import ANSWERS, APART, Session
 
 POLL = 0.3  # seconds between two reads of the log
 
@@ -40,11 +40,11 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
             return Response(f"a request may have at most {MAX_BYTES:,} bytes\n", 413, media_type="text/plain")
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
             return _problem(400, "The request is not JSON.")
-        try:
-            view = request.path_params["view"]
-            answer = await run_in_threadpool(session.answer_apart if view in APART else session.answer, view, body)
-        except KeyError:
+        view = request.path_params["view"]
+        if view not in ANSWERS:
             return _problem(404, "There is no such view.")
+        try:
+            answer = await run_in_threadpool(session.answer_apart if view in APART else session.answer, view, body)
         except InputError as error:
             return _problem(200, str(error))  # to be read on the page; other states appear in the browser's console
         except Exception as error:  # the page reports an error, the terminal the traceback

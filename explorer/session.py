@@ -27,6 +27,8 @@ VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
     "tiles": tiles.tiles,
     "saves": training.saves,
 }
+#: All names that `Session.answer` accepts.
+ANSWERS = ("state", "choose", "train", *VIEWS)
 #: Views whose work may take seconds. A separate process does it, so that other views are answered in the meantime.
 APART = ("graph", "call", "check")
 
@@ -91,7 +93,7 @@ class Session:
         return self._subject
 
     def answer(self, view: str, body: Any) -> dict[str, Any]:
-        """Return the content of a view. Raises InputError for an invalid request, KeyError for an unknown view."""
+        """Return the content of a view. Raises InputError for an invalid request."""
         ask = Ask(body)
         with self._lock:
             if view == "state":

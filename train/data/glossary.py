@@ -49,7 +49,8 @@ def _filled(pattern: str, forms: dict[str, str]) -> str:
 
 
 def _as_it_is(row: list[str]) -> dict[str, str]:
-    return dict(zip(("german", "english"), row, strict=True))
+    """Return the German and the English form; a name has only one cell and is the same in both languages."""
+    return {"german": row[0], "english": row[-1]}
 
 
 def _noun(row: list[str]) -> dict[str, str]:

@@ -106,7 +106,12 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
 
 
 def choose(pairs: list[Pair], size: int | None, seed: int) -> list[Pair]:
-    """Return `size` random pairs in their original order, or all pairs if `size` is None or at least their number."""
+    """Return `size` random pairs in their original order, or all pairs if `size` is None or at least their number.
+
+    Raises ValueError for a negative size.
+    """
+    if size is not None and size < 0:
+        raise ValueError(f"{size} pairs can't be chosen: the size must be at least 0.")
     if size is None or size >= len(pairs):
         return pairs
     chosen = np.random.default_rng(seed).permutation(len(pairs))[:size]

@@ -8,7 +8,12 @@ Schedule = Callable[[int], float]
 
 
 def constant(lr: float, warmup: int = 0) -> Schedule:
-    """Return a schedule with the same rate at every step, after a linear warm-up over `warmup` steps."""
+    """Return a schedule with the same rate at every step, after a linear warm-up over `warmup` steps.
+
+    Raises ValueError unless warmup >= 0.
+    """
+    if warmup < 0:
+        raise ValueError(f"constant: warmup = {warmup} must be at least 0")
     return lambda step: lr * _warm(step, warmup)
 
 

@@ -153,6 +153,7 @@ def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32"
         forward, peak = step()
     finally:
         tracemalloc.stop()
+        model.zero_grad()
         model.eval()
     kept = 4 * sum(parameter.data.nbytes for parameter in model.parameters())
     return {"precision": precision, "kept": kept / 1e6, "forward": forward / 1e6, "peak": peak / 1e6}

@@ -90,12 +90,9 @@ def test_the_mixture_holds_no_sentence_that_is_held_out(monkeypatch: pytest.Monk
     tatoeba, pictures = translation.load_tatoeba("de", "en"), translation.load_multi30k("de", "en")
     assert data.test == tatoeba.test
     assert data.valid == tatoeba.valid + pictures.valid
-    everyday = [
-        line.split("\t") for line in (ROOT / "benchmarks/everyday.tsv").read_text(encoding="utf-8").splitlines()
-    ]
+    everyday = [row.split("\t") for row in (ROOT / "benchmarks/everyday.tsv").read_text("utf-8").splitlines()]
     assert [len(row) for row in everyday] == [3] * 200
-    parts = (data.valid, data.test, pictures.test, everyday)
-    held_out = {sentence_key(side) for part in parts for row in part for side in row}
+    held_out = {sentence_key(side) for row in (*data.valid, *data.test, *pictures.test, *everyday) for side in row}
     assert not any(sentence_key(side) in held_out for pair in data.train for side in pair)
     assert len(data.train) > 300_000
     monkeypatch.setattr(augmentation, "augmented", lambda pairs, seed: pairs[::999])

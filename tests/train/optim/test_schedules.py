@@ -35,6 +35,8 @@ def test_shapes_in_the_middle() -> None:
 def test_a_warm_up_that_does_not_end(schedule, warmup) -> None:
     with pytest.raises(ValueError, match="must end before the run's 100"):
         schedule(0.1, warmup, 100)
+    with pytest.raises(ValueError, match="warmup = -1 must be at least 0"):
+        constant(0.1, -1)
 
 
 class TestPlateau:
