@@ -132,7 +132,7 @@ class Function:
                 arrays.append(operand)
             origins.append(None)
         if scalars:
-            _weaken(arrays)
+            weaken(arrays)
         if record:
             record = grad_mode.enabled
             if len(arrays) > 1 and (arrays[0] is arrays[1] or len(arrays) > 2):
@@ -355,7 +355,7 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
             arrays[position] = array[...]
 
 
-def _weaken(arrays: list[Any]) -> None:
+def weaken(arrays: list[Any]) -> None:
     """Replace a NumPy scalar by a Python scalar: float32 * np.sqrt(2.0) and float32 / mask.sum() are float32."""
     if any(is_array(array) and array.dtype.kind in "fc" for array in arrays):
         arrays[:] = [array.item() if isinstance(array, np.generic) else array for array in arrays]

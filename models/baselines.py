@@ -8,12 +8,21 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from ..autograd import Tensor, no_grad
+from ..autograd.ops.indexing import integers
 from ..nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module, init
 from ..nn.recurrent import Recurrent, State, select_rows
 from .fields import Choices, Count, Depth, Fraction, Size, check_fields
 from .generation import Uncached
 
 RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
+
+
+def token_ids(ids: Any, vocab_size: int) -> np.ndarray:
+    """Return `ids` as int64. Raises TypeError for other numbers than integers, IndexError for an id out of range."""
+    ids = integers("ids", ids).astype(np.int64)
+    if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
+        raise IndexError(f"ids from {ids.min()} to {ids.max()} are not all in the vocabulary of {vocab_size} tokens")
+    return ids
 
 
 class RandomLanguageModel(Module):
@@ -50,11 +59,11 @@ class BigramLanguageModel(Module):
         """Set the logits from the counts of adjacent pairs in `ids` (n,), each increased by `smoothing`.
 
         Gradient descent would converge to the same logits, but it needs many passes over the data. Raises ValueError
-        for smoothing <= 0.
+        unless smoothing > 0, and as `token_ids` does.
         """
-        if smoothing <= 0:
+        if not smoothing > 0:
             raise ValueError(f"smoothing {smoothing} must be above 0, because some pairs may not occur in the data")
-        ids = np.asarray(ids, np.int64)
+        ids = token_ids(ids, self.vocab_size)
         pairs = np.bincount(ids[:-1] * self.vocab_size + ids[1:], minlength=self.vocab_size**2)
         counts = pairs.reshape(self.vocab_size, self.vocab_size) + smoothing
         self.logits.weight.data[...] = np.log(counts / counts.sum(axis=1, keepdims=True))
@@ -92,7 +101,7 @@ class NGramLanguageModel(Module):
 
     def fit(self, ids: Any) -> Self:
         """Count the n-grams of `ids` (n,)."""
-        ids = np.asarray(ids, np.int64)
+        ids = token_ids(ids, self.vocab_size)
         self._counts = [self._count(ids, length) for length in range(min(self.order, len(ids)))]
         return self
 
@@ -117,7 +126,7 @@ class NGramLanguageModel(Module):
 
     def forward(self, ids: Any) -> Tensor:
         """Return the log-probabilities (..., n, vocab_size) of the tokens after each of `ids` (..., n)."""
-        ids = np.asarray(ids, np.int64)
+        ids = token_ids(ids, self.vocab_size)
         p = np.full((*ids.shape, self.vocab_size), 1 / self.vocab_size)
         for length, (contexts, totals, starts, following, counts) in enumerate(self._counts):
             part = p[..., max(length - 1, 0) :, :]  # the first positions have fewer tokens before them

@@ -8,6 +8,7 @@ import numpy as np
 from .. import nn
 from ..autograd import Tensor, no_grad
 from ..autograd.backend import array_module, constant
+from ..autograd.ops.indexing import integers
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, check_fields
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
@@ -101,7 +102,7 @@ class LanguageModel(nn.Module):
         """Return the input of the output layer, (batch, length, d_model)."""
         offset, mask = 0, None
         if padding is not None:
-            padding = np.asarray(padding)
+            padding = integers("padding", padding).astype(np.int64)  # unsigned ones have no negative
             real = np.arange(np.shape(ids)[1]) >= padding[:, None]
             offset, mask = -padding, constant(array_module(self.embedding.weight.data), real[:, None, None])
         return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)

@@ -223,7 +223,7 @@ class Seq2SeqTransformer(nn.Module):
         logits, gate, weights = self._to_mix(target, memory, source_lengths)
         mixed = copy_logits(logits, gate, weights, source, self.config.uncopied_id)
         value = ops.cross_entropy(mixed, labels, weight=class_weight, **options)
-        return value + coverage * coverage_loss(weights, labels != pad_id) if coverage else value
+        return value + coverage * coverage_loss(weights, integers("labels", labels) != pad_id) if coverage else value
 
     def copied(self, source: Any, target: Any, written: Any) -> Any:
         """Return the probability that each token of `written` (batch, target_length) was copied from each source token.
@@ -264,7 +264,7 @@ class Seq2SeqTransformer(nn.Module):
             decoder or self.raw_decoder(packed=False),
             len(lengths),
             positions=self.config.decoder_max_length or self.config.max_length,
-            suggested_lengths=2 * lengths + 10,
+            suggested_lengths=2 * lengths.astype(np.int64) + 10,
             memory=memory.data,
             memory_lengths=lengths,
             source=source if self.config.copy else None,

@@ -87,8 +87,8 @@ class MultiHeadAttention(Module):
     embed_dim). `bias` says whether the three projections have biases, and `out_bias` whether `out_proj` has a bias. If
     `out_bias` is None, it equals `bias`.
 
-    Raises ValueError if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if `num_heads` is not
-    divisible by `kv_heads`, or for an unknown pattern.
+    Raises ValueError for sizes below 1, if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if
+    `num_heads` is not divisible by `kv_heads`, or for an unknown pattern.
     """
 
     #: Called after each forward pass: see `observe_attention`.
@@ -109,6 +109,8 @@ class MultiHeadAttention(Module):
         rotary: Mapping[str, Any] | None = None,
         out_bias: bool | None = None,
     ):
+        if min(size for size in (embed_dim, num_heads, kv_heads, head_dim) if size is not None) < 1:
+            raise ValueError(f"sizes must be at least 1, not {embed_dim=}, {num_heads=}, {kv_heads=}, {head_dim=}")
         if head_dim is None and embed_dim % num_heads:
             raise ValueError(
                 f"embed_dim {embed_dim} is not divisible by num_heads {num_heads}: choose another number of heads, or "

@@ -172,13 +172,16 @@ def _holds_modules(value: Any) -> bool:
 
 
 class ModuleList(Module):
-    """A sequence of submodules, named "0", "1", ..."""
+    """A sequence of submodules, named "0", "1", ... Raises TypeError for what is not a Module."""
 
     def __init__(self, modules: Sequence[Module] = ()):
         for module in modules:
             self.append(module)
 
     def append(self, module: Module) -> None:
+        if not isinstance(module, Module):
+            kind = getattr(module, "__name__", type(module).__name__)
+            raise TypeError(f"{type(self).__name__} needs modules, not {kind}: define a Module that holds or calls it")
         setattr(self, str(len(self)), module)
 
     def __len__(self) -> int:

@@ -61,11 +61,14 @@ class Recurrent(Module):
             state: the initial state, such as the state that an earlier call returned; None means zeros. The state is a
                 list with one entry per layer: h (batch, hidden_size) for RNN and GRU, h and c for LSTM.
 
-        Raises ValueError for an empty sequence.
+        Raises ValueError for an empty sequence or a state of another form.
         """
         batch, length = x.shape[:2]
         if length < 1:
             raise ValueError("a recurrent layer needs a sequence of at least one position")
+        form = [[(batch, self.hidden_size)] * self.states] * self.num_layers
+        if state is not None and [[getattr(part, "shape", None) for part in own] for own in state] != form:
+            raise ValueError(f"{type(self).__name__}: the state must be a list of tuples of Tensors with shapes {form}")
         final: list[State] = []
         for layer in range(self.num_layers):
             weight_hh, bias_hh = getattr(self, f"weight_hh_l{layer}"), getattr(self, f"bias_hh_l{layer}")

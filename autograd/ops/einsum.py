@@ -34,13 +34,13 @@ class Einsum(Function):
 
     def forward(self, *arrays):
         self.save(*arrays)
-        equation = ",".join(self.subscripts) + "->" + self.output
+        equation, xp = ",".join(self.subscripts) + "->" + self.output, array_module(*arrays)
+        # NumPy sums float16 in float16, unlike CuPy, and a product of two of three operands may overflow float16.
+        wide = list(map(widened, arrays)) if xp is np or len(arrays) > 2 else arrays
         if len(arrays) == 2 and set(self.subscripts[0]) & set(self.subscripts[1]):
-            return product(equation, *arrays)
-        if len(arrays) < 3:
-            return array_module(*arrays).einsum(equation, *arrays)
-        # Computed as products of two operands each, which may overflow float16 on the way.
-        out = array_module(*arrays).einsum(equation, *map(widened, arrays), optimize=True)
+            out = product(equation, *wide)
+        else:
+            out = xp.einsum(equation, *wide, optimize=len(arrays) > 2)
         return out.astype(np.result_type(*arrays), copy=False)
 
     def backward(self, g):

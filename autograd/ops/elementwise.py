@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backend import array_module, as_array
-from ..function import Function
+from ..function import Function, weaken
 from ..tensor import Tensor, array_of
 from .reduction import widened
 from .registry import declare
@@ -284,7 +284,7 @@ def astype(x: Any, dtype: Any) -> Tensor:
 
 def promoted(*operands: Any) -> tuple[Any, ...]:
     """Convert the operands (None stays None) to their common dtype by NumPy's rules.
-    Integers and booleans become float64.
+    Integers and booleans become float64. Single numbers are weak, as in arithmetic.
 
     This is for ops whose implementations require operands of a single floating dtype. The gradient of a cast operand is
     cast back.
@@ -292,9 +292,13 @@ def promoted(*operands: Any) -> tuple[Any, ...]:
     first = getattr(operands[0], "dtype", np.dtype(object))
     if first.kind == "f" and all(x is None or getattr(x, "dtype", None) == first for x in operands):
         return operands
-    operands = tuple(x if x is None or hasattr(x, "dtype") else as_array(x, "operands") for x in operands)
-    dtype = np.result_type(*{x.dtype for x in operands if x is not None})
+    known = (np.generic, int, float, type(None))
+    operands = tuple(x if isinstance(x, known) or hasattr(x, "dtype") else as_array(x, "operands") for x in operands)
+    given = [array_of(x) for x in operands if x is not None]
+    weaken(given)
+    dtype = np.result_type(*(getattr(x, "dtype", x) for x in given))
     dtype = np.dtype(np.float64) if dtype.kind in "iub" else dtype
+    operands = tuple(np.asarray(x) if isinstance(x, int | float) else x for x in operands)
     return tuple(x if x is None or x.dtype == dtype else astype(x, dtype) for x in operands)
 
 

@@ -30,6 +30,8 @@ def _reduced(name: str, formula: Callable[..., Tensor], reduction: str, x: Any, 
     operands = [*promoted(x, target), *(weight for weight in weights if weight is not None)]
     x, target, *factors = map(widened, operands)
     loss = reduce(multiply, factors, formula(x, target))
+    if loss.shape != own:
+        raise ValueError(f"{name}: a weight does not broadcast to {own}: the losses have the shape {loss.shape}")
     loss = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
     given = [o if isinstance(o, int | float) else getattr(o, "dtype", np.float64) for o in operands]
     return loss.astype(np.float16) if np.result_type(*given) == np.float16 else loss
@@ -73,7 +75,7 @@ def binary_cross_entropy_with_logits(
         pos_weight: w+, the factor of the term t log s(x); broadcasts to the logits' shape.
         reduction: "mean" (over all elements), "sum" or "none".
 
-    Raises ValueError for shapes that differ or an unknown reduction.
+    Raises ValueError for shapes that don't fit or an unknown reduction.
     """
 
     def formula(x: Any, target: Any) -> Tensor:
@@ -105,7 +107,7 @@ class BinaryCrossEntropy(Function):
 
     def forward(self, p, target):
         self.save(p, target)
-        if ((p < 0) | (p > 1)).any():
+        if not ((p >= 0) & (p <= 1)).all():  # also for NaN
             raise ValueError(
                 "binary_cross_entropy needs probabilities in [0, 1]; for logits use binary_cross_entropy_with_logits"
             )
@@ -128,7 +130,7 @@ class BinaryCrossEntropy(Function):
 @declare(_bce_reference)
 def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: str = "mean") -> Tensor:
     """Compute -(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats. Logarithms are limited to at
-    least -100. `weight` broadcasts to p. Raises ValueError for different shapes, p outside [0, 1] or an unknown
-    reduction.
+    least -100. `weight` broadcasts to p. Raises ValueError for shapes that don't fit, p outside [0, 1]
+    (also NaN) or an unknown reduction.
     """
     return _reduced("binary_cross_entropy", lambda p, t: BinaryCrossEntropy()(p, t), reduction, p, target, weight)

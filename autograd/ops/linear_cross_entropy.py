@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, constant
 from ..origin import is_grad_enabled
 from ..tensor import Tensor, array_of
 from .elementwise import promoted
@@ -71,7 +71,8 @@ def linear_cross_entropy(
     operands = (x, weight) if bias is None else (x, weight, bias)
     arrays = [array_of(operand) for operand in operands]
     xp = array_module(arrays[0])
-    target, class_weight = xp.asarray(array_of(target)), array_of(class_weight)
+    target = xp.asarray(array_of(target))
+    class_weight = None if class_weight is None else constant(xp, array_of(class_weight))
     classes, features = arrays[1].shape
     if arrays[0].shape[-1:] != (features,) or (bias is not None and arrays[2].shape != (classes,)):
         shapes = ", ".join(str(array.shape) for array in arrays)

@@ -18,14 +18,9 @@ FLOAT64 = Tensor(np.ones((2, 3)), requires_grad=True)
 @pytest.mark.parametrize(
     ("data", "dtype"),
     [
-        (1.5, np.float32),
-        ([1.0, 2.0], np.float32),
-        ([[1, 2], [3, 4]], np.int64),
-        (True, np.bool_),
-        (np.ones(2), np.float64),
-        (np.float64(2.0), np.float64),
-        (np.ones(2, np.float16), np.float16),
-        (1j, np.complex128),
+        *((floats, np.float32) for floats in (1.5, [1.0, 2.0])),
+        *((data, np.float64) for data in (np.ones(2), np.float64(2.0))),
+        *(([[1, 2], [3, 4]], np.int64), (True, np.bool_), (np.ones(2, np.float16), np.float16), (1j, np.complex128)),
     ],
 )
 def test_dtype_of_new_tensors(data, dtype) -> None:
@@ -150,6 +145,7 @@ def test_scalars_are_weak(operation, scalar, dtype) -> None:
         assert result.dtype == dtype
         result.backward(np.ones(result.shape, dtype))
         assert x.grad.dtype == dtype
+    assert ops.mse_loss(x.sum(), scalar).dtype == dtype
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

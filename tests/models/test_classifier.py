@@ -15,9 +15,8 @@ RNG = np.random.default_rng(0)
 def build(**options) -> TransformerClassifier:
     manual_seed(0)
     sizes = {"d_model": 8, "nhead": 2, "layers": 2, "dim_feedforward": 12, "dropout": 0.0, "max_length": 20}
-    return TransformerClassifier(ClassifierConfig(**{"vocab_size": 11, "classes": 3, **sizes, **options})).astype(
-        np.float64
-    )
+    config = ClassifierConfig(**{"vocab_size": 11, "classes": 3, **sizes, **options})
+    return TransformerClassifier(config).astype(np.float64)
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,8 @@ def test_the_loss_of_the_model_and_its_gradients() -> None:
     plain = ops.cross_entropy(model(source, target), labels, ignore_index=0, label_smoothing=0.1)
     np.testing.assert_allclose(model.loss(source, target, labels, label_smoothing=0.1).data, plain.data, rtol=1e-12)
     loss = partial(model.loss, source, target, labels, label_smoothing=0.1, coverage=0.7)
+    lists = (ids.tolist() for ids in (source, target, labels))
+    assert model.loss(*lists, label_smoothing=0.1, coverage=0.7).item() == loss().item()
     assert gradcheck(Computed(model, loss), [], max_entries=2)
 
 

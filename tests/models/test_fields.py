@@ -12,7 +12,7 @@ from handloom.models.fields import Choices, Count, Depth, Fraction, Pattern, Rat
 from handloom.models.hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationPreset
 from handloom.models.presets import classifier_preset, translation_preset
 
-Colour = Annotated[str, Choices(("red", "blue"))]
+Colour, Pair = Annotated[str, Choices(("red", "blue"))], tuple[Fraction, Fraction]
 DECLARED = (
     Seq2SeqConfig, LanguageModelConfig, ClassifierConfig, RecurrentConfig, TranslationPreset, LanguageModelPreset,
     ClassifierPreset,
@@ -31,7 +31,7 @@ DECLARED = (
         (Colour, ["red"], ["green", "", 1]),
         (Literal["a", "b"] | None, ["a", None], ["c"]),
         (Pattern, ["full", "local:0"], ["local:-1", "local", "ful", 3]),
-        (tuple[Fraction, Fraction], [(0.1, 0.2), [0, 0.5]], [(0.1,), (0.1, 1), "ab", 0.1]),
+        (Pair, [(0.1, 0.2), [0, 0.5]], [(0.1,), (0.1, 1), "ab", 0.1]),
     ],
 )
 def test_what_fits(kind: Any, good: list, bad: list) -> None:
@@ -49,12 +49,7 @@ def test_what_fits(kind: Any, good: list, bad: list) -> None:
         (bool, "TRUE", True, "true or false"),
         (Colour, "blue", "blue", "one of red, blue"),
         (Pattern, "strided:2", "strided:2", "full, local:SIZE or strided:SIZE"),
-        (
-            tuple[Fraction, Fraction],
-            "0.1,0.2",
-            (0.1, 0.2),
-            "2 values, separated by commas, each a number from 0 to below 1",
-        ),
+        (Pair, "0.1,0.2", (0.1, 0.2), "2 values, separated by commas, each a number from 0 to below 1"),
     ],
 )
 def test_text_becomes_the_value_or_an_error(kind: Any, text: str, value: Any, words: str) -> None:

@@ -100,6 +100,9 @@ def test_bigram_table_is_the_counted_frequencies() -> None:
     np.testing.assert_allclose(p, np.array([0.5, 2.5, 1.5]) / 4.5, rtol=1e-6)
     with pytest.raises(ValueError, match="above 0"):
         model.fit(ids, smoothing=0)
+    for use in (model.fit, NGramLanguageModel(3, 2).fit, NGramLanguageModel(3, 2).fit(ids)):
+        with pytest.raises(IndexError, match="ids from 0 to 3 are not all in the vocabulary of 3 tokens"):
+            use([1, 0, 3, 1])
 
 
 def test_n_grams_are_interpolated_by_witten_bell() -> None:
@@ -138,9 +141,6 @@ def test_without_an_embedding_tokens_are_one_hot(kind) -> None:
     np.testing.assert_allclose(model(ids).data, expected.data, rtol=1e-12)
     assert RecurrentConfig(**model.config.to_dict()) == model.config
     assert "embedding" not in RecurrentConfig(5).to_dict()
-
-
-def test_recurrent_kinds_are_named() -> None:
     with pytest.raises(ValueError, match="gru"):
         RecurrentConfig(11, "gtu")
     assert isinstance(RecurrentLanguageModel(RecurrentConfig(11, "gru", 6))(np.zeros((1, 2), int)), Tensor)

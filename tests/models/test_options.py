@@ -58,7 +58,7 @@ def test_padding_on_the_left_changes_nothing(positions) -> None:
     padded = np.concatenate([np.full((2, 3), 9), ids], axis=1)
     padded[1, :4] = 0
     with no_grad():
-        out = model(padded, [3, 4]).data
+        out = model(padded, np.array([3, 4], np.uint8)).data
         np.testing.assert_allclose(out[0, 3:], model(ids).data[0], atol=1e-12)
         np.testing.assert_allclose(out[1, 4:], model(ids[1:, 1:]).data[0], atol=1e-12)
 

@@ -68,16 +68,3 @@ def test_relative_scores_lie_on_diagonals_and_are_clipped() -> None:
 def test_alibi_slopes() -> None:
     slopes = nn.MultiHeadAttention(16, 8, positions="alibi").position_scores.slopes
     np.testing.assert_allclose(slopes.data, [2.0**-n for n in range(1, 9)])
-
-
-def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be even"):
-        nn.MultiHeadAttention(6, 2, positions="rotary")
-    with pytest.raises(ValueError, match="relative"):
-        nn.MultiHeadAttention(6, 2, positions="rotated")
-    with pytest.raises(ValueError, match="or none, not low=1, high=None, length=9"):
-        RotaryPositions(4, low=1, length=9)
-    with pytest.raises(ValueError, match="alibi"):
-        nn.embedding_positions("alibis", 8, 10)
-    with pytest.raises(ValueError, match="head_dim"):
-        nn.MultiHeadAttention(7, 2)

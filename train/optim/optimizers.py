@@ -235,7 +235,10 @@ def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: float 
 
     `scale` multiplies the gradients first, for example to average over tokens or to undo a loss scale. Returns the norm
     between scaling and clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
+    Raises ValueError unless max_norm >= 0.
     """
+    if max_norm is not None and not max_norm >= 0:
+        raise ValueError(f"clip_grad_norm: max_norm = {max_norm} must be at least 0, or None for no bound")
     gradients = _arrays(_listed(parameters))
     norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale
     if max_norm is not None and norm > max_norm and np.isfinite(norm):
@@ -327,16 +330,17 @@ class ExponentialAverage:
     ExponentialMovingAverage.
 
     Args:
-        parameters: the parameters whose weights are averaged; the average starts as a copy.
+        parameters: one or more parameters, whose weights are averaged; the average starts as a copy.
         decay: a number in [0, 1).
 
     Raises ValueError for a decay out of range.
     """
 
-    def __init__(self, parameters: Iterable[Parameter], decay: float = 0.999):
+    def __init__(self, parameters: Iterable[Parameter] | Parameter, decay: float = 0.999):
         if not 0 <= decay < 1:
             raise ValueError(f"ExponentialAverage: decay = {decay} must be in [0, 1)")
-        self.parameters, self.decay, self.updates = list(parameters), decay, 0
+        # Each parameter once: swapping a parameter twice would lose its weights.
+        self.parameters, self.decay, self.updates = list(dict.fromkeys(_listed(parameters))), decay, 0
         self.averages = [parameter.data.copy() for parameter in self.parameters]
 
     def update(self) -> None:

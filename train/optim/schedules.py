@@ -75,8 +75,8 @@ class Plateau:
         floor: float = 1e-3,
         warmup: int = 0,
     ):
-        if not 0 < factor < 1 or patience < 1:
-            raise ValueError(f"Plateau: {factor=} must be between 0 and 1, {patience=} at least 1")
+        if not 0 < factor < 1 or patience < 1 or warmup < 0:
+            raise ValueError(f"Plateau: {factor=} must be between 0 and 1, {patience=} above 0, {warmup=} not negative")
         self.lr, self.factor, self.patience, self.threshold = lr, factor, patience, threshold
         self.floor, self.warmup = floor, warmup
         self.best: float | None = None

@@ -73,6 +73,9 @@ def test_sums_of_float16_are_taken_in_float32() -> None:
     assert (ops.sum(ones).item(), ops.mean(ones).item(), ops.cumsum(ones).data[-1]) == (5000, 1, 5000)
     ops.cumsum(ones).backward(np.ones(5000, np.float16))
     assert ones.grad[0] == 5000
+    two, row = np.ones((5000, 2), np.float16), np.ones(2, np.float16)
+    found = ops.einsum("ij->j", two), ops.einsum("ij,j->j", two, row), ops.einsum("ij,k->j", two, row)
+    assert [sums.data[0] for sums in found] == [5000, 5000, 10000]
     column, ids = np.zeros((5000, 1), np.float16), np.zeros(5000, int)
     for shape, function in (
         ((2,), lambda w: w * np.ones((5000, 2), np.float16)),  # a broadcast operand

@@ -67,6 +67,8 @@ CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
     ("l1_loss", lambda: ops.l1_loss(f(3), f(3), reduction="avg"), ValueError, ("avg", "mean")),
     ("binary_cross_entropy", lambda: ops.binary_cross_entropy(2 * f(3), f(3)), ValueError, ("with_logits",)),
     ("binary_cross_entropy", lambda: ops.binary_cross_entropy_with_logits(f(3), f(2)), ValueError, ("3", "2")),
+    ("binary_cross_entropy", lambda: ops.binary_cross_entropy(f(3) * np.nan, f(3)), ValueError, ("[0, 1]",)),
+    ("binary_cross_entropy", lambda: ops.binary_cross_entropy(f(3), f(3), weight=f(3, 1)), ValueError, ("(3, 3)",)),
     ("split_heads", lambda: ops.split_heads(f(1, 2, 5), 2), ValueError, ("5", "2")),
     ("attention", lambda: ops.attention(f(2, 3), f(2, 3), f(2, 3)), ValueError, ("query", "2, 3")),
     ("attention", lambda: attend((1, 1, 2, 3), (1, 1, 2, 4)), ValueError, ("2, 3", "2, 4")),

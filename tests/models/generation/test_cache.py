@@ -109,6 +109,7 @@ def test_a_source_of_padding_alone_is_attended_to_with_zeros() -> None:
     cached, uncached = model.start(source), start_uncached(model, source)
     for ids in (np.array([[2], [2]]), np.array([[5], [6]])):
         np.testing.assert_allclose(cached.step(ids), uncached.step(ids), rtol=1e-9, atol=1e-10)
+    assert model.start(source, np.array([150, 2], np.uint8)).suggested_lengths.tolist() == [310, 14]
 
 
 def test_chunks_are_for_single_sequences() -> None:

@@ -85,8 +85,9 @@ def test_what_is_refused() -> None:
     for make, options in [(SGD, {"momentum": 1.0}), (SGD, {"nesterov": True}), (Adam, {"betas": (1, 0.9)})]:
         with pytest.raises(ValueError, match=r"must be in|out of range"):
             make(own, **options)
-    with pytest.raises(ValueError, match="negative"):
-        Adam(own, lr=-1)
+    for refused in (lambda: Adam(own, lr=-1), lambda: clip_grad_norm(own, -1.0), lambda: clip_grad_norm(own, np.nan)):
+        with pytest.raises(ValueError, match=r"negative|max_norm = (-1.0|nan) must be at least 0"):
+            refused()
     for wrong in (own[0] * 0.1, [own[0][0]], {"weight": own[0]}, [{"parameters": [own[0].data]}]):
         with pytest.raises(TypeError, match=r"SGD: (the result of an operation|str|ndarray) can't be updated"):
             SGD(wrong)
@@ -99,6 +100,7 @@ def test_a_single_parameter_needs_no_list() -> None:
         assert clip_grad_norm(weight, 2.0) == 8.0
         SGD(groups, lr=0.5).step()
     np.testing.assert_array_equal(weight.data, np.zeros((2, 2)))
+    assert ExponentialAverage(weight).averages[0].shape == (2, 2)
 
 
 @pytest.mark.parametrize("make", [lambda own: SGD(own, momentum=0.9), AdamW])
@@ -221,7 +223,7 @@ class TestExponentialAverage:
 
     def test_applied_swaps_and_gives_back(self) -> None:
         own = parameters()
-        average = ExponentialAverage(own, 0.9)
+        average = ExponentialAverage([*own, own[0]], 0.9)  # as of two models that share a parameter
         before = own[0].data.copy()
         own[0].data += 1
         with average.applied():

@@ -63,7 +63,7 @@ class TestPlateau:
         other.load_state_dict(one.state_dict())
         assert [other(step) for step in (1, 4, 50)] == [0.125, 0.5, 0.5]
 
-    @pytest.mark.parametrize("options", [{"factor": 1.0}, {"patience": 0}])
+    @pytest.mark.parametrize("options", [{"factor": 1.0}, {"patience": 0}, {"warmup": -1}])
     def test_out_of_range(self, options) -> None:
         with pytest.raises(ValueError, match="Plateau"):
             Plateau(1.0, **options)
