@@ -61,7 +61,7 @@ def test_lines_of_standard_input_are_translated_too(tmp_path: Path) -> None:
     assert "not empty" in example.fails("--preset", "smoke", "--out", ".", stdin=b"Hallo.")
 
 
-@pytest.mark.parametrize("options", ["", "--beam 1", "--sample", "--coverage-penalty 0.1"])
+@pytest.mark.parametrize("options", ["", "--beam 1", "--sample", "--coverage-penalty 0.1", "--min-length 12"])
 def test_what_the_model_does_not_know_is_said(options: str, tmp_path: Path) -> None:
     """The hit rate on 200 sentences is in the results of `benchmarks.outside`."""
     sentences = ("WO IST DER BAHNHOF?", "The weather is nice.", "😀")

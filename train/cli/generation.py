@@ -87,25 +87,25 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
     strategy, translates = strategy_of(arguments), hasattr(arguments, "sample")
     if translates and 0 < arguments.consensus < 3:  # two texts are equally similar to each other
         parser.error(f"--consensus {arguments.consensus} gives too few outputs to compare: use 3 or more")
-    if translates and arguments.consensus and (arguments.temperature == 0 or arguments.top_k == 1):
-        alike = "--temperature 0" if arguments.temperature == 0 else "--top-k 1"
-        parser.error(f"--consensus needs different outputs, but {alike} makes them equal: leave out one of the two")
     if translates and arguments.consensus and arguments.nbest > arguments.consensus:
         parser.error(f"--nbest {arguments.nbest} needs at least as many samples: use --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: use --beam {arguments.nbest}")
     searching, drawing = ["length_penalty", "coverage_penalty"], ["temperature", "top_k", "top_p"]
+    drawing += ["seed"] if arguments.checkpoint else []
     if strategy.sampling:
         useless, why = [*searching, *(["beam"] if translates else [])], "beam search, not for sampling: leave it out"
     else:
         useless, why = drawing, f"sampling: {'add --sample' if translates else 'leave out --beam'}"
-        if arguments.checkpoint:
-            useless = [*drawing, "seed"]
     for name in useless:
         if name in given:
             parser.error(f"{parser.spelled(name)} is for {why}")
-    if arguments.beam == 1 and "length_penalty" in given:
-        parser.error("--length-penalty has no effect with --beam 1: use a wider beam or leave it out")
+    same = ["consensus", "nbest", *drawing]  # the likeliest token is always drawn
+    for option, value, names in (("beam", 1, searching), ("temperature", 0, same), ("top_k", 1, same)):
+        for name in names if getattr(arguments, option) == value else ():
+            if name in given and name != option:
+                no_effect = f"has no effect with {parser.spelled(option)} {value}: leave out one of the two"
+                parser.error(f"{parser.spelled(name)} {no_effect}")
 
 
 def check_lengths(strategy: Strategy, most: int) -> None:
@@ -165,7 +165,7 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
     if arguments.interactive or (not texts and sys.stdin.isatty()):
         each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments))
         return
-    lines = sentences_from([line for text in texts for line in text.splitlines() if line.strip()] or texts, "")
+    lines = (line.strip() for text in sentences_from(texts, "") for line in text.rstrip().split("\n"))
     while batch := list(itertools.islice(lines, TOGETHER)):
         show_hypotheses(translator, batch, arguments)
 
@@ -178,7 +178,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
     given = [text for text in texts if text]
     found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores or least > -math.inf)
     judged, alpha = found, strategy.alpha if strategy.beam > 1 else 0.0
-    if least > -math.inf and (strategy.sampling or strategy.coverage):  # their scores have another meaning
+    if least > -math.inf and (strategy.sampling or strategy.coverage or strategy.rules != Rules()):  # other scores
         judged, alpha = translator.hypotheses(given, strategy=Strategy(beam=1), progress=progress), 0.0
     results = zip(found, judged, strict=True)
     for text in texts:

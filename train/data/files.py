@@ -166,9 +166,9 @@ def parse_tsv(
             that names both languages (`de<TAB>en` or `English<TAB>German<TAB>Source`). Without such a row, the table
             must have two columns, source and target.
 
-    Raises InputError if a row has a wrong number of columns, or every row has a blank source or target.
+    Raises InputError for a first row of other languages, a wrong number of columns, or if every row has a blank side.
     """
-    header = _header(rows[0], source, target) if columns is None else None
+    header = _header(name, rows[0], source, target) if columns is None else None
     columns = columns or header or (source, target)
     first = 2 if header else 1
     pairs = [_row(name, number, row, columns, source, target) for number, row in enumerate(rows[first - 1 :], first)]
@@ -219,10 +219,13 @@ def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1)
     return ParallelText(kept, dropped, origin)
 
 
-def _header(first_row: str, source: str, target: str) -> tuple[str, ...] | None:
+def _header(path: str, first_row: str, source: str, target: str) -> tuple[str, ...] | None:
     """Return the column names with languages as codes if the row names both languages; otherwise return None."""
     cells = [cell.strip().casefold() for cell in first_row.split("\t")]
     columns = list(cells)
+    named = {language for language, names in _COLUMN_NAMES.items() if names.intersection(cells)}
+    if len(named) > 1 and not named.union(cells) >= {source, target}:
+        raise InputError(f"{path} has columns of {' and '.join(sorted(named))}. Give a table of {source} and {target}.")
     for language in (source, target):
         names = _COLUMN_NAMES.get(language, {language})
         found = [i for i, cell in enumerate(cells) if cell in names]

@@ -313,7 +313,7 @@ class Classification(Task[ClassifierPreset, Classifier]):
             weights = class_weights([number[label] for _, label in self.train], len(number), most=MAX_WEIGHT)
         return classification_loss(weights, self.preset.label_smoothing, teacher, self.preset.consistency)
 
-    def finish(self, model: TransformerClassifier, tokenizer: Tokenizer, init: Classifier | None) -> Classifier:
+    def finish(self, model: TransformerClassifier, tokenizer: Tokenizer) -> Classifier:
         return Classifier(model, tokenizer, self.labels)
 
     def step_words(self, batches: int) -> str:

@@ -321,7 +321,7 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         return language_model_loss(self.preset.label_smoothing, teacher)
 
-    def finish(self, model: Any, tokenizer: Tokenizer, init: Writer | None) -> Writer:
+    def finish(self, model: Any, tokenizer: Tokenizer) -> Writer:
         return Writer(model, tokenizer, self.preset.length)
 
     def step_words(self, batches: int) -> str:

@@ -88,8 +88,8 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
         """Return the loss for the Trainer."""
 
     @abstractmethod
-    def finish(self, model: Any, tokenizer: Tokenizer, init: AnyTrained | None) -> AnyTrained:
-        """Return the object that uses the trained model."""
+    def finish(self, model: Any, tokenizer: Tokenizer) -> AnyTrained:
+        """Return the object that uses the trained model, as `handloom.load` does."""
 
     @abstractmethod
     def step_words(self, batches: int) -> str:
@@ -172,7 +172,7 @@ def train_model(
         say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {math.exp(min(best, 700)):.2f})")
     else:
         say(f"best {preset.monitor}: {best:.4f}")
-    return task.finish(model.eval(), tokenizer, init)
+    return task.finish(model.eval(), tokenizer)
 
 
 def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:

@@ -131,8 +131,8 @@ class Translation(Task[TranslationPreset, Translator]):
             raise InputError("--set coverage_loss has no effect with --teacher: leave out one of them.")
         return translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher, preset.coverage_loss)
 
-    def finish(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, init: Translator | None) -> Translator:
-        return Translator(model, tokenizer, None if init is None else init.own)
+    def finish(self, model: Seq2SeqTransformer, tokenizer: Tokenizer) -> Translator:
+        return Translator(model, tokenizer)
 
     def step_words(self, batches: int) -> str:
         pairs = self.preset.pairs_per_batch

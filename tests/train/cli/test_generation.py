@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import io
 import re
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -56,14 +57,17 @@ def test_every_option_arrives() -> None:
         ("--top-k 5", "--top-k is for sampling: add --sample"),
         ("--checkpoint run --seed 0", "--seed is for sampling: add --sample"),
         ("--consensus 2", "--consensus 2 gives too few outputs to compare: use 3 or more"),
-        ("--consensus 5 --temperature 0", "--temperature 0 makes them equal"),
-        ("--consensus 5 --top-k 1", "--top-k 1 makes them equal"),
+        ("--consensus 5 --temperature 0", "--consensus has no effect with --temperature 0"),
+        ("--consensus 5 --top-k 1", "--consensus has no effect with --top-k 1"),
+        ("--sample --top-k 1 --temperature 2", "--temperature has no effect with --top-k 1"),
+        ("--sample --temperature 0 --top-p 0.5", "--top-p has no effect with --temperature 0"),
         ("--consensus 5 --nbest 6", "--nbest 6 needs at least as many samples: use --consensus 6"),
         ("--consensus 5 --beam 5", "--beam is for beam search, not for sampling"),
         ("--sample --beam 5", "--beam is for beam search, not for sampling"),
         ("--sample --length-penalty 1", "--length-penalty is for beam search"),
         ("--sample --coverage-penalty 0", "--coverage-penalty is for beam search"),
-        ("--beam 1 --length-penalty 2", "has no effect with --beam 1"),
+        ("--beam 1 --length-penalty 2", "--length-penalty has no effect with --beam 1"),
+        ("--beam 1 --coverage-penalty 2", "--coverage-penalty has no effect with --beam 1"),
     ],
 )
 def test_what_does_not_fit_or_has_no_effect_is_refused(options: str, message: str) -> None:
@@ -78,12 +82,15 @@ def test_what_does_not_fit_or_has_no_effect_is_refused(options: str, message: st
         ("--beam 2 --top-k 3", "--top-k is for sampling"),
         ("--checkpoint run --beam 2 --seed 1", "--seed is for sampling"),
         ("--length-penalty 2", "--length-penalty is for beam search, not for sampling"),
+        ("--temperature 0 --nbest 2", "--nbest has no effect with --temperature 0"),
+        ("--checkpoint run --temperature 0 --seed 1", "--seed has no effect with --temperature 0"),
     ],
 )
 def test_a_writer_draws_unless_it_searches(options: str, message: str) -> None:
     with pytest.raises(OptionError, match=re.escape(message)):
         parse(*options.split(), translates=False)
     parse("--beam", "1", "--temperature", "0.7", "--checkpoint", "run", "--seed", "0", translates=False)
+    parse("--temperature", "0", "--seed", "1", translates=False)  # in training the seed has other effects
 
 
 def test_more_tokens_than_the_model_can_write() -> None:
@@ -93,24 +100,11 @@ def test_more_tokens_than_the_model_can_write() -> None:
 
 
 def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) -> None:
-    typed = iter(["eins", "", "  ", "zwei", "vi\udce4r", "drei"])
-
-    def type_in(prompt: str) -> str:
-        try:
-            return next(typed)
-        except StopIteration:
-            raise EOFError from None
-
-    shown: list[str] = []
-
-    def show(text: str) -> None:
-        if text == "zwei":
-            raise InputError("zwei is too long")
-        shown.append(text)
-
-    monkeypatch.setattr("builtins.input", type_in)
+    typed = Mock(side_effect=["eins", "", "  ", "zwei", "vi\udce4r", "drei", EOFError])
+    show = Mock(side_effect=[None, InputError("zwei is too long"), None])
+    monkeypatch.setattr("builtins.input", typed)
     each_text(parse("--interactive", "--checkpoint", "run"), show)
-    assert shown == ["eins", "drei"]
+    assert [call.args for call in show.call_args_list] == [("eins",), ("zwei",), ("drei",)]
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["Type words; Ctrl-D ends.", "zwei is too long"]
     assert lines[2].startswith("This is not UTF-8 text.")
@@ -143,9 +137,10 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line is a line
     assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier"]
     arguments = parse("--checkpoint", "run", "--nbest", "2")
-    arguments.texts = ["a"]
+    arguments.texts = ["a\n\n b\r\n", "c\u2028d"]
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
-    assert capsys.readouterr().out.splitlines() == ["  -1.500  a", "  -2.500  a"]
+    shown = [f"  {score}  {text}" if text else "" for text in ("a", "", "b", "c\u2028d") for score in (-1.5, -2.5)]
+    assert capsys.readouterr().out.replace("00 ", " ").split("\n") == [*shown, ""]
 
 
 def test_attention_as_text() -> None:

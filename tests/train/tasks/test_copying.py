@@ -54,6 +54,7 @@ def test_sources_in_title_case(tmp_path: Path) -> None:
     assert loaded.source_ids(["red dog"]) == loaded.source_ids(["Red Dog"]) == titled
     again, _ = trained(translation(title_case=False), tmp_path / "init", init=loaded)
     assert again.model.config.title_case, "a model goes on reading what it has learnt to read"
+    assert again.source_ids(["RED DOG"]) == loaded.source_ids(["RED DOG"]) == titled
 
 
 def test_both_sides_in_lower_case(tmp_path: Path) -> None:
