@@ -100,7 +100,7 @@ class NGramLanguageModel(Module):
         return sum(len(counts) for *_, counts in self._counts)
 
     def fit(self, ids: Any) -> Self:
-        """Count the n-grams of `ids` (n,)."""
+        """Count the n-grams of `ids` (n,). Raises as `token_ids` does, like `forward`."""
         ids = token_ids(ids, self.vocab_size)
         self._counts = [self._count(ids, length) for length in range(min(self.order, len(ids)))]
         return self

@@ -180,8 +180,8 @@ class ModuleList(Module):
 
     def append(self, module: Module) -> None:
         if not isinstance(module, Module):
-            kind = getattr(module, "__name__", type(module).__name__)
-            raise TypeError(f"{type(self).__name__} needs modules, not {kind}: define a Module that holds or calls it")
+            kind = f"{'the class ' * isinstance(module, type)}{getattr(module, '__name__', type(module).__name__)}"
+            raise TypeError(f"{type(self).__name__} needs modules, not {kind}: give an instance of a Module")
         setattr(self, str(len(self)), module)
 
     def __len__(self) -> int:
@@ -195,7 +195,7 @@ class ModuleList(Module):
 
 
 class Sequential(ModuleList):
-    """A sequence of submodules that are applied one after the other."""
+    """A sequence of submodules that are applied one after the other. Raises TypeError for what is not a Module."""
 
     def __init__(self, *modules: Module):
         super().__init__(modules)

@@ -1,7 +1,7 @@
 """Makes German-English sentence pairs from a glossary of everyday words, which are rare in the other data sets.
 
-glossary.txt contains words, sentences, and patterns into which the words fit. A word in a pattern has the gender and
-the case that German requires. The text was written for handloom.
+glossary.txt contains words, names, sentences, and patterns into which the words and names fit. A word in a pattern has
+the gender and the case that German requires. The text was written for handloom.
 """
 
 from random import Random
@@ -49,8 +49,12 @@ def _filled(pattern: str, forms: dict[str, str]) -> str:
 
 
 def _as_it_is(row: list[str]) -> dict[str, str]:
-    """Return the German and the English form; a name has only one cell and is the same in both languages."""
-    return {"german": row[0], "english": row[-1]}
+    return dict(zip(("german", "english"), row, strict=True))
+
+
+def _name(row: list[str]) -> dict[str, str]:
+    """Return the German and the English form, which is the same if the name has only one cell."""
+    return _as_it_is(row if len(row) > 1 else row * 2)
 
 
 def _noun(row: list[str]) -> dict[str, str]:
@@ -77,7 +81,14 @@ def _verb(row: list[str]) -> dict[str, str]:
     return {**dict(forms), "verb": german, "participle": participle, "english": english, "past": past}
 
 
-_FORMS = {"nouns": _noun, "mass nouns": _noun, "verbs": _verb}
+_FORMS = {
+    "nouns": _noun,
+    "mass nouns": _noun,
+    "verbs": _verb,
+    "first names": _name,
+    "surnames": _name,
+    "cities": _name,
+}
 
 
 def indefinite(english: str) -> str:

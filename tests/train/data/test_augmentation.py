@@ -12,6 +12,7 @@ from handloom.train.data import augmentation, glossary, translation
 from handloom.train.data.pairs import detokenized, sentence_key
 
 ROOT = Path(augmentation.__file__).parents[2]
+EVERYDAY = [row.split("\t") for row in (ROOT / "benchmarks/everyday.tsv").read_text("utf-8").splitlines()]
 PAIRS = [
     ("Tom und Maria wohnen in Boston.", "Tom and Mary live in Boston."),
     ("Ich habe drei Kinder.", "I have three children."),
@@ -81,6 +82,14 @@ def test_words_of_the_glossary_fit_their_patterns() -> None:
     assert glossary._filled("{hast} du {participle}?", verb) == "Bist du umgezogen?"
 
 
+def test_no_sentence_of_the_glossary_resembles_a_test_sentence() -> None:
+    tests = [set(re.findall(r"\w+", german.lower())) for german, *_ in EVERYDAY]
+    for german, _ in glossary._TABLES["sentences"]:
+        words = set(re.findall(r"\w+", german.lower()))
+        likest = max(tests, key=lambda test: len(test & words) / max(len(test), len(words)))
+        assert len(words) < 4 or len(likest & words) < 0.6 * max(len(likest), len(words)), german
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
 def test_the_mixture_holds_no_sentence_that_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +99,8 @@ def test_the_mixture_holds_no_sentence_that_is_held_out(monkeypatch: pytest.Monk
     tatoeba, pictures = translation.load_tatoeba("de", "en"), translation.load_multi30k("de", "en")
     assert data.test == tatoeba.test
     assert data.valid == tatoeba.valid + pictures.valid
-    everyday = [row.split("\t") for row in (ROOT / "benchmarks/everyday.tsv").read_text("utf-8").splitlines()]
-    assert [len(row) for row in everyday] == [3] * 200
-    held_out = {sentence_key(side) for row in (*data.valid, *data.test, *pictures.test, *everyday) for side in row}
+    assert [len(row) for row in EVERYDAY] == [3] * 200
+    held_out = {sentence_key(side) for row in (*data.valid, *data.test, *pictures.test, *EVERYDAY) for side in row}
     assert not any(sentence_key(side) in held_out for pair in data.train for side in pair)
     assert len(data.train) > 300_000
     monkeypatch.setattr(augmentation, "augmented", lambda pairs, seed: pairs[::999])

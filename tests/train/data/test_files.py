@@ -160,7 +160,7 @@ class TestTable:
             ("Hallo\tHello\na\tb\tc\n", "t.tsv, line 2: 3 columns where 2 are expected (de<TAB>en)"),
             ("", "is empty"),
             ("de\ten\n", "none of the 0 pairs"),
-            ("English\tfr\nHello\tSalut\n", "t.tsv has columns of en and fr. Give a table of de and en."),
+            ("English\tfr\nHello\tSalut\n", "t.tsv has columns of en and fr. Give a table with columns de and en."),
         ],
     )
     def test_what_is_refused(self, tmp_path, content, said):
