@@ -225,7 +225,8 @@ def _header(path: str, first_row: str, source: str, target: str) -> tuple[str, .
     columns = list(cells)
     named = {language for language, names in _COLUMN_NAMES.items() if names.intersection(cells)}
     if len(named) > 1 and not named.union(cells) >= {source, target}:
-        raise InputError(f"{path} has columns of {' and '.join(sorted(named))}. Give a table with columns {source} and {target}.")
+        found_columns = " and ".join(sorted(named))
+        raise InputError(f"{path} has columns of {found_columns}. Give a table with columns {source} and {target}.")
     for language in (source, target):
         names = _COLUMN_NAMES.get(language, {language})
         found = [i for i, cell in enumerate(cells) if cell in names]
