@@ -180,7 +180,7 @@ class ModuleList(Module):
 
     def append(self, module: Module) -> None:
         if not isinstance(module, Module):
-            kind = f"{'the class ' * isinstance(module, type)}{getattr(module, '__name__', type(module).__name__)}"
+            kind = getattr(module, "__name__", type(module).__name__)
             raise TypeError(f"{type(self).__name__} needs modules, not {kind}: give an instance of a Module")
         setattr(self, str(len(self)), module)
 
