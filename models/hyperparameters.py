@@ -168,6 +168,7 @@ class TranslationPreset(Preset):
     )
     steps: Count = dataclasses.field()
     decoder_layers: Depth | None = setting(None, help="number of decoder layers; none means as many as the encoder has")
+    new_encoder_layers: Whole = setting(0, help="number of encoder layers to add to the model of --init")
     bpe_dropout: Fraction = setting(
         0.0, help="BPE-dropout: probability of skipping a merge when training texts are encoded, again in each epoch"
     )

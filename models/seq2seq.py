@@ -1,5 +1,6 @@
 """The encoder-decoder Transformer for translation, summaries and paraphrases."""
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -130,6 +131,26 @@ class Seq2SeqTransformer(nn.Module):
             nn.init.zeros_(self.copy_gate.bias)  # type: ignore[arg-type]
             # The other methods of attention give weights without a gradient.
             self.decoder.layers[-1].multihead_attn.method = "standard"
+
+    def add_encoder_layers(self, number: int) -> None:
+        """Add layers at the end of the encoder without a change of the model's output, which training then improves.
+
+        A new layer is a copy of the last one in which the last matrix of each sublayer is zero, so the sublayers add
+        zero to their input. Source: "Net2Net", Chen et al. 2016, arXiv 1511.05641.
+
+        Raises ValueError for a post-norm model, whose layers also normalise their input.
+        """
+        if number and not self.config.norm_first:
+            raise ValueError("only a model with norm_first=True can get new layers")
+        layers = list(self.encoder.layers)
+        for _ in range(number):
+            layer = copy.deepcopy(layers[-1])
+            for linear in (layer.self_attn.out_proj, layer.linear2):
+                for parameter in linear.parameters():
+                    nn.init.zeros_(parameter)
+            layers.append(layer)
+        self.encoder.layers = nn.ModuleList(layers)
+        self.config = dataclasses.replace(self.config, encoder_layers=len(layers))
 
     def forward(self, source: Any, target: Any, source_lengths: Any = None) -> Tensor:
         """Return the logits (batch, target_length, target_vocab_size) of the token after each target position.

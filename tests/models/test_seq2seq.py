@@ -65,6 +65,20 @@ def test_shared_and_tied_tables_are_one_parameter() -> None:
         build(share_embeddings=True)
 
 
+def test_new_encoder_layers_do_not_change_the_output_until_they_are_trained() -> None:
+    model, rng = build(norm_first=True, dtype=np.float32), np.random.default_rng(5)
+    source, target = random_ids(rng, 2, 5, 11), random_ids(rng, 2, 6, 9)
+    before = model(source, target)
+    model.add_encoder_layers(2)
+    after = model(source, target)
+    np.testing.assert_array_equal(after.data, before.data)
+    (after * after).sum().backward()
+    assert all(layer.linear2.weight.grad.any() for layer in model.encoder.layers)
+    assert model.config.encoder_layers == len(model.encoder.layers) == 3
+    with pytest.raises(ValueError, match="only a model with norm_first=True can get new layers"):
+        build().add_encoder_layers(1)
+
+
 def test_limits_are_explained() -> None:
     model = build()
     with pytest.raises(ValueError, match="21 tokens is longer than the 20 positions"):

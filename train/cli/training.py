@@ -132,6 +132,7 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
     yield "name_overflows", made.precision == "fp32", "gradients overflow only in fp16. Add --precision fp16"
     if isinstance(made, TranslationPreset):
         yield "lowercase", made.words, "the words are in lower case. Leave it out"
+        yield "new_encoder_layers", not arguments.init, "the layers are added to the model of --init. Add --init"
         yield "title_case", made.lowercase, "lowercase replaces it. Leave out one of the two"
     if isinstance(made, ClassifierPreset):
         yield "word_vectors", bool(arguments.init), "the model of --init determines it. Leave it out"

@@ -23,13 +23,15 @@ _ARTICLES = {
         for case, endings in _ENDINGS.items()
     },
 }
+#: Kinds of words that occur in more patterns than the others: the model must learn to copy them.
+_OFTEN = {"places": 4, "first names": 2, "surnames": 2}
 _AUXILIARIES = {"hat": ("habe", "hast", "hat", "haben"), "ist": ("bin", "bist", "ist", "sind")}
 
 
 def glossary_pairs(each: int, seed: int = 0) -> list[Pair]:
     """Return sentence pairs: each sentence of the glossary and each of its words in a pattern, `each` times.
 
-    The patterns of a word are random, and the seed determines them.
+    Names occur more often. The patterns of a word are random, and the seed determines them.
     """
     random = Random(seed)
     pairs = [(german, english) for german, english in _TABLES["sentences"] for _ in range(each)]
@@ -38,7 +40,7 @@ def glossary_pairs(each: int, seed: int = 0) -> list[Pair]:
     words["plurals"] = [forms for forms in words["nouns"] if "plural" in forms]
     for kind, patterns in _PATTERNS.items():
         for forms in words[kind]:
-            for german, english in random.choices(patterns, k=each):
+            for german, english in random.choices(patterns, k=each * _OFTEN.get(kind, 1)):
                 pairs.append((_filled(german, forms), _filled(english, forms)))
     return pairs
 
@@ -87,7 +89,7 @@ _FORMS = {
     "verbs": _verb,
     "first names": _name,
     "surnames": _name,
-    "cities": _name,
+    "places": _name,
 }
 
 

@@ -67,6 +67,10 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
     def limited_to(self, init: AnyTrained) -> Self:
         """Return the task with texts limited to the maximum length of the initial model."""
 
+    def initial_model(self, init: AnyTrained) -> Module:
+        """Return the model from which the training starts. Raises ValueError if the preset does not fit to `init`."""
+        return init.model
+
     @abstractmethod
     def make_tokenizer(self) -> Tokenizer:
         """Train a tokenizer on the training data."""
@@ -145,8 +149,9 @@ def train_model(
     batches = task.batches(tokenizer, seed)
     for note in filter(None, batches.notes):
         say(note)
-    config = task.config(tokenizer) if init is None else init.model.config
-    model = make_model(preset, task.build if init is None else lambda config: init.model, config, device)
+    build, source = (task.build, task.config(tokenizer)) if init is None else (task.initial_model, init)
+    model: Any = make_model(preset, build, source, device)
+    config = model.config
     if teacher is not None:
         teacher.model.to(local_device(device)).eval()
     steps = preset.steps or getattr(preset, "epochs", 1) * len(batches.train)

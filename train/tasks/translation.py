@@ -81,6 +81,10 @@ class Translation(Task[TranslationPreset, Translator]):
         length = min(self.preset.max_length, known.max_length)
         return self.with_preset(max_length=length, title_case=known.title_case, lowercase=known.lowercase)
 
+    def initial_model(self, init: Translator) -> Seq2SeqTransformer:
+        init.model.add_encoder_layers(self.preset.new_encoder_layers)
+        return init.model
+
     def _pairs(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
         """Return the pairs in the form that the model reads."""
         if self.preset.lowercase:

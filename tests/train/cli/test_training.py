@@ -55,6 +55,7 @@ def test_a_value_given_twice() -> None:
         (SMOKE, "--set vocab_size=500 --tokenizer character", "the characters of the text are the vocabulary"),
         (SMOKE, "--set vocab_size=500 --teacher run", "the vocabulary of the --teacher is used"),
         (SMOKE, "--set max_length=9 --set d_model=16 --init run", "--set d_model has no effect: the model of --init"),
+        (SMOKE, "--set new_encoder_layers=2", "the layers are added to the model of --init. Add --init"),
         (SMOKE, "--optimizer sgd --set betas=0.9,0.99", "--set betas has no effect: only adam and adamw use it"),
         (SMOKE, "--set optimizer=sgd --set eps=1e-8", "--set eps has no effect: only adam and adamw use it"),
         (SMOKE, "--ema 0.9 --set average=3", "--set average has no effect: --ema already averages"),
