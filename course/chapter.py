@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .exercise import Exercise
+from .exercise import Exercise, exercises
 from .stub import HEAD, stub, without_marks
 
 FOLDER = Path(__file__).parent / "chapters"
@@ -96,10 +96,10 @@ class Chapter:
     def solution(self) -> ModuleType:
         return self._module("_solution")
 
-    @property
+    @cached_property
     def exercises(self) -> list[Exercise]:
-        """The exercises in the order in which the chapter's module creates them."""
-        return [value for value in vars(self._module("")).values() if isinstance(value, Exercise)]
+        """The exercises in the order of the solution."""
+        return exercises(self.solution, self._module(""))
 
     @property
     def drawings(self) -> dict[str, Any]:

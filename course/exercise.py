@@ -10,14 +10,15 @@ import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from .comparing import brief, difference
-from .mistakes import described
+from .mistakes import Mistake, described
 from .telling import Raised, packed, unpacked
 
 Results = Mapping[str, Any] | Raised
@@ -27,19 +28,9 @@ class Wrong(Exception):  # noqa: N818 - as the verdict
     """An error that a probe raises if a result can't be compared. Its text explains the problem to the learner."""
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A typical wrong answer, and the message that helps with it."""
-
-    answer: Any
-    message: str
-
-
 @dataclass(eq=False)
 class Exercise:
     """An exercise: a function or a class of the chapter's file that the learner writes.
-
-    The chapter's text file describes it: see `mistakes`.
 
     Attributes:
         solution: the function or class in the chapter's solution.
@@ -47,39 +38,42 @@ class Exercise:
             numbers, texts, lists). It is called with the learner's answer, with `real` and with each mistake, and
             creates equal inputs each time. Simple results come first.
         real: handloom's implementation, with the same signature.
+        right: a right answer that may differ from the solution; the tests check that it passes.
         rtol: the largest relative difference that is accepted as rounding.
         source: the name of handloom's implementation, for example "autograd.ops.softmax.Softmax.backward".
         hints: three hints: a question, a number or a picture, and code. After the hints, the solution is shown.
         mistakes: at least three typical mistakes.
-        others: right answers that differ from the solution; the tests check that they pass.
     """
 
     solution: Any
     probe: Callable[[Any], Mapping[str, Any]]
     real: Any
-    rtol: float = 1e-9
-    source: str = field(init=False)
-    hints: tuple[str, ...] = field(init=False)
-    mistakes: list[Mistake] = field(init=False)
-    others: list[Any] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.source, self.hints, mistakes = described(self.solution)
-        self.mistakes = [Mistake(answer, message) for message, answer in mistakes]
+    right: Any
+    rtol: float
+    source: str
+    hints: tuple[str, ...]
+    mistakes: list[Mistake]
 
     @property
     def name(self) -> str:
         return self.solution.__name__
 
-    def wrong(self, answer: Any) -> Any:
-        """Decorator that adds a function or class to `mistakes`. Its docstring is the message for the learner."""
-        self.mistakes.append(Mistake(answer, " ".join(answer.__doc__.split())))
-        return answer
 
-    def right(self, answer: Any) -> Any:
-        """Decorator that adds a right answer to `others`."""
-        self.others.append(answer)
-        return answer
+def exercises(solution: ModuleType, checks: ModuleType) -> list[Exercise]:
+    """Return the exercises of a chapter, in the order of its solution.
+
+    A function or class `name` of the solution is an exercise if `checks` has the functions `probe_name` and
+    `real_name`, in lower case. `right_name` and RTOL[name] are optional. The chapter's text file has the rest: see
+    `mistakes`.
+    """
+    found = []
+    for name, answer in vars(solution).items():
+        if probe := getattr(checks, f"probe_{name.lower()}", None):
+            real = getattr(checks, f"real_{name.lower()}")
+            right = getattr(checks, f"right_{name.lower()}", answer)
+            rtol = getattr(checks, "RTOL", {}).get(name, 1e-9)
+            found.append(Exercise(answer, probe, real, right, rtol, *described(answer)))
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Reads the hints and the typical mistakes of a chapter's exercises from a text file.
 
 For example, c06_head_exercises.txt has a part for the exercise `attend`. Its first line names handloom's function,
-three hints follow, and then the mistakes: each is a message and a small change of the solution.
+three hints follow, and then the mistakes: each is a message and a change of the solution.
 
 # attend: autograd.ops.attention.attention_plain
 1. Which of the two must be transposed?
@@ -13,7 +13,8 @@ The scores are not divided by sqrt(d), so the weights are too sharp.
 +
 
 A line with "- " contains the code to replace, wherever it occurs, and a line with "+ " contains its replacement. If
-several lines have the same sign, the later ones get the indentation of the source line with the first one.
+several lines have the same sign, the later ones get the indentation of the source line with the first one. If a mistake
+has little in common with the solution, replace the solution's first line by other code that returns the result.
 
 If an exercise is to find several mistakes in given code, the part "# planted in NAME" contains them. Its first
 paragraph is the message if all mistakes remain. Each mistake's message begins with a name and a colon, and is shown if
@@ -33,20 +34,19 @@ from .stub import without_marks
 Change = tuple[list[str], list[str]]  # the lines of code to replace, and their replacement
 
 
-class Described(NamedTuple):
-    """The description of an exercise: handloom's implementation, the hints, and each mistake's message and code."""
+class Mistake(NamedTuple):
+    """A typical wrong answer, and the message that helps with it."""
 
-    source: str
-    hints: tuple[str, ...]
-    mistakes: list[tuple[str, Any]]
+    message: str
+    answer: Any
 
 
-def described(solution: Any) -> Described:
-    """Return the description of the exercise with this solution, a function or class."""
+def described(solution: Any) -> tuple[str, tuple[str, ...], list[Mistake]]:
+    """Return the source, the hints and the mistakes of the exercise with this solution, a function or class."""
     heading, *mistakes = _parts(solution)[solution.__name__]
     source, *hints = re.split(r"\n\d\. ", heading)
-    found = [(message, _with(solution, changes)) for message, changes in map(_mistake, mistakes)]
-    return Described(source, tuple(" ".join(hint.split()) for hint in hints), _some_left(solution) + found)
+    found = [Mistake(message, _with(solution, changes)) for message, changes in map(_mistake, mistakes)]
+    return source, tuple(" ".join(hint.split()) for hint in hints), _some_left(solution) + found
 
 
 def planted(solution: Any) -> list[str]:
@@ -64,8 +64,8 @@ def _planted(solution: Any) -> list[tuple[str, list[Change]]]:
     return [_mistake(text) for text in _parts(solution).get(f"planted in {solution.__name__}", [""])[1:]]
 
 
-def _some_left(solution: Any) -> list[tuple[str, Any]]:
-    """Return a message and the code for each set of planted mistakes, beginning with all of them."""
+def _some_left(solution: Any) -> list[Mistake]:
+    """Return the solution with each set of planted mistakes, beginning with all of them."""
     found = []
     texts = dict(message.split(": ", 1) for message, _ in _planted(solution))
     for count in range(len(texts), 0, -1):
@@ -74,7 +74,7 @@ def _some_left(solution: Any) -> list[tuple[str, Any]]:
             message = f"Mended: {mended}; {count} to go. {texts[left[0]]}"
             if not mended:
                 message = " ".join(_parts(solution)[f"planted in {solution.__name__}"][0].split())
-            found.append((message, with_left(solution, *left)))
+            found.append(Mistake(message, with_left(solution, *left)))
     return found
 
 

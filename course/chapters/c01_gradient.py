@@ -7,8 +7,8 @@ import numpy as np
 
 from ...autograd import Tensor, ops
 from ...autograd.engine_to_study import Value
-from ..exercise import Exercise, Wrong, need
-from .c01_gradient_solution import Scalar, add, backward, multiply, tanh
+from ..exercise import Wrong, need
+from .c01_gradient_solution import Scalar, add, multiply, tanh
 
 POINTS = [-1.3, -0.2, 0.0, 0.7, 2.5]
 
@@ -43,9 +43,6 @@ def real_multiply(x: Scalar, y: Scalar) -> Scalar:
     return Scalar(product.data, (x, y), product.rule)
 
 
-MULTIPLY = Exercise(multiply, probe_multiply, real_multiply)
-
-
 def probe_tanh(tanh: Any) -> dict[str, Any]:
     made = [(tanh(x), (x,)) for x in map(Scalar, POINTS)]
     shares = [rule_of(y, inputs, 0.3, "tanh(x)") for y, inputs in made]
@@ -64,9 +61,6 @@ def real_tanh(x: Scalar) -> Scalar:
         return (leaf.grad,)
 
     return Scalar(y.data, (x,), rule)
-
-
-TANH = Exercise(tanh, probe_tanh, real_tanh)
 
 
 class _TooManyError(Exception):
@@ -151,104 +145,7 @@ def real_backward(y: Scalar) -> None:
         scalar.grad += float(twin.grad)
 
 
-BACKWARD = Exercise(backward, probe_backward, real_backward)
-
-
-def ancestors(y):
-    found, waiting = [], [y]
-    while waiting:
-        scalar = waiting.pop(0)
-        if scalar not in found:
-            found.append(scalar)
-            waiting += scalar.inputs
-    return found
-
-
-def passed_back(y, scalars):
-    y.grad += 1.0
-    for scalar in scalars:
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad += share
-
-
-@BACKWARD.wrong
-def nearest_first(y):
-    """If a short path and a long path lead to a Scalar, its rule is called too early here: the short path reaches the
-    Scalar before the share from the long path has arrived. Sort by `number`.
-    """
-    passed_back(y, ancestors(y))
-
-
-@BACKWARD.wrong
-def hands_on_too_much(y, first=True):
-    """A Scalar that gets two shares passes its first share on twice: in the first call, and as part of the sum in the
-    second call. Each rule should be called once, when all shares have arrived.
-    """
-    if first:
-        y.grad = 1.0
-    for x, share in zip(y.inputs, y.rule(y.grad), strict=True):
-        x.grad += share
-        hands_on_too_much(x, False)
-
-
-@BACKWARD.wrong
-def each_begins_with_one(y):
-    """Each call sets the gradient of its own y to 1, so the shares that had arrived there are lost. Only the y that the
-    walk begins with gets 1. A loop over all Scalars is simpler here than recursion.
-    """
-    y.grad = 1.0
-    for x, share in zip(y.inputs, y.rule(y.grad), strict=True):
-        x.grad += share
-        each_begins_with_one(x)
-
-
-@BACKWARD.wrong
-def along_every_path(y):
-    """The gradients are right, but this code follows every path from y separately, and 40 doublings have 2^40 paths.
-    Collect the Scalars first. Then call each rule once, beginning with the newest Scalar.
-    """
-
-    def hand(scalar, g):
-        scalar.grad += g
-        for x, share in zip(scalar.inputs, scalar.rule(g), strict=True):
-            hand(x, share)
-
-    hand(y, 1.0)
-
-
-@BACKWARD.wrong
-def collected_on_every_path(y):
-    """Each rule is called once, but the search for the Scalars follows every path, and 40 doublings have 2^40 paths.
-    If a Scalar was found before, skip the Scalar and its inputs.
-    """
-    order = []
-
-    def visit(scalar):
-        for x in scalar.inputs:
-            visit(x)
-        if scalar not in order:
-            order.append(scalar)
-
-    visit(y)
-    passed_back(y, reversed(order))
-
-
-@BACKWARD.wrong
-def queued_for_each_share(y):
-    """A Scalar with two shares is visited twice here, and the second visit passes the first share on again. Visit each
-    Scalar once, when all its shares have arrived: go from the newest to the oldest.
-    """
-    y.grad = 1.0
-    waiting = [y]
-    while waiting:
-        scalar = waiting.pop(0)
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad += share
-            waiting.append(x)
-
-
-@BACKWARD.right
-def after_all_that_use_it(y):
+def right_backward(y):
     """A correct answer that orders the Scalars by a reversed depth-first search instead of by number."""
     order = []
 
@@ -259,4 +156,7 @@ def after_all_that_use_it(y):
             order.append(scalar)
 
     visit(y)
-    passed_back(y, reversed(order))
+    y.grad += 1.0
+    for scalar in reversed(order):
+        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
+            x.grad += share

@@ -6,8 +6,7 @@ import numpy as np
 
 from ...autograd import ops
 from ...autograd.ops.attention import MaskSpec
-from ..exercise import Exercise, normal
-from .c06_head_solution import attend, causal_mask, masked_attend, padding_mask
+from ..exercise import normal
 
 
 def probe_attend(attend: Any) -> dict[str, Any]:
@@ -19,7 +18,8 @@ def probe_attend(attend: Any) -> dict[str, Any]:
     }
 
 
-ATTEND = Exercise(attend, probe_attend, lambda q, k, v: real_masked_attend(q, k, v, None))
+def real_attend(q: Any, k: Any, v: Any) -> np.ndarray:
+    return real_masked_attend(q, k, v, None)
 
 
 def probe_causal_mask(causal_mask: Any) -> dict[str, Any]:
@@ -33,18 +33,12 @@ def real_causal_mask(queries: int, keys: int) -> np.ndarray:
     return MaskSpec(queries, keys, causal=True).as_mask()[0, 0]
 
 
-CAUSAL_MASK = Exercise(causal_mask, probe_causal_mask, real_causal_mask)
-
-
 def probe_padding_mask(padding_mask: Any) -> dict[str, Any]:
     return {"the mask of the lengths 3, 5 and 1 with 5 keys": padding_mask(np.array([3, 5, 1]), 5)}
 
 
 def real_padding_mask(lengths: Any, keys: int) -> np.ndarray:
     return MaskSpec(1, keys, key_lengths=lengths).as_mask()[:, 0, 0]
-
-
-PADDING_MASK = Exercise(padding_mask, probe_padding_mask, real_padding_mask)
 
 
 def probe_masked_attend(masked_attend: Any) -> dict[str, Any]:
@@ -63,6 +57,3 @@ def probe_masked_attend(masked_attend: Any) -> dict[str, Any]:
 def real_masked_attend(q: Any, k: Any, v: Any, mask: Any) -> np.ndarray:
     out = ops.attention(*(x[None, None] for x in (q, k, v)), mask=None if mask is None else mask[None, None])
     return out.data[0, 0]
-
-
-MASKED_ATTEND = Exercise(masked_attend, probe_masked_attend, real_masked_attend)

@@ -7,19 +7,12 @@ import numpy as np
 from ...autograd import Tensor, ops
 from ...nn import MultiHeadAttention
 from ...nn.positional import RotaryPositions
-from ..exercise import Exercise, normal
-from .c07_heads_solution import attend, merge_heads, multi_head, rotate, split_heads
+from ..exercise import normal
 
 
 def counted(*shape: int) -> np.ndarray:
     """Return the numbers 0, 1, 2, ... in an array. Each number shows where it comes from."""
     return np.arange(float(np.prod(shape))).reshape(shape)
-
-
-def table(x: Any, first: int, exponent: Any = None) -> np.ndarray:
-    d = x.shape[-1]
-    exponents = -2 * np.arange(d // 2) / d if exponent is None else exponent(d)
-    return np.arange(first, first + x.shape[-2])[:, None] * 10000.0**exponents
 
 
 def probe_split_heads(split_heads: Any) -> dict[str, Any]:
@@ -35,9 +28,6 @@ def real_split_heads(x: Any, heads: int) -> np.ndarray:
     return parts.data[0]
 
 
-SPLIT_HEADS = Exercise(split_heads, probe_split_heads, real_split_heads)
-
-
 def probe_merge_heads(merge_heads: Any) -> dict[str, Any]:
     return {
         "2 heads of one word": merge_heads(counted(2, 1, 2)),
@@ -46,7 +36,8 @@ def probe_merge_heads(merge_heads: Any) -> dict[str, Any]:
     }
 
 
-MERGE_HEADS = Exercise(merge_heads, probe_merge_heads, lambda x: ops.merge_heads(Tensor(x[None])).data[0])
+def real_merge_heads(x: Any) -> np.ndarray:
+    return ops.merge_heads(Tensor(x[None])).data[0]
 
 
 def probe_rotate(rotate: Any) -> dict[str, Any]:
@@ -67,21 +58,6 @@ def real_rotate(x: Any, first: int = 0) -> np.ndarray:
     return rotated.data.reshape(x.shape)
 
 
-ROTATE = Exercise(rotate, probe_rotate, real_rotate)
-
-
-@ROTATE.wrong
-def neighbours(x, first=0):
-    """You use features 2p and 2p + 1 as an arrow, as the original paper does. Here features p and p + d / 2 are an
-    arrow.
-    """
-    angles, out = table(x, first), np.empty_like(x)
-    a, b = x[..., 0::2], x[..., 1::2]
-    out[..., 0::2] = a * np.cos(angles) - b * np.sin(angles)
-    out[..., 1::2] = a * np.sin(angles) + b * np.cos(angles)
-    return out
-
-
 def probe_multi_head(multi_head: Any) -> dict[str, Any]:
     x, w_in, w_out = normal(7, (5, 8), (24, 8), (8, 8))
     return {
@@ -96,20 +72,3 @@ def real_multi_head(x: Any, w_in: Any, w_out: Any, heads: int) -> np.ndarray:
     layer = MultiHeadAttention(x.shape[1], heads, bias=False, positions="rotary").astype(np.float64).eval()
     layer.in_proj_weight.data, layer.out_proj.weight.data = w_in, w_out
     return layer(Tensor(x[None]), causal=True).data[0]
-
-
-MULTI_HEAD = Exercise(multi_head, probe_multi_head, real_multi_head)
-
-
-@MULTI_HEAD.wrong
-def cut_by_heads_first(x, w_in, w_out, heads):
-    """This is right with one head. The features are in the order q, k, v: cut them into these three parts first, then
-    cut each part into heads.
-    """
-    parts = np.split(x @ w_in.T, heads, axis=1)
-    return (
-        np.concatenate(
-            [attend(rotate(q), rotate(k), v) for q, k, v in (np.split(part, 3, axis=1) for part in parts)], axis=1
-        )
-        @ w_out.T
-    )

@@ -8,8 +8,7 @@ from ...autograd import Tensor, ops
 from ...nn import Dropout, Linear
 from ...nn.feed_forward import feed_forward as nn_feed_forward
 from ...nn.transformer import TransformerEncoderLayer
-from ..exercise import Exercise, Wrong, need, normal
-from .c08_depth_solution import block, feed_forward, layer_norm, layer_norm_rule
+from ..exercise import Wrong, need, normal
 
 
 def probe_layer_norm(layer_norm: Any) -> dict[str, Any]:
@@ -26,9 +25,6 @@ def probe_layer_norm(layer_norm: Any) -> dict[str, Any]:
 
 def real_layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> np.ndarray:
     return ops.layer_norm(Tensor(x), Tensor(weight), Tensor(bias), eps).data
-
-
-LAYER_NORM = Exercise(layer_norm, probe_layer_norm, real_layer_norm)
 
 
 def probe_layer_norm_rule(layer_norm_rule: Any) -> dict[str, Any]:
@@ -53,9 +49,6 @@ def real_layer_norm_rule(x: Any, weight: Any, g: Any, eps: float = 1e-5) -> Any:
     return x.grad, weight.grad, bias.grad
 
 
-LAYER_NORM_RULE = Exercise(layer_norm_rule, probe_layer_norm_rule, real_layer_norm_rule)
-
-
 def probe_feed_forward(feed_forward: Any) -> dict[str, Any]:
     x, w1, b1, w2, b2 = normal(8, (3, 4), (4, 4), (4,), (4, 4), (4,))
     return {
@@ -70,9 +63,6 @@ def real_feed_forward(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> np.ndarray:
     up.load_state_dict({"weight": w1, "bias": b1})
     back.load_state_dict({"weight": w2, "bias": b2})
     return nn_feed_forward(Tensor(x), up, back, Dropout(0.0), "relu").data
-
-
-FEED_FORWARD = Exercise(feed_forward, probe_feed_forward, real_feed_forward)
 
 
 def probe_block(block: Any) -> dict[str, Any]:
@@ -94,6 +84,3 @@ def real_block(x: Any, weights: Any, heads: int) -> np.ndarray:
     layer = TransformerEncoderLayer(d, heads, inner, 0.0, norm_first=True, bias="feed_forward").astype(np.float64)
     layer.load_state_dict(weights)
     return layer(Tensor(x[None])).data[0]
-
-
-BLOCK = Exercise(block, probe_block, real_block)

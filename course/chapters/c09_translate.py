@@ -8,17 +8,7 @@ from ...autograd import Tensor, no_grad
 from ...models import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import Embedding, SinusoidalPositions, TransformerDecoderLayer, TransformerEncoderLayer
 from ...train.data.batches import TokenSequences
-from ..exercise import Exercise, need, normal
-from .c09_translate_solution import (
-    attention,
-    decoder_layer,
-    embed,
-    encoder_layer,
-    feed_forward,
-    norm,
-    shifted,
-    transformer,
-)
+from ..exercise import need, normal
 
 D, HEADS, INNER, LAYERS, PAD, BOS, EOS = 6, 2, 10, 2, 0, 1, 2
 
@@ -60,9 +50,6 @@ def real_shifted(sentences: Any, pad: int, bos: int, eos: int) -> Any:
     return sequences.pad(every, pad, first=bos, width=width), sequences.pad(every, pad, last=eos, width=width)
 
 
-SHIFTED = Exercise(shifted, probe_shifted, real_shifted)
-
-
 def probe_embed(embed: Any) -> dict[str, Any]:
     (table,) = normal(19, (7, 4))
     return {
@@ -77,9 +64,6 @@ def real_embed(ids: Any, table: Any) -> np.ndarray:
     return SinusoidalPositions(table.shape[1]).astype(np.float64)(embedding(ids)).data
 
 
-EMBED = Exercise(embed, probe_embed, real_embed)
-
-
 def probe_encoder_layer(encoder_layer: Any) -> dict[str, Any]:
     (x,) = normal(19, (2, 4, D))
     mask = (np.arange(4) < np.array([[4], [2]]))[:, None, None, :]
@@ -92,17 +76,6 @@ def probe_encoder_layer(encoder_layer: Any) -> dict[str, Any]:
 
 def real_encoder_layer(x: Any, w: Any, name: str, heads: int, mask: Any) -> np.ndarray:
     return loaded(TransformerEncoderLayer(D, heads, INNER), w, name)(Tensor(x), mask=mask).data
-
-
-ENCODER_LAYER = Exercise(encoder_layer, probe_encoder_layer, real_encoder_layer)
-
-
-@ENCODER_LAYER.wrong
-def norm_first(x, w, name, heads, mask):
-    """This is the order of chapter 8, x + new(norm(x)). Here the norm comes after the sum: norm(x + new(x))."""
-    h = norm(x, w, f"{name}.norm1")
-    x = x + attention(h, h, w, f"{name}.self_attn", heads, mask)
-    return x + feed_forward(norm(x, w, f"{name}.norm2"), w, name)
 
 
 def probe_decoder_layer(decoder_layer: Any) -> dict[str, Any]:
@@ -125,19 +98,6 @@ def real_decoder_layer(x, memory, w, name, heads, own_mask, memory_mask):
     ).data
 
 
-DECODER_LAYER = Exercise(decoder_layer, probe_decoder_layer, real_decoder_layer)
-
-
-@DECODER_LAYER.wrong
-def source_first(x, memory, w, name, heads, own_mask, memory_mask):
-    """The steps are right, but their order is wrong. First the words of the target look at each other, then at the
-    source.
-    """
-    x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
-    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
-    return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
-
-
 def probe_transformer(transformer: Any) -> dict[str, Any]:
     source, padded = np.array([[4, 9, 3, 7]]), np.array([[5, 6, 10, 3], [8, 2, 0, 0]])
     target = np.array([[1, 8, 4], [1, 9, 0]])
@@ -154,6 +114,3 @@ def real_transformer(source, target, w, heads, layers, pad=0):
     made.load_state_dict(w)
     with no_grad():
         return made(source, target).data
-
-
-TRANSFORMER = Exercise(transformer, probe_transformer, real_transformer)

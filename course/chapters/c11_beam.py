@@ -10,8 +10,8 @@ from ...models.generation.decoding import Uncached
 from ...models.generation.greedy import greedy_search
 from ...models.generation.penalties import length_penalty
 from ...models.generation.rules import Rules
-from ..exercise import Exercise, need
-from .c11_beam_solution import beam_search, extended, from_table, greedy, score, trap
+from ..exercise import need
+from .c11_beam_solution import beam_search, from_table, greedy, trap
 
 BOS, EOS = 0, 1
 
@@ -52,9 +52,6 @@ def real_greedy(next_log_p, bos, eos, limit):
     return hypothesis.ids, hypothesis.score
 
 
-GREEDY = Exercise(greedy, probe_greedy, real_greedy)
-
-
 def probe_trap(trap: Any) -> dict[str, Any]:
     table = np.asarray(trap(), dtype=float)
     right = table.shape == (4, 4) and bool(((table >= 0) & (table <= 1)).all())
@@ -79,23 +76,7 @@ def real_trap():
     return np.array([[0, 0, 0.51, 0.49], [1, 0, 0, 0], [0, 0.34, 0.33, 0.33], [0, 1, 0, 0]])
 
 
-TRAP = Exercise(trap, probe_trap, real_trap)
-
-
-@TRAP.wrong
-def columns_sum_to_one():
-    """The columns sum to 1, but the rows should sum to 1: row a is for the words after word a."""
-    return trap().T
-
-
-@TRAP.wrong
-def logarithms():
-    """These are logarithms. The table should contain probabilities, which are from 0 to 1."""
-    return np.log(trap() + 1e-9)
-
-
-@TRAP.right
-def another_trap():
+def right_trap():
     """A correct answer in which greedy search repeats two words, and eos is improbable at each step."""
     return np.array([[0, 0, 0.4, 0.6], [0, 1, 0, 0], [0, 0.95, 0, 0.05], [0, 0.15, 0.1, 0.75]])
 
@@ -108,7 +89,8 @@ def probe_score(score: Any) -> dict[str, Any]:
     }
 
 
-SCORE = Exercise(score, probe_score, lambda log_p, length, alpha: log_p / length_penalty(length, alpha))
+def real_score(log_p: float, length: int, alpha: float) -> float:
+    return log_p / length_penalty(length, alpha)
 
 
 def probe_extended(extended: Any) -> dict[str, Any]:
@@ -125,22 +107,11 @@ def probe_extended(extended: Any) -> dict[str, Any]:
     }
 
 
-def in_one_array(sentences, next_log_p, bos):
+def real_extended(sentences, next_log_p, bos):
     totals = np.array([[total] for total, _ in sentences]) + np.stack([next_log_p([bos, *ids]) for _, ids in sentences])
     order = np.argsort(-totals, axis=None, kind="stable")
     places = zip(*np.unravel_index(order, totals.shape), strict=True)
     return [(totals[i, word], [*sentences[i][1], int(word)]) for i, word in places]
-
-
-EXTENDED = Exercise(extended, probe_extended, in_one_array)
-
-
-@EXTENDED.wrong
-def each_for_itself(sentences, next_log_p, bos):
-    """The continuations of each sentence are sorted separately. But all continuations compete with each other: the
-    third best continuation of the first sentence can be better than the best continuation of the second.
-    """
-    return [longer for sentence in sentences for longer in extended([sentence], next_log_p, bos)]
 
 
 def probe_beam_search(beam_search: Any) -> dict[str, Any]:
@@ -165,13 +136,3 @@ def real_beam_search(next_log_p, bos, eos, width, limit, alpha=0.0):
     rules = Rules(bos, eos, max_length=limit)
     ((hypothesis,),) = search_with_beam(state(next_log_p), rules, width=width, alpha=alpha)
     return hypothesis.ids, hypothesis.score
-
-
-BEAM_SEARCH = Exercise(beam_search, probe_beam_search, real_beam_search)
-
-
-@BEAM_SEARCH.wrong
-def greedy_after_all(next_log_p, bos, eos, width, limit, alpha=0.0):
-    """This finds the same sentence as greedy search for every width. Keep more than one sentence."""
-    ids, total = greedy(next_log_p, bos, eos, limit)
-    return ids, score(total, min(len(ids) + 1, limit), alpha)

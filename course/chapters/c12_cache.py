@@ -8,9 +8,9 @@ from ...autograd import no_grad
 from ...models import Seq2SeqTransformer
 from ...models.generation.cache import TreeCache
 from ...models.generation.raw_layers import attend as raw_attend
-from ..exercise import Exercise, Wrong, need
+from ..exercise import Wrong, need
 from .c09_translate import HEADS, LAYERS, model
-from .c12_cache_solution import State, attend_new, select, start, step
+from .c12_cache_solution import State, start, step
 
 SOURCE = np.array([[5, 6, 10, 3], [8, 2, 0, 0]])
 SAID = np.array([[1, 8, 4, 10], [1, 5, 5, 7]])
@@ -44,9 +44,6 @@ def real_attend_new(q, k, v, keys, values):
     return merged.swapaxes(1, 2), keys, values
 
 
-ATTEND_NEW = Exercise(attend_new, probe_attend_new, real_attend_new)
-
-
 def probe_start(start: Any) -> dict[str, Any]:
     made, memory = encoded()
     state = start(memory, SOURCE, made.state_dict(), HEADS, LAYERS)
@@ -73,9 +70,6 @@ def real_start(memory, source, w, heads, layers, pad=0):
     return State([keys for keys, _ in cross], [values for _, values in cross], (source != pad)[:, None, None, :])
 
 
-START = Exercise(start, probe_start, real_start)
-
-
 def probe_step(step: Any) -> dict[str, Any]:
     def logits(source: np.ndarray, said: np.ndarray) -> list[Any]:
         made, memory = encoded(source)
@@ -100,9 +94,6 @@ def real_step(ids, state, w, heads):
     return state.twin.step(ids[:, None]).copy()
 
 
-STEP = Exercise(step, probe_step, real_step)
-
-
 def probe_select(select: Any) -> dict[str, Any]:
     def after(rows: list[int], source: np.ndarray = SOURCE) -> Any:
         made, memory = encoded(source)
@@ -125,6 +116,3 @@ def probe_select(select: Any) -> dict[str, Any]:
 
 def real_select(state, rows):
     state.twin.select(rows)
-
-
-SELECT = Exercise(select, probe_select, real_select)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Tensor, ops
-from ..exercise import Exercise, need, normal
-from .c13_blocks_solution import backward, forward, running_sum, slices, take_block
+from ..exercise import need, normal
+from .c13_blocks_solution import forward, slices
 
 LONG = 400  # number of queries and keys in the probe that measures the memory
 
@@ -53,9 +53,6 @@ def real_running_sum(blocks):
     return whole.max(), np.exp(ops.log_softmax(whole).data * -1).min()
 
 
-RUNNING_SUM = Exercise(running_sum, probe_running_sum, real_running_sum)
-
-
 NAMES = "m", "total", "o"
 
 
@@ -90,9 +87,6 @@ def real_take_block(m, total, o, scores, values):
         for i, row in enumerate(before)
     ]
     return top, grown, np.stack(rows) * grown[:, None]
-
-
-TAKE_BLOCK = Exercise(take_block, probe_take_block, real_take_block)
 
 
 class _Keys(np.ndarray):
@@ -139,44 +133,7 @@ def real_forward(q, k, v, size):
     return blocked(q, k, v, size).data[0, 0], np.logaddexp.reduce(scores, axis=1)
 
 
-FORWARD = Exercise(forward, probe_forward, real_forward)
-
-
-@FORWARD.wrong
-def mean_of_the_blocks(q, k, v, size):
-    """The blocks are averaged with equal weights. A block with large scores should have a larger weight: use the
-    running total and m.
-    """
-    parts = [table_at_once(q, k[block], v[block], size) for block in slices(len(k), size)]
-    return np.mean([out for out, _ in parts], axis=0), np.logaddexp.reduce([log_sum for _, log_sum in parts], axis=0)
-
-
-@FORWARD.wrong
-def row_by_row(q, k, v, size):
-    """The numbers are right. But each query is multiplied by all keys at once. Process the keys in blocks, and keep m
-    and total.
-    """
-    out, log_sum = np.zeros((len(q), v.shape[1])), np.zeros(len(q))
-    for i, query in enumerate(q):
-        scores = k @ query / np.sqrt(q.shape[1])
-        p = np.exp(scores - scores.max())
-        out[i], log_sum[i] = p @ v / p.sum(), scores.max() + np.log(p.sum())
-    return out, log_sum
-
-
-@FORWARD.wrong
-def table_at_once(q, k, v, size):
-    """The numbers are right. But the whole table of scores is in memory, which this chapter should avoid. Use only
-    k[block] at a time.
-    """
-    scores = q @ k.T / np.sqrt(q.shape[1])
-    top = scores.max(axis=1)
-    p = np.exp(scores - top[:, None])
-    return p @ v / p.sum(axis=1, keepdims=True), top + np.log(p.sum(axis=1))
-
-
-@FORWARD.right
-def normalised_all_along(q, k, v, size):
+def right_forward(q, k, v, size):
     """A correct answer that stores the output so far as a mean, and adds each block with its share of the sum."""
     log_sum, out = np.full(len(q), -np.inf), np.zeros((len(q), v.shape[1]))
     for block in slices(len(k), size):
@@ -209,6 +166,3 @@ def real_backward(q, k, v, out, log_sum, g, size):
     leaves = [Tensor(x[None, None], requires_grad=True) for x in (q, k, v)]
     ops.attention(*leaves, method="blocked", block_size=size).backward(g[None, None])
     return tuple(leaf.grad[0, 0] for leaf in leaves)
-
-
-BACKWARD = Exercise(backward, probe_backward, real_backward)

@@ -10,9 +10,9 @@ import numpy as np
 from ...autograd import Parameter, Tensor
 from ...train.optim.loss_scaling import LossScaler
 from ...train.optim.optimizers import SGD, clip_grad_norm
-from ..exercise import Exercise, need
-from .c14_half_solution import Scaler, half_step, lost
+from ..exercise import need
 
+RTOL = {"half_step": 1e-5}
 
 def probe_lost(lost: Any) -> dict[str, Any]:
     rng = np.random.default_rng(4)
@@ -37,9 +37,6 @@ def real_lost(gradients, scale):
     return float(below.mean()), float((size >= float(info.max) + 16).mean())
 
 
-LOST = Exercise(lost, probe_lost, real_lost)
-
-
 def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
     def run(steps: str, **options: float) -> tuple[np.ndarray, list[int]]:
         """Return the scale after each step of `steps`, such as "++-", and the final counts."""
@@ -60,10 +57,9 @@ def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
     }
 
 
-SCALER = Exercise(Scaler, probe_scaler, LossScaler)
+real_scaler = LossScaler
 
 
-@SCALER.right
 class CountsDown:
     def __init__(self, initial=2.0**15, interval=1000, least=1.0):
         self.exponent, self.skipped, self.interval, self.least = np.log2(initial), 0, interval, least
@@ -84,6 +80,9 @@ class CountsDown:
             self.exponent = max(self.exponent - 1, np.log2(self.least))
         elif not self.left:
             self.exponent, self.left = self.exponent + 1, self.interval
+
+
+right_scaler = CountsDown
 
 
 GradientsOf = Callable[[list[np.ndarray], float], list[np.ndarray]]
@@ -152,11 +151,7 @@ def real_half_step(weights, gradients_of, scaler, lr):
     return [parameter.data for parameter in parameters]
 
 
-HALF_STEP = Exercise(half_step, probe_half_step, real_half_step, rtol=1e-05)
-
-
-@HALF_STEP.right
-def by_the_norm(weights, gradients_of, scaler, lr):
+def right_half_step(weights, gradients_of, scaler, lr):
     scale = float(scaler.scale)
     found = gradients_of([np.float16(w) for w in weights], scale)
     norm = sum(float((g.astype(np.float64) ** 2).sum()) for g in found)

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...autograd import Parameter, Tensor, ops
 from ...train.optim.optimizers import Adam
-from ..exercise import Exercise, need, normal
+from ..exercise import need, normal
 from .c01_gradient import rule_of
 from .c11_beam import real_beam_search
-from .c15_together_solution import BOS, EOS, HEADS, D, Scalar, attend, learn, lookup, matmul, translate
+from .c15_together_solution import BOS, EOS, HEADS, D, Scalar
 
 
 def node(y: Tensor, leaves: list[Tensor], inputs: tuple[Any, ...]) -> Any:
@@ -49,9 +49,6 @@ def real_matmul(x, y):
     return node(ops.matmul(*leaves), leaves, (x, y))
 
 
-MATMUL = Exercise(matmul, probe_matmul, real_matmul)
-
-
 def probe_lookup(lookup: Any) -> dict[str, Any]:
     rows, g = normal(15, (6, 9), (2, 3, 9))
     found: dict[str, Any] = {}
@@ -68,9 +65,6 @@ def real_lookup(table, ids):
     return node(ops.embedding(ids, rows) * 3.0, [rows], (table,))
 
 
-LOOKUP = Exercise(lookup, probe_lookup, real_lookup)
-
-
 def probe_attend(attend: Any) -> dict[str, Any]:
     queries, keys, values, g = normal(15, (2, 3, D), (2, 5, D), (2, 5, D), (2, 3, D))
     q, k, v = map(Scalar, (queries, keys, values))
@@ -85,9 +79,6 @@ def real_attend(q, k, v, mask):
     heads = [x.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2) for x in leaves]
     out = ops.attention(*heads, mask=mask).swapaxes(1, 2).reshape(*q.data.shape)
     return node(out, leaves, (q, k, v))
-
-
-ATTEND = Exercise(attend, probe_attend, real_attend)
 
 
 TARGETS = [np.array([1.0, -2.0, 0.5]), np.array([3.0, 0.0, -1.0]), np.array([0.0, 1.0, 1.0]), np.array([2.0, 2.0, 0.0])]
@@ -128,9 +119,6 @@ def real_learn(weights, loss_of, batches, rate):
     return losses
 
 
-LEARN = Exercise(learn, probe_learn, real_learn)
-
-
 def model(number: int) -> Any:
     """Return a function that computes logits of 7 tokens from the source and the last token of the target."""
     tables = 2 * np.random.default_rng(number).standard_normal((8, 7, 7))
@@ -156,6 +144,3 @@ def real_translate(next_logits, source, width=4):
         return ops.log_softmax(Tensor(next_logits(np.array([source]), np.array([ids])))).data
 
     return real_beam_search(next_log_p, BOS, EOS, width, 40, 1.0)[0]
-
-
-TRANSLATE = Exercise(translate, probe_translate, real_translate)

@@ -5,17 +5,8 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Parameter, no_grad, ops
-from ..exercise import Exercise
 from ..mistakes import planted, with_left
-from .c16_bugs_solution import (
-    LENGTH,
-    VOCABULARY,
-    mended,
-    mixes_the_batch,
-    new_weights,
-    sees_the_future,
-    unused,
-)
+from .c16_bugs_solution import LENGTH, VOCABULARY, mended, new_weights
 
 
 def tokens() -> np.ndarray:
@@ -41,11 +32,7 @@ def real_sees_the_future(model, w, ids):
         return not np.allclose(model(w, ids[:, :-1]).data, model(w, ids).data[:, :-1])
 
 
-SEES_THE_FUTURE = Exercise(sees_the_future, probe_sees_the_future, real_sees_the_future)
-
-
-@SEES_THE_FUTURE.right
-def word_by_word(model, w, ids):
+def right_sees_the_future(model, w, ids):
     said = [model(w, ids[:, :n]).data[:, n - 1] for n in range(1, ids.shape[1])]
     return not np.allclose(model(w, ids).data[:, :-1], np.stack(said, axis=1))
 
@@ -62,11 +49,7 @@ def real_mixes_the_batch(model, w, ids):
         return not np.allclose(model(w, ids).data, np.concatenate([model(w, row[None]).data for row in ids]))
 
 
-MIXES_THE_BATCH = Exercise(mixes_the_batch, probe_mixes_the_batch, real_mixes_the_batch)
-
-
-@MIXES_THE_BATCH.right
-def with_another_neighbour(model, w, ids):
+def right_mixes_the_batch(model, w, ids):
     other = ids.copy()
     other[1:] = (other[1:] + 3) % VOCABULARY
     return not np.allclose(model(w, ids).data[0], model(w, other).data[0])
@@ -85,11 +68,7 @@ def real_unused(model, w, ids):
     return sorted(name for name, least in rows.items() if least == 0)
 
 
-UNUSED = Exercise(unused, probe_unused, real_unused)
-
-
-@UNUSED.right
-def row_by_row(model, w, ids):
+def right_unused(model, w, ids):
     for one in w.values():
         one.grad = None
     logits = model(w, ids)
@@ -114,6 +93,3 @@ def real_mended(w, ids):
         x = x + ops.attention(q, k, v, causal=True)[:, 0]
         x = x + ops.relu(x @ w[f"up{i}"]) @ w[f"down{i}"]
     return x @ w["output"]
-
-
-MENDED = Exercise(mended, probe_mended, real_mended)
