@@ -368,7 +368,8 @@ def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
     if len(devices) > 1:
         cure = f"the operands are on different devices ({', '.join(sorted(devices))}): move one with .to(device)"
     else:
-        cure = str(error)
+        uneven = "inhomogeneous" in str(error)
+        cure = "nested lists have different lengths: pad the shorter lists" if uneven else str(error)
     # NumPy's own subclasses (for an axis out of bounds, for dtypes that don't cast) need more than a message.
     kind = next(kind for kind in (ValueError, TypeError, IndexError) if isinstance(error, kind))
     return kind(f"{name}({operands}): {cure}")

@@ -57,7 +57,7 @@ class Tensor(Operators, NumPyHabits):
         if isinstance(data, Tensor):
             data = data.data[...]  # a separate view: the array object distinguishes two inputs of a call
         if not is_array(data):
-            plain = _is_plain(data)
+            plain = only_python_numbers(data)
             data = as_array(data, "Tensor: data")
             if data.dtype == np.float64 and plain and dtype is None:
                 data = data.astype(np.float32)
@@ -334,16 +334,32 @@ def _check_differentiable(dtype: np.dtype) -> None:
         )
 
 
-def _is_plain(value: Any) -> bool:
+def only_python_numbers(value: Any) -> bool:
     """Return whether these nested lists contain only Python numbers, which, unlike NumPy's numbers, have no dtype."""
     if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
+        return all(map(only_python_numbers, value))
     return not isinstance(value, np.generic | np.ndarray | Tensor)
 
 
 def array_of(value: Any) -> Any:
     """Return the array of a Tensor, or another value unchanged: for masks and indices, which have no gradient."""
     return value.data if isinstance(value, Tensor) else value
+
+
+def shape_of(value: Any, name: str = "operands") -> tuple[int, ...]:
+    """Return the shape of a Tensor, an array, a number or nested lists.
+    Raises ValueError, with `name`, for nested lists of different lengths.
+    """
+    return value.shape if hasattr(value, "shape") else as_array(value, name).shape
+
+
+def constant_array(value: Any, name: str) -> Any:
+    """Return the array of an argument that gets no gradient: a Tensor, an array, or nested lists. Raises TypeError for
+    a Tensor that requires a gradient, which would be lost; ValueError for nested lists of different lengths.
+    """
+    if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled():
+        raise TypeError(f"{name}: a Tensor that requires a gradient would get none here: pass its .detach()")
+    return array_of(value) if hasattr(value, "dtype") else as_array(value, name)
 
 
 def bind(ops: ModuleType, engine: ModuleType) -> None:

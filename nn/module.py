@@ -4,6 +4,7 @@ There is no registration: a module's parameters are its attributes of type Param
 attributes of type Module, in the order in which they were set.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -11,6 +12,8 @@ import numpy as np
 
 from ..autograd import Parameter, Tensor
 from ..autograd.backend import native, to_device
+
+_COLLECTIONS = (list, tuple, dict, set, frozenset, deque)
 
 
 class Module:
@@ -35,13 +38,13 @@ class Module:
     # -- submodules and parameters -------------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
-        """Yield the direct submodules with their names. Raises TypeError for modules or parameters in lists, tuples or
-        dictionaries, which would not be trained or saved.
+        """Yield the direct submodules with their names. Raises TypeError for modules or parameters in lists, tuples,
+        dictionaries, sets or deques, which would not be trained or saved.
         """
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
-            elif isinstance(value, list | tuple | dict) and _holds_modules(value):
+            elif isinstance(value, _COLLECTIONS) and _holds_modules(value):
                 raise TypeError(
                     f"{type(self).__name__}.{name} is a {type(value).__name__}, whose modules and parameters would "
                     "not be trained or saved: use a ModuleList, or an attribute for each of them"
@@ -146,8 +149,13 @@ class Module:
         if problems:
             more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
             raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:5])}{more}")
+        arrays = {name: np.asarray(state[name]) for name in own}
+        memory = {_owner(parameter.data) for parameter in own.values()}
         for name, parameter in own.items():
-            parameter.data[...] = to_device(np.asarray(state[name], dtype=parameter.dtype), parameter.device)
+            if arrays[name] is not parameter.data and _owner(arrays[name]) in memory:
+                arrays[name] = arrays[name].copy()  # or loading another parameter might change it
+        for name, parameter in own.items():
+            parameter.data[...] = to_device(arrays[name].astype(parameter.dtype, copy=False), parameter.device)
             parameter.mark_changed()
 
     # -- display -------------------------------------------------------------------------------------------------------
@@ -164,9 +172,16 @@ class Module:
         return f"{type(self).__name__}(\n  " + "\n  ".join(inside) + "\n)"
 
 
+def _owner(array: Any) -> int:
+    """Return the id of the array in whose memory this array is: itself, or the array of which it is a view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return id(array)
+
+
 def _holds_modules(value: Any) -> bool:
-    """Return whether a value is a module or a parameter, or nested lists, tuples or dictionaries that hold one."""
-    if isinstance(value, list | tuple | dict):
+    """Return whether a value is a module or a parameter, or a collection that holds one."""
+    if isinstance(value, _COLLECTIONS):
         return any(map(_holds_modules, value.values() if isinstance(value, dict) else value))
     return isinstance(value, Module | Parameter)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module, as_array
+from ..backend import array_module
 from ..random import Generator, default_generator
-from ..tensor import array_of
+from ..tensor import array_of, constant_array
 from .dropout import check_probability
 from .elementwise import promoted
 from .exponential import exp
@@ -262,7 +262,7 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
 def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
     if mask is None:
         return None
-    mask = array_of(mask) if hasattr(mask, "dtype") else as_array(mask, "attention: masks")
+    mask = constant_array(mask, "attention: masks")
     if mask.dtype != bool:
         raise TypeError(
             f"attention: the mask must be boolean (True: may attend), not {mask.dtype}; to add numbers to the scores, "
@@ -275,7 +275,7 @@ def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
     """Return `values` as an array of `count` numbers, one for each batch row or head."""
     if values is None:
         return None
-    array = xp.asarray(array_of(values))
+    array = xp.asarray(constant_array(values, f"attention: {name}"))
     if array.shape != (count,):
         raise ValueError(f"attention: {name} must have one number for each {what}, shape ({count},), not {array.shape}")
     return array

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, shape_of
 from .indexing import getitem
 from .reduction import normalized_axes, sum
 from .registry import declare
@@ -18,7 +18,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return a copy of the elements x[i, i + offset] of two axes, as the result's last axis. Raises ValueError unless
     axis1 and axis2 are two different axes of x.
     """
-    shape = np.shape(array_of(x))
+    shape = shape_of(x)
     if len(shape) < 2 or len(set(normalized_axes((axis1, axis2), len(shape)))) < 2:
         raise ValueError(
             f"diagonal: axis1 and axis2 must be two different axes of x, not {axis1} and {axis2} for shape {shape}"
@@ -35,7 +35,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
 
 def _triangle(x: Any, k: int, lower: bool) -> Tensor:
-    x, shape = Tensor(x) if isinstance(x, list) else x, np.shape(array_of(x))
+    x, shape = Tensor(x) if isinstance(x, list) else x, shape_of(x)
     if len(shape) < 2:
         raise ValueError("tril and triu need an array of at least two dimensions")
     xp = array_module(array_of(x))

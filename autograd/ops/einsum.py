@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, run
 from ..quick import replaceable
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, shape_of
 from .diagonal import diagonal
 from .reduction import widened
 from .registry import declare
@@ -107,12 +107,12 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     """
     if not operands:
         raise ValueError("einsum: no operands")
-    inputs, output = _parse(equation, [np.ndim(array_of(x)) for x in operands])
+    inputs, output = _parse(equation, [len(shape_of(x)) for x in operands])
     tensors = list(operands)
     for i, part in enumerate(inputs):
         while repeated := next((letter for letter in part if part.count(letter) > 1), None):
             first, second = part.index(repeated), part.index(repeated, part.index(repeated) + 1)
-            shape = np.shape(array_of(tensors[i]))
+            shape = shape_of(tensors[i])
             if shape[first] != shape[second]:
                 raise ValueError(
                     f"einsum: the index {repeated!r} of {equation!r} has different sizes, {shape[first]} and "
@@ -120,7 +120,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
                 )
             tensors[i] = moveaxis(diagonal(tensors[i], axis1=first, axis2=second), -1, first)
             part = inputs[i] = part[:second] + part[second + 1 :]
-    _check_sizes(equation, inputs, [np.shape(array_of(x)) for x in tensors])
+    _check_sizes(equation, inputs, [shape_of(x) for x in tensors])
     return Einsum(inputs, output)(*tensors)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import array_module, as_array
 from ..function import Function, weaken
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, only_python_numbers
 from .reduction import widened
 from .registry import declare
 
@@ -284,7 +284,8 @@ def astype(x: Any, dtype: Any) -> Tensor:
 
 def promoted(*operands: Any) -> tuple[Any, ...]:
     """Convert the operands (None stays None) to their common dtype by NumPy's rules.
-    Integers and booleans become float64. Single numbers are weak, as in arithmetic.
+    Integers and booleans become float64. Single numbers are weak, as in arithmetic, and so are nested lists of Python's
+    numbers.
 
     This is for ops whose implementations require operands of a single floating dtype. The gradient of a cast operand is
     cast back.
@@ -293,8 +294,13 @@ def promoted(*operands: Any) -> tuple[Any, ...]:
     if first.kind == "f" and all(x is None or getattr(x, "dtype", None) == first for x in operands):
         return operands
     known = (np.generic, int, float, type(None))
+    weak = [isinstance(x, list | tuple) and only_python_numbers(x) for x in operands]
     operands = tuple(x if isinstance(x, known) or hasattr(x, "dtype") else as_array(x, "operands") for x in operands)
-    given = [array_of(x) for x in operands if x is not None]
+    given = [
+        x.dtype.type(0).item() if is_weak and x.dtype.kind in "iubfc" else array_of(x)
+        for x, is_weak in zip(operands, weak, strict=True)
+        if x is not None
+    ]
     weaken(given)
     dtype = np.result_type(*(getattr(x, "dtype", x) for x in given))
     dtype = np.dtype(np.float64) if dtype.kind in "iub" else dtype

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, shape_of
 from .activation import softplus
 from .elementwise import abs, add, multiply, negative, promoted, square, subtract
 from .loss import REDUCTIONS
@@ -21,20 +21,19 @@ from .registry import OPS, declare
 
 def _reduced(name: str, formula: Callable[..., Tensor], reduction: str, x: Any, target: Any, *weights: Any) -> Tensor:
     """Return the loss formula(x, target), times the weights that are not None, and reduced, in the operands' dtype."""
-    own, other = np.shape(array_of(x)), np.shape(array_of(target))
+    own, other = shape_of(x, name), shape_of(target, name)
     if own != other:
         # (n, 1) and (n,) would broadcast to (n, n): training would run with a meaningless loss.
         raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
-    operands = [*promoted(x, target), *(weight for weight in weights if weight is not None)]
-    x, target, *factors = map(widened, operands)
-    loss = reduce(multiply, factors, formula(x, target))
+    x, target, *factors = promoted(x, target, *(weight for weight in weights if weight is not None))
+    half = x.dtype == np.float16
+    loss = reduce(multiply, map(widened, factors), formula(widened(x), widened(target)))
     if loss.shape != own:
         raise ValueError(f"{name}: a weight does not broadcast to {own}: the losses have the shape {loss.shape}")
     loss = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
-    given = [o if isinstance(o, int | float) else getattr(o, "dtype", np.float64) for o in operands]
-    return loss.astype(np.float16) if np.result_type(*given) == np.float16 else loss
+    return loss.astype(np.float16) if half else loss
 
 
 def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
@@ -85,6 +84,7 @@ def binary_cross_entropy_with_logits(
             missed = multiply(add(multiply(widened(pos_weight), target), negatives), missed)
         return add(multiply(negatives, x), missed)
 
+    logits, target, pos_weight = promoted(logits, target, pos_weight)
     return _reduced("binary_cross_entropy_with_logits", formula, reduction, logits, target, weight)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, shape_of
 from .activation import gelu, relu, sigmoid, silu
 from .indexing import getitem
 from .reduction import normalized_axes
@@ -34,7 +34,7 @@ def _gated(name: str, activation: Callable[[Any], Tensor]) -> Callable[..., Tens
 
 
 def _halves(name: str, x: Any, axis: int) -> tuple[Tensor, Tensor]:
-    shape = np.shape(array_of(x))
+    shape = shape_of(x)
     (axis,) = normalized_axes(axis, len(shape))
     if shape[axis] % 2:
         raise ValueError(f"{name}: axis {axis} of shape {shape} must have an even size")

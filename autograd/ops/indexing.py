@@ -7,7 +7,7 @@ import numpy as np
 
 from ..backend import Array, array_module, as_array, is_array
 from ..function import Function, run
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, shape_of
 from .reduction import Axis, accumulator, narrowed, normalized_axes
 from .registry import declare
 from .shape import ravel
@@ -79,7 +79,7 @@ def getitem(x: Any, index: Any) -> Tensor:
 @declare(np.flip)
 def flip(x: Any, axis: Axis = None) -> Tensor:
     """Reverse the order of the elements along `axis` (all axes by default)."""
-    ndim = np.ndim(array_of(x))
+    ndim = len(shape_of(x))
     axes = normalized_axes(axis, ndim)
     return getitem(x, tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(ndim)))
 
@@ -174,9 +174,9 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     for indices that are not integers.
     """
     indices = integers("take: indices", indices)
-    if axis is None or (axis in (0, -1) and not np.ndim(array_of(x))):
+    if axis is None or (axis in (0, -1) and not len(shape_of(x))):
         return getitem(ravel(x), (indices,))
-    (axis,) = normalized_axes(axis, np.ndim(array_of(x)))
+    (axis,) = normalized_axes(axis, len(shape_of(x)))
     return getitem(x, (*(slice(None),) * axis, indices))
 
 
@@ -201,7 +201,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
     indices = integers("take_along_axis: indices", indices)
     if axis is None:
         x, axis = ravel(x), 0
-    return getitem(x, along_axis(np.shape(array_of(x)), indices, axis))
+    return getitem(x, along_axis(shape_of(x), indices, axis))
 
 
 def along_axis(shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:

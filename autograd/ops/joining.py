@@ -7,7 +7,7 @@ import numpy as np
 
 from ..backend import Array, array_module, is_capturing
 from ..function import Function, run
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, shape_of
 from .indexing import take
 from .reduction import normalized_axes
 from .registry import declare
@@ -101,7 +101,7 @@ def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
     """Repeat x `reps[i]` times along axis i.
     If x's shape and `reps` differ in length, the shorter one is padded with ones in front.
     """
-    shape, counts = np.shape(array_of(x)), [int(count) for count in np.atleast_1d(reps)]
+    shape, counts = shape_of(x), [int(count) for count in np.atleast_1d(reps)]
     ndim = max(len(counts), len(shape))
     counts, sizes = [1] * (ndim - len(counts)) + counts, [1] * (ndim - len(shape)) + list(shape)
     apart = [side for size in sizes for side in (1, size)]  # x with an axis of size 1 before each axis
@@ -115,9 +115,9 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     """Repeat each element along `axis` (of the flattened x for None).
     `repeats` has one number for all or one for each.
     """
-    if axis is None or not np.ndim(array_of(x)):
+    if axis is None or not len(shape_of(x)):
         x, axis = ravel(x), axis or 0
-    repeats, shape = array_of(repeats), np.shape(array_of(x))
+    repeats, shape = array_of(repeats), shape_of(x)
     (axis,) = normalized_axes(axis, len(shape))
     before, size, behind = shape[:axis], shape[axis], shape[axis + 1 :]
     if isinstance(repeats, int | np.integer):
@@ -149,7 +149,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
 
     Raises ValueError for another mode or negative widths.
     """
-    ndim = np.ndim(array_of(x))
+    ndim = len(shape_of(x))
     widths = [(int(b), int(a)) for b, a in np.broadcast_to(np.asarray(pad_width), (ndim, 2))]
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise ValueError(f"pad: mode {mode!r} is not one of constant, edge, reflect, symmetric, wrap")
@@ -159,5 +159,5 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         return Pad(widths, constant_values)(x)
     for axis, pair in enumerate(widths):
         if any(pair):
-            x = take(x, np.pad(np.arange(np.shape(array_of(x))[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
+            x = take(x, np.pad(np.arange(shape_of(x)[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
     return x

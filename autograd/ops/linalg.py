@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..quick import replaceable
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, shape_of
 from .elementwise import multiply
 from .reduction import normalized_axes
 from .registry import declare
@@ -69,7 +69,7 @@ def matmul(x: Any, y: Any) -> Tensor:
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.data.ndim > 1 and y.data.ndim > 1:
         return MatMul()(x, y)  # the usual case, first: for small products the checks below take a noticeable time
-    x_shape, y_shape = np.shape(array_of(x)), np.shape(array_of(y))
+    x_shape, y_shape = shape_of(x, "matmul"), shape_of(y, "matmul")
     if not (x_shape and y_shape):
         raise ValueError(f"matmul: shapes {x_shape} and {y_shape}: multiply by a number with *")
     if len(x_shape) != 1 and len(y_shape) != 1:
@@ -85,7 +85,7 @@ def matmul(x: Any, y: Any) -> Tensor:
 @declare(np.outer)
 def outer(x: Any, y: Any) -> Tensor:
     """Compute x_i y_j for all pairs of elements of the flattened x and y: (x.size, y.size)."""
-    return multiply(reshape(x, (np.size(array_of(x)), 1)), ravel(y))
+    return multiply(reshape(x, (math.prod(shape_of(x)), 1)), ravel(y))
 
 
 @declare(np.tensordot)
@@ -94,7 +94,7 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
     the first axes of y. Otherwise `axes` is two lists of paired axes. The result has the remaining axes of x, then the
     remaining axes of y. Raises ValueError for axes that don't fit.
     """
-    x_shape, y_shape = np.shape(array_of(x)), np.shape(array_of(y))
+    x_shape, y_shape = shape_of(x), shape_of(y)
     if isinstance(axes, int | np.integer):
         if not 0 <= axes <= min(len(x_shape), len(y_shape)):
             raise ValueError(f"tensordot: shapes {x_shape} and {y_shape} don't have {axes} axes each")
@@ -119,7 +119,7 @@ def dot(x: Any, y: Any) -> Tensor:
     array. In general, sum over the last axis of x and the second to last axis of y. Raises ValueError for shapes that
     don't fit.
     """
-    x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
+    x_ndim, y_ndim = len(shape_of(x)), len(shape_of(y))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)
     return tensordot(x, y, ((x_ndim - 1,), (max(y_ndim - 2, 0),)))
@@ -128,7 +128,7 @@ def dot(x: Any, y: Any) -> Tensor:
 @declare(np.inner)
 def inner(x: Any, y: Any) -> Tensor:
     """Sum products of x and y over the last axis of both. Raises ValueError for shapes that don't fit."""
-    x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
+    x_ndim, y_ndim = len(shape_of(x)), len(shape_of(y))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)
     return tensordot(x, y, ((x_ndim - 1,), (y_ndim - 1,)))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backend import array_module, constant
 from ..origin import is_grad_enabled
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, constant_array
 from .elementwise import promoted
 from .linear import linear
 from .loss import _cross_entropy_reference, check_classes, cross_entropy
@@ -71,8 +71,9 @@ def linear_cross_entropy(
     operands = (x, weight) if bias is None else (x, weight, bias)
     arrays = [array_of(operand) for operand in operands]
     xp = array_module(arrays[0])
-    target = xp.asarray(array_of(target))
-    class_weight = None if class_weight is None else constant(xp, array_of(class_weight))
+    target = xp.asarray(constant_array(target, "linear_cross_entropy: targets"))
+    if class_weight is not None:
+        class_weight = constant(xp, constant_array(class_weight, "linear_cross_entropy: class weights"))
     classes, features = arrays[1].shape
     if arrays[0].shape[-1:] != (features,) or (bias is not None and arrays[2].shape != (classes,)):
         shapes = ", ".join(str(array.shape) for array in arrays)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, as_array, constant
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, constant_array
 from .elementwise import promoted
 from .reduction import narrowed, widened
 from .registry import declare, dispatch
@@ -88,7 +88,8 @@ def cross_entropy(
     ignore_index together with distributions. Raises IndexError for a class out of range.
     """
     (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
-    weight = None if weight is None else constant(array_module(logits.data), array_of(weight))
+    if weight is not None:
+        weight = constant(array_module(logits.data), constant_array(weight, "cross_entropy: weights"))
     label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
@@ -96,13 +97,16 @@ def cross_entropy(
         raise ValueError(f"cross_entropy: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
     if weight is not None and weight.shape != logits.shape[-1:]:
         raise ValueError(f"cross_entropy: weight of shape {weight.shape} does not fit {logits.shape[-1]} classes")
-    if getattr(target, "dtype", np.dtype(int)).kind == "f" and target.shape == logits.shape:
+    if not hasattr(target, "dtype"):
+        target = as_array(target, "cross_entropy: targets")
+        target = target.astype(logits.dtype) if target.dtype.kind == "f" else target
+    if target.dtype.kind == "f" and target.shape == logits.shape:
         if ignore_index >= 0:
             raise ValueError(
                 f"cross_entropy: ignore_index ({ignore_index}) is not supported for targets that are distributions"
             )
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
-    target = array_of(target) if hasattr(target, "dtype") else as_array(target, "cross_entropy: targets")
+    target = array_of(target)
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
             f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]} or floating "

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, shape_of
 from .registry import declare
 from .selection import where
 
@@ -29,7 +29,7 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def axis_of(x: Any, axis: Axis) -> Axis:
     """Return `axis`, or () if x is 0-d and `axis` is 0 or -1, which NumPy's sum and PyTorch's reductions accept."""
-    return () if axis in (0, -1) and not np.ndim(array_of(x)) else axis
+    return () if axis in (0, -1) and not len(shape_of(x)) else axis
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:

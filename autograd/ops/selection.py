@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, shape_of
 from .registry import declare
 
 
@@ -44,7 +44,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
         raise TypeError(f"masked_fill: the mask must be boolean, not {np.result_type(mask)}")
     if np.result_type(array_of(value)).kind == "c":
         raise TypeError(f"masked_fill: a complex value ({value}) can't be stored in a real tensor")
-    if shape := np.shape(array_of(value)):
+    if shape := shape_of(value):
         raise ValueError(f"masked_fill: the value must be a single number, not an array of shape {shape}")
     return Where()(mask, value, x)
 

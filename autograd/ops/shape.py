@@ -8,7 +8,7 @@ import numpy as np
 from ..backend import array_module, device_of
 from ..backend import to_device as move_array
 from ..function import Function
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, shape_of
 from .reduction import Axis, axis_of, normalized_axes
 from .registry import declare
 
@@ -56,7 +56,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
 @declare(np.swapaxes)
 def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     """Exchange two axes."""
-    axes, (first,), (second,) = list(range(np.ndim(array_of(x)))), _moved(x, axis1), _moved(x, axis2)
+    axes, (first,), (second,) = list(range(len(shape_of(x)))), _moved(x, axis1), _moved(x, axis2)
     axes[first], axes[second] = second, first
     return transpose(x, axes)
 
@@ -87,7 +87,7 @@ def ravel(x: Any) -> Tensor:
 
 
 def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
-    return normalized_axes(axes, np.ndim(array_of(x)))
+    return normalized_axes(axes, len(shape_of(x)))
 
 
 @declare(np.moveaxis)
@@ -98,7 +98,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
     old, new = _moved(x, source), _moved(x, destination)
     if len(old) != len(new):
         raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't move to {len(new)} positions ({destination})")
-    order = [axis for axis in range(np.ndim(array_of(x))) if axis not in old]
+    order = [axis for axis in range(len(shape_of(x))) if axis not in old]
     for position, axis in sorted(zip(new, old, strict=True)):
         order.insert(position, axis)
     return transpose(x, order)
@@ -107,7 +107,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 @declare(np.expand_dims)
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
     """Insert axes of size 1, so that they are at the positions `axis` of the result."""
-    shape = np.shape(array_of(x))
+    shape = shape_of(x)
     added = normalized_axes(axis, len(shape) + np.size(axis))
     sizes = iter(shape)
     return reshape(x, tuple(1 if i in added else next(sizes) for i in range(len(shape) + len(added))))
@@ -116,7 +116,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
 @declare(np.squeeze)
 def squeeze(x: Any, axis: Axis = None) -> Tensor:
     """Remove axes of size 1: `axis`, by default all. Raises ValueError if a given axis has another size."""
-    shape = np.shape(array_of(x))
+    shape = shape_of(x)
     axis = axis_of(x, axis)
     if axis is None:
         axis = tuple(i for i, size in enumerate(shape) if size == 1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, shape_of
 from .indexing import take_along_axis
 from .reduction import normalized_axes
 from .registry import declare
@@ -39,7 +39,7 @@ def sort(x: Any, axis: int | None = -1) -> Tensor:
     """Return the elements of x in ascending order along `axis`, of the flattened x for None; NaN last."""
     if axis is None:
         x, axis = ravel(x), 0
-    normalized_axes(axis, np.ndim(array_of(x)))
+    normalized_axes(axis, len(shape_of(x)))
     return take_along_axis(x, _order(x, axis), axis)
 
 
@@ -57,7 +57,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, 
     Equal elements keep their order, as in `argmax`; NaN is larger than any number, as in `sort`.
     Raises ValueError unless 0 <= k <= size of the axis.
     """
-    shape = np.shape(array_of(x))
+    shape = shape_of(x)
     (axis,) = normalized_axes(axis, len(shape))
     if not 0 <= k <= shape[axis]:
         raise ValueError(f"topk: k = {k} is out of range for axis {axis} of shape {shape}")

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, as_array
 from ..function import Function, run
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, shape_of
 from .elementwise import abs, divide, promoted, sign, square, subtract
 from .reduction import (
     Axis,
@@ -38,7 +38,7 @@ def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
 @declare(lambda x, axis=None, keepdims=False, ddof=0: _std_reference(x, axis, keepdims, ddof) ** 2)
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
     """Compute the variance over `axis` (all by default) with the divisor n - ddof; NaN or infinite unless n > ddof."""
-    (x,), axis = promoted(x if hasattr(x, "dtype") else np.asarray(x)), axis_of(x, axis)
+    (x,), axis = promoted(x if hasattr(x, "dtype") else as_array(x, "var")), axis_of(x, axis)
     wide = widened(x)
     squares = square(subtract(wide, mean(wide, axis, keepdims=True)))
     return narrowed(divide(sum(squares, axis, keepdims), _divisor(axis, x.shape, ddof)), x)
@@ -174,7 +174,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
 
     The gradient is 0 where the norm is 0. Raises ValueError for another `ord`, or for axes that don't fit `ord`.
     """
-    ndim = np.ndim(array_of(x))
+    ndim = len(shape_of(x))
     axes = normalized_axes(axis, ndim)
     if isinstance(ord, Real):
         ord = float(ord)
@@ -211,6 +211,6 @@ class CumSum(Function):
 @declare(np.cumsum)
 def cumsum(x: Any, axis: int | None = None) -> Tensor:
     """Compute the running sum along `axis`, of the flattened x for None. float16 is accumulated in float32."""
-    if axis is None or not np.ndim(array_of(x)):
+    if axis is None or not len(shape_of(x)):
         return CumSum(axis or 0)(reshape(x, -1))
     return CumSum(axis)(x)

@@ -145,7 +145,10 @@ def test_scalars_are_weak(operation, scalar, dtype) -> None:
         assert result.dtype == dtype
         result.backward(np.ones(result.shape, dtype))
         assert x.grad.dtype == dtype
-    assert ops.mse_loss(x.sum(), scalar).dtype == dtype
+    numbers, loss = [[1, 0, 0], [0.0, 1.0, 0.0]], ops.binary_cross_entropy_with_logits
+    losses = [ops.mse_loss(x.sum(), scalar), ops.l1_loss(x, numbers), ops.cross_entropy(x, numbers)]
+    losses.append(loss(x, numbers, weight=numbers, pos_weight=numbers))
+    assert {loss.dtype for loss in losses} == {np.dtype(dtype)}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

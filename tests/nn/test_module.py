@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections import deque
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_names_and_shared_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    "hidden", [[nn.Linear(2, 2)], (Parameter(np.ones(2)),), {"a": nn.Linear(2, 2)}, [1, (2, {"b": nn.Linear(2, 2)})]]
+    "hidden", [[nn.Linear(2, 2)], (Parameter(np.ones(2)),), {nn.Linear(2, 2)}, [1, deque([{"b": nn.Linear(2, 2)}])]]
 )
 def test_modules_in_a_list_are_refused(hidden: object) -> None:
     """They would silently be neither trained nor saved."""
@@ -63,12 +64,6 @@ def test_a_leaf_that_is_not_a_parameter_is_refused() -> None:
             nn.Sequential(nn.Linear(2, 2), other)
 
 
-def test_one_layer_called_twice_collects_both_gradients() -> None:
-    manual_seed(0)
-    module = Twin().astype(np.float64)
-    assert gradcheck(module, [np.random.default_rng(0).normal(size=(4, 3))])
-
-
 def test_train_and_eval_reach_every_module() -> None:
     module = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5)))
     assert all(m.training for m in module.modules())
@@ -96,6 +91,10 @@ def test_state_dict_round_trip_and_its_errors() -> None:
         twin.load_state_dict({**state, "second.weight": state["second.weight"] + 1})
     twin.load_state_dict(state)
     assert np.array_equal(twin.first.weight.data, state["second.weight"])
+    pair = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    own, copies = pair.state_dict(), [layer.weight.data.copy() for layer in pair]
+    pair.load_state_dict({**own, "0.weight": own["1.weight"], "1.weight": own["0.weight"]})
+    assert np.array_equal([layer.weight.data for layer in pair], copies[::-1])
 
 
 def test_a_deleted_model_frees_its_arrays_at_once() -> None:
@@ -149,9 +148,6 @@ def test_scaled_embedding_has_unit_variance() -> None:
     manual_seed(0)
     module = nn.Embedding(500, 64, scale_by_sqrt_dim=True)
     assert module(np.arange(500)).data.var() == pytest.approx(1, rel=0.03)
-    for wrong in (500, -1):
-        with pytest.raises(IndexError, match=f"id {wrong} is outside the table of 500 rows"):
-            module(np.array([3, wrong]))
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ MUTANTS = (
     M("losses", "linear_cross_entropy", "fast.linear_cross_entropy:LinearCrossEntropyOnCPU.backward", "gradient *= g", "pass"),
     M("losses", "dropout_add", "fast.dropout:DropoutOnCPU.backward", "(dx, g)[", "(dx, g * 2)["),
     M("products", "tensordot", "ops.linalg:tensordot", "over_y + kept_y", "over_y[::-1] + kept_y"),
-    M("products", "outer", "ops.linalg:outer", "(np.size(array_of(x)), 1)", "(1, np.size(array_of(x)))"),
+    M("products", "outer", "ops.linalg:outer", "(math.prod(shape_of(x)), 1)", "(1, math.prod(shape_of(x)))"),
     M("products", "einsum", "ops.einsum:Einsum._gradient", "if i != position", "if i > position"),
     M("products", "einsum", "ops.einsum:_parse", "dots[widest - width :]", "dots[:width]"),
     M("products", "trace", "ops.diagonal:diagonal", "np.arange(shape[axis1]) + offset", "np.arange(shape[axis1]) - offset"),

@@ -35,7 +35,8 @@ class Optimizer:
     TypeError for what is not a Parameter or another leaf, such as the result of an operation.
     """
 
-    #: Names of the arrays that are kept for each parameter; they have its shape and start as zeros.
+    #: Names of the arrays that are kept for each parameter; they have its shape and start as zeros. Those of a float16
+    #: parameter are float32: the square of a small gradient would be 0 in float16.
     moments: ClassVar[tuple[str, ...]] = ()
     default_decay: ClassVar[float] = 0.0
 
@@ -65,7 +66,8 @@ class Optimizer:
         self.lr, self.steps = lr, 0
         self._missed = [0] * len(self.parameters)  # number of steps in which a parameter had no gradient
         self._state = [
-            [array_module(p.data).zeros_like(p.data) for p in self.parameters] for _ in self.moments
+            [array_module(p.data).zeros_like(p.data, np.promote_types(p.dtype, np.float32)) for p in self.parameters]
+            for _ in self.moments
         ]  # moment, parameter
 
     def zero_grad(self) -> None:
@@ -200,6 +202,7 @@ def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
     `numbers` are b1, c1, b2, c2, eps, rate and keep.
     """
     b1, c1, b2, c2, eps, rate, keep = numbers
+    g = g.astype(m.dtype, copy=False)
     m *= b1
     m += g * c1
     v *= b2

@@ -65,11 +65,12 @@ def in_place(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None
     m *= b1
     v *= b2
     if isinstance(g, RowGradient):
-        m[g.ids] += g.rows * c1
-        v[g.ids] += g.rows * g.rows * c2
+        rows = g.rows.astype(m.dtype, copy=False)
+        m[g.ids] += rows * c1
+        v[g.ids] += rows * rows * c2
         scratch = np.sqrt(v)
     else:
-        xp = array_module(g)
+        xp, g = array_module(g), g.astype(m.dtype, copy=False)
         scratch = g * c1
         m += scratch
         xp.multiply(g, g, out=scratch)
