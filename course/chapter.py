@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from .exercise import Exercise, exercises
-from .stub import HEAD, stub, without_marks
+from .stub import HEAD, Stub, stub, without_marks
 
 FOLDER = Path(__file__).parent / "chapters"
 IMAGES = FOLDER / "images"
@@ -67,30 +67,15 @@ class Chapter:
     @property
     def hours(self) -> float:
         """The estimated hours for reading the chapter and solving its exercises."""
-        return (2 * self.minutes + 10 * len(self.exercises) + self.lines / 2) / 60
+        return (2 * self.minutes + 10 * len(self.exercises) + self.stub.lines / 2) / 60
 
     @cached_property
     def solution_source(self) -> str:
         return (FOLDER / f"{self.stem}_solution.py").read_text(encoding="utf-8")
 
-    @property
-    def _stub(self) -> tuple[str, list[str], int]:
+    @cached_property
+    def stub(self) -> Stub:
         return stub(self.solution_source, HEAD.format(number=self.number, title=self.title, stem=self.stem))
-
-    @property
-    def stub(self) -> str:
-        """The learner's file in its initial form."""
-        return self._stub[0]
-
-    @property
-    def messages(self) -> list[str]:
-        """The messages that `check` prints for unfinished exercises."""
-        return self._stub[1]
-
-    @property
-    def lines(self) -> int:
-        """The number of lines of code that the learner writes, counted in the solution."""
-        return self._stub[2]
 
     @property
     def solution(self) -> ModuleType:

@@ -104,7 +104,7 @@ def files() -> dict[str, bytes]:
     found: dict[str, Any] = {"README.md": introduction()}
     for chapter in chapters():
         found[f"{chapter.stem}.md"] = with_links(chapter.text)
-        found[f"{chapter.stem}.py"] = chapter.stub
+        found[f"{chapter.stem}.py"] = chapter.stub.text
         for name in chapter.drawings:
             found[f"images/{name}"] = (IMAGES / name).read_bytes()
     return {name: text if isinstance(text, bytes) else text.encode() for name, text in found.items()}
@@ -114,10 +114,11 @@ def introduction() -> str:
     """Return the first page of the folder, with the table of the chapters."""
     rows = [
         f"| [{chapter.number}. {chapter.title}]({chapter.stem}.md) | {len(chapter.exercises)} | {chapter.minutes} | "
-        f"{chapter.lines} | {chapter.hours:.1f} |"
+        f"{chapter.stub.lines} | {chapter.hours:.1f} |"
         for chapter in chapters()
     ]
-    minutes, lines = (sum(getattr(chapter, name) for chapter in chapters()) for name in ("minutes", "lines"))
+    minutes = sum(chapter.minutes for chapter in chapters())
+    lines = sum(chapter.stub.lines for chapter in chapters())
     text = (FOLDER.parent / "introduction.md").read_text(encoding="utf-8")
     text = text.replace("{time}", f"about {round(minutes / 60, 1):g} hours" if minutes > 90 else f"{minutes} minutes")
     hours = round(sum(chapter.hours for chapter in chapters()))

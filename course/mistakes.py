@@ -70,8 +70,8 @@ def _some_left(solution: Any) -> list[Mistake]:
     texts = dict(message.split(": ", 1) for message, _ in _planted(solution))
     for count in range(len(texts), 0, -1):
         for left in combinations(texts, count):
-            mended = " and ".join(name for name in texts if name not in left)
-            message = f"Mended: {mended}; {count} to go. {texts[left[0]]}"
+            mended = ", ".join(name for name in texts if name not in left)
+            message = f"Fixed: {mended}. Still to find: {count}. {texts[left[0]]}"
             if not mended:
                 message = " ".join(_parts(solution)[f"planted in {solution.__name__}"][0].split())
             found.append(Mistake(message, with_left(solution, *left)))

@@ -8,6 +8,7 @@ import ast
 import json
 import re
 import textwrap
+from typing import NamedTuple
 
 MARK, GIVEN = "# your turn:", "# given:"
 
@@ -19,8 +20,16 @@ HEAD = '''"""Chapter {number}: {title} Read {stem}.md, then write what is missin
 '''
 
 
-def stub(source: str, head: str) -> tuple[str, list[str], int]:
-    """Return the learner's file, the messages of its stubs, and the number of removed lines of code.
+class Stub(NamedTuple):
+    """The learner's file in its initial form, the texts of its errors, and the number of lines to write."""
+
+    text: str
+    messages: list[str]
+    lines: int
+
+
+def stub(source: str, head: str) -> Stub:
+    """Return the learner's file for a solution.
 
     `head` replaces the module's docstring. Imports from the package (`from ...nn import`) become absolute.
     """
@@ -50,7 +59,7 @@ def stub(source: str, head: str) -> tuple[str, list[str], int]:
         if number < len(lines) and lines[number].strip() == GIVEN:
             number += 1
     text = re.sub(r"^from \.\.\.(?=\w)", "from handloom.", "\n".join(out), flags=re.MULTILINE)
-    return re.sub(r"^from \.\.\. ", "from handloom ", text, flags=re.MULTILINE), messages, cut
+    return Stub(text, messages, cut)
 
 
 def without_marks(source: str) -> str:

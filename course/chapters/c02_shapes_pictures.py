@@ -25,7 +25,7 @@ def draw_copies() -> Any:
     centred(axes, 1.4, 3.45, "b: (3,)")
     centred(axes, 15.15, 3.45, "gradient of b: (3,)")
     centred(axes, 5.4, 4.65, "as NumPy adds it: (4, 3)")
-    centred(axes, 11.1, 4.65, "g, what arrives: (4, 3)")
+    centred(axes, 11.1, 4.65, "g, the gradient: (4, 3)")
     centred(axes, 3.5, 0.4, "forward: copied", 9.5, BLUE)
     centred(axes, 13.2, 0.4, "back: summed", 9.5, ORANGE)
     arrow(axes, (6.75, 2.6), (9.75, 2.6), "+ x, and so on to L")
@@ -47,9 +47,9 @@ def draw_product() -> Any:
     axes.text(4.35, 4.7, "y", ha="right", va="center", fontsize=10)
     axes.text(6.2, 0.3, "c = x y", ha="center", fontsize=10)
     lines = [
-        ("the number in question: $x_{12}$", orange),
-        ("goes into each of row 1 of c", mixed),
-        ("each time with a factor of row 2 of y", blue),
+        ("the number $x_{12}$", orange),
+        ("is used in each number of row 1 of c", mixed),
+        ("multiplied by a number of row 2 of y", blue),
     ]
     for row, (text, colour) in enumerate(lines):
         cells(axes, 8.8, 5.9 - row * 1.15, [[""]], [[colour]], CELL)

@@ -17,7 +17,7 @@ def draw_gradient() -> Any:
     for axes, values, title, colours in zip(
         panels,
         (p, p - slope, slope),
-        ("p: what the network says", "q: what came, with s = 0.1", "p - q: the gradient"),
+        ("p: the prediction", "q: the target, with s = 0.1", "p - q: the gradient"),
         ([BLUE] * 6, [GREEN] * 6, [ORANGE if value > 0 else GREEN for value in slope]),
         strict=True,
     ):
@@ -36,13 +36,13 @@ def draw_gradient() -> Any:
 
 def draw_loss() -> Any:
     figure, (left, right) = new_figure(2.9, 1, 2)
-    plain(left, "the cost of a token: -log p", "p, what the token that came was given")
+    plain(left, "the cost of a token: -log p", "p, the probability of the token that came")
     p = np.geomspace(5e-5, 1, 300)
     left.plot(p, -np.log(p), color=BLUE, linewidth=2)
     for at, text, shift in ((1e-4, "1 of 10000: 9.21", 14), (0.5, "p = 1/2: 0.69", 6)):
         left.plot(at, -np.log(at), "o", color=ORANGE, markersize=5)
         note(left, text, (at, -np.log(at)), (shift, 4))
-    plain(right, "the loss, for V = 10 tokens", "lead of the right score over each of the others")
+    plain(right, "the loss, for V = 10 tokens", "right score minus each other score")
     lead = np.linspace(0, 12, 121)
     for share, colour in ((0.0, BLUE), (0.1, ORANGE), (0.3, RED)):
         losses = np.array([smoothed(np.array([[ahead] + [0.0] * 9]), np.array([0]), share) for ahead in lead])

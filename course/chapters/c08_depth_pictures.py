@@ -35,10 +35,10 @@ def sizes(kind: str, scale: float) -> tuple[list[float], list[float]]:
 def draw_depth() -> Any:
     figure, (left, right) = new_figure(3.0, 1, 2, sharey=True)
     plain(left, "size of the numbers, after each layer", "layer")
-    plain(right, "size of the gradient there", "layer")
+    plain(right, "size of the gradient, at each layer", "layer")
     for name, kind, scale, colour in (
-        ("plain, 0.8 a layer", "plain", np.sqrt(0.8), ORANGE),
-        ("plain, 1.3 a layer", "plain", np.sqrt(1.3), RED),
+        ("plain, 0.8 per layer", "plain", np.sqrt(0.8), ORANGE),
+        ("plain, 1.3 per layer", "plain", np.sqrt(1.3), RED),
         ("residual, adds a half", "residual", np.sqrt(0.5), GREEN),
         ("the same with norm", "norm", np.sqrt(0.5), BLUE),
     ):

@@ -62,6 +62,6 @@ def draw_influence() -> Any:
     columns = ["den", "Mann", "sieht", "der", "Hund", "pad", "<bos>", "the", "dog", "sees"]
     heat(axes, shown, rows=["the", "dog", "sees", "the"], columns=columns, numbers="{:.1f}")
     axes.axvline(5.5, color=DARK, linewidth=1.2)
-    sides = "source: all but the padding          |          target: what was said before"
-    label(axes, "how far the logits of a word move when another word is exchanged", sides, "to be said")
+    sides = "source: all words but the padding          |          target: earlier words"
+    label(axes, "largest change of a word's logits when another word is exchanged", sides, "predicted word")
     return figure

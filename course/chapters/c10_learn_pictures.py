@@ -93,11 +93,11 @@ def trained(*left: str) -> tuple[list[float], float]:
 
 def draw_losses() -> Any:
     figure, axes = new_figure(2.8)
-    title = "losses of four loops; how many of 50 new rows does the model say right?"
+    title = "losses of four loops, and how many of 50 new rows the model then reverses correctly"
     plain(axes, title, "step", "training loss (nats)")
     loops = [
-        ([], GREEN, "as it should be"),
-        (["what the decoder reads"], RED, "reads what it should say"),
+        ([], GREEN, "correct"),
+        (["what the decoder reads"], RED, "reads what it should predict"),
         (["the padding"], ORANGE, "padding counted"),
         (["the gradients"], GREY, "gradients not zeroed"),
     ]

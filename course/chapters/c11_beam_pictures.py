@@ -48,8 +48,8 @@ def draw_trap() -> Any:
 
 def draw_lengths() -> Any:
     figure, axes = new_figure(3.3)
-    title = "all sentences of a small model: how long, how likely, and which one wins"
-    plain(axes, title, "words, the end included", "log-probability")
+    title = "all sentences of a small model: length, log-probability, and the best ones"
+    plain(axes, title, "words, including the end", "log-probability")
     next_log_p, limit = model(38), 8
     sentences = all_sentences(next_log_p, limit, 5)
     for length in range(1, limit + 1):

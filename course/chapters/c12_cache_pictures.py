@@ -47,9 +47,8 @@ def multiplications(
     words: int, cached: bool, layers: int = 6, d: int = 512, inner: int = 2048, source: int = 20
 ) -> float:
     """Return the number of multiplications with which a decoder generates `words` words."""
-    matrices = layers * (
-        4 * d * d + 2 * d * d + 2 * d * inner
-    )  # for one word: self-attention, attention to the source, feed-forward
+    # for one word: self-attention, attention to the source, feed-forward
+    matrices = layers * (4 * d * d + 2 * d * d + 2 * d * inner)
     total = 0.0
     for length in range(1, words + 1):
         computed = 1 if cached else length
@@ -70,9 +69,9 @@ def draw_work() -> Any:
         axes.set(aspect="equal", xlim=(-0.6, steps - 0.4), ylim=(steps - 0.4, -0.6))
         named(axes, range(1, steps + 1), range(1, steps + 1), 8)
         axes.tick_params(colors=GREY)
-        title = f"{'with' if cached else 'without'} a cache: {count} times"
+        title = f"{'with' if cached else 'without'} a cache: {count} vectors"
         label(axes, title, "word", "" if cached else "step")
-    plain(right, "multiplications to say n words", "n")
+    plain(right, "multiplications for n words", "n")
     words = np.unique(np.geomspace(1, 500, 30).astype(int))
     for cached, colour, name in ((False, ORANGE, "without a cache"), (True, GREEN, "with a cache")):
         right.loglog(words, [multiplications(n, cached) for n in words], color=colour, label=name)

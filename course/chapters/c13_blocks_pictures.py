@@ -41,7 +41,7 @@ def draw_running() -> Any:
 
 def draw_held() -> Any:
     figure, (left, right) = new_figure(2.9, 1, 2, width_ratios=[4, 5])
-    label(left, "what is held while one block is at work")
+    label(left, "what is in memory during one block")
     left.set(aspect="equal", xlim=(-4.4, 12.2), ylim=(13.4, -3.4))
     left.axis("off")
 
@@ -55,7 +55,7 @@ def draw_held() -> Any:
         square(x, -2.3, 3, 1.6, "k, v" if here else "", facecolor=WARM if here else "#f3f4f6", edgecolor="#cbd5e1")
     square(-4.2, 0, 1.2, 12, "q", facecolor="#dbeafe", edgecolor=BLUE)
     square(-2.7, 0, 2.3, 12, "m\ntotal\no", facecolor="#dcfce7", edgecolor=GREEN)
-    left.text(6, 12.9, "the rest of the table does not exist", ha="center", fontsize=8.5, color=GREY)
+    left.text(6, 12.9, "the rest of the table is not stored", ha="center", fontsize=8.5, color=GREY)
     plain(right, "numbers stored in addition to q, k, v (d = 64)", "length n")
     lengths = np.geomspace(64, 65536, 30)
     right.loglog(lengths, lengths**2, color=RED, label="the whole table: n²")

@@ -89,8 +89,9 @@ GradientsOf = Callable[[list[np.ndarray], float], list[np.ndarray]]
 
 
 def regression(rows: int = 64) -> tuple[list[np.ndarray], GradientsOf, Callable[[list[np.ndarray]], float]]:
-    """Weights to begin with, the gradients in the weights' own precision, and the loss, of fitting a plane to "
-    "points."""
+    """Return initial weights, a function that computes their gradients in their precision, and the loss of a linear
+    regression.
+    """
     rng = np.random.default_rng(14)
     x = rng.standard_normal((rows, 5)).astype(np.float32)
     y = x @ rng.standard_normal((5, 1)).astype(np.float32) * 3 + 1

@@ -11,7 +11,7 @@ def draw_parts() -> Any:
     row = [("sentences\n→ ids (4, 9)", GREY), ("model of nodes\n(2, 6, 7, 8, 9)", BLUE), ("loss\n(5)", RED)]
     for x, (text, colour) in zip((2, 7, 12), row, strict=True):
         box(axes, x, 5.8, text, colour=colour, **size)
-    box(axes, 12, 3.4, "walk back\n(1, 2, 5, 8, 13)", colour=ORANGE, **size)
+    box(axes, 12, 3.4, "backward pass\n(1, 2, 5, 8, 13)", colour=ORANGE, **size)
     box(axes, 7, 3.4, "Adam, schedule\n(10)", colour=GREEN, **size)
     box(axes, 2, 3.4, "beam search\n(11)", colour=GREEN, **size)
     box(axes, 2, 1.0, "translation, BLEU", colour=GREY, **size)
@@ -23,5 +23,5 @@ def draw_parts() -> Any:
     arrow(axes, (5.8, 5.2), (3.2, 4.0))
     arrow(axes, (2, 2.8), (2, 1.6))
     centred(axes, 8.1, 4.6, "new weights", 8.5, GREY)
-    centred(axes, 3.0, 4.7, "when it is trained", 8.5, GREY)
+    centred(axes, 3.0, 4.7, "after training", 8.5, GREY)
     return figure

@@ -125,7 +125,7 @@ def test_the_solution_passes_and_the_stub_teaches(chapter, tmp_path) -> None:
     report = report_on(chapter, ({"exercise": name, "told": told} for name, told in run(chapter, path)))
     assert [(name, verdict.state) for name, verdict in report.verdicts.items()] == [(name, "passed") for name in names]
 
-    path.write_text(chapter.stub, encoding="utf-8")
+    path.write_text(chapter.stub.text, encoding="utf-8")
     given = load(path)
     messages = []
     for exercise in chapter.exercises:
@@ -133,11 +133,11 @@ def test_the_solution_passes_and_the_stub_teaches(chapter, tmp_path) -> None:
         assert state == "unwritten", f"{exercise.name}: {text}"
         messages.append(text)
     assert len(set(messages)) == len(names)
-    assert set(messages) <= set(chapter.messages)
-    assert all(len(message) > 60 for message in chapter.messages), "a stub's message teaches"
-    assert 0 < chapter.lines <= 80
-    assert "your turn" not in chapter.stub + "".join(chapter.solution_of(name) for name in names)
-    compile(chapter.stub, path, "exec")
+    assert set(messages) <= set(chapter.stub.messages)
+    assert all(len(message) > 60 for message in chapter.stub.messages), "a stub's message teaches"
+    assert 0 < chapter.stub.lines <= 80
+    assert "your turn" not in chapter.stub.text + "".join(chapter.solution_of(name) for name in names)
+    compile(chapter.stub.text, path, "exec")
 
 
 @of_each_exercise
