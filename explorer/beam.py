@@ -98,9 +98,7 @@ def beam(subject: Subject, ask: Ask) -> dict[str, Any]:
     width, alpha = ask.whole("width", 1, WIDEST, 4), ask.number("alpha", 0.0, 2.0, 1.0)
     search = subject.search(ask.text())
     tree = Tree(subject, search, alpha)
-    found = beam_search(
-        search.state, search.rules, width=width, alpha=alpha, n_best=width, observe=tree.observe
-    )[0]
+    found = beam_search(search.state, search.rules, width=width, alpha=alpha, n_best=width, observe=tree.observe)[0]
     for rank, hypothesis in enumerate(found):
         for node, ids in tree.finished:
             if ids == hypothesis.ids and node.score == hypothesis.score and node.rank is None:

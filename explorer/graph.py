@@ -210,7 +210,8 @@ def composed(one: StepCall) -> dict[str, Any] | None:
     call, seen = one.seen.call, one.seen
     if call.composed is None or not seen.input_gradients:
         return None
-    leaves = [Tensor(np.array(x), requires_grad=True) if _floats(x) else x for x in call.saved]
+    floats = [isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in call.saved]
+    leaves = [Tensor(np.array(x), requires_grad=True) if own else x for x, own in zip(call.saved, floats, strict=True)]
     made = call.composed(*leaves)
     outputs = made if isinstance(made, tuple) else (made,)
     arrived = seen.output_gradients or []
@@ -231,7 +232,3 @@ def composed(one: StepCall) -> dict[str, Any] | None:
             "relative": difference / size if size else difference,
         })  # fmt: skip
     return {"value": float(np.abs(outputs[0].data - seen.outputs[0]).max(initial=0.0)), "gradients": rows}
-
-
-def _floats(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f"

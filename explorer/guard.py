@@ -28,11 +28,6 @@ HEADERS = {
 }
 
 
-def new_token() -> str:
-    """Return a random token of 128 bits for the page's address."""
-    return secrets.token_urlsafe(16)
-
-
 class Guard:
     """An ASGI app for HTTP that passes allowed requests to another app, with the token removed from the path.
 

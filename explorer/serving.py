@@ -1,5 +1,6 @@
 """Run the server on 127.0.0.1 until Ctrl-C, print its address, and open the page in the browser."""
 
+import secrets
 import socket
 import threading
 import webbrowser
@@ -50,7 +51,6 @@ def serving(run: Path | None, port: int = 0, yours: Path | None = None) -> Itera
     try:
         import uvicorn
 
-        from .guard import new_token
         from .server import make_app
         from .session import Session
     except ImportError as error:
@@ -59,7 +59,7 @@ def serving(run: Path | None, port: int = 0, yours: Path | None = None) -> Itera
         ) from None
     session = Session(run, yours)
     listening = _listen(port)
-    number, token = listening.getsockname()[1], new_token()
+    number, token = listening.getsockname()[1], secrets.token_urlsafe(16)
     app = make_app(session, token, lambda: number)
     quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
     server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=1, lifespan="off", ws="none", **quiet))

@@ -84,12 +84,7 @@ class Session:
         path = self.run / "model.safetensors"
         saved = self.run, path.stat().st_mtime_ns if path.is_file() else 0
         if self._subject is None or saved != self._saved:
-            try:
-                self._subject, self._saved = load_subject(self.run), saved
-            except InputError:
-                raise
-            except (MemoryError, TypeError, ValueError) as error:  # sizes that no model can have
-                raise InputError(f"The model of {self.run} can't be loaded: {error}. Train it again.") from None
+            self._subject, self._saved = load_subject(self.run), saved
         return self._subject
 
     def answer(self, view: str, body: Any) -> dict[str, Any]:

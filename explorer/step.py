@@ -1,5 +1,6 @@
 """A recorded training step on one text, with the calls that lead to the loss, their modules, values and gradients."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -122,10 +123,4 @@ def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tu
 
 def path_of(name: str) -> tuple[str, ...]:
     """Split a module's name, such as "encoder.layers.0.norm1", into ("encoder", "layers.0", "norm1")."""
-    path: list[str] = []
-    for part in name.split(".") if name else []:
-        if part.isdecimal() and path:
-            path[-1] += f".{part}"
-        else:
-            path.append(part)
-    return tuple(path)
+    return tuple(re.split(r"\.(?!\d)", name)) if name else ()

@@ -15,11 +15,11 @@ from ..files import read_json
 from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState
 from ..nn import AttentionCall, Module, MultiHeadAttention, observe_attention
-from ..tokenizer import BPETokenizer, Tokenizer
+from ..tokenizer import BPETokenizer
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier
 from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
-from ..train.tasks.loading import is_foreign, task_of
+from ..train.tasks.loading import TrainedModel, is_foreign, task_of
 from ..train.tasks.translation import Translator
 from .step import RecordedStep, recorded_step
 
@@ -124,14 +124,15 @@ class Subject:
     """A trained model of a run folder. A subclass defines how it processes a text."""
 
     kind = ""
-    model: Module
-    tokenizer: Tokenizer
     example = ""
+    trained_class: ClassVar[type[TrainedModel]]
     #: For an encoder, or a kind of attention: its title on the page, and the lists of tokens for queries and keys.
     attention: ClassVar[dict[str, tuple[str, str, str]]]
 
     def __init__(self, run: Path):
-        self.run = run
+        self.run, self.trained = run, self.trained_class.load(run)
+        self.model: Module = self.trained.model
+        self.tokenizer = self.trained.tokenizer
         self._last: tuple[tuple[str, ...], Pass] | None = None
         self._step: tuple[str, RecordedStep] | None = None
 
@@ -263,6 +264,8 @@ class TranslatorSubject(Subject):
 
     kind = "translation"
     example = "Ich habe das Buch gelesen, das du mir gegeben hast."
+    trained_class = Translator
+    trained: Translator
     attention: ClassVar = {
         "encoder": ("Encoder self-attention", "source", "source"),
         "self_attn": ("Decoder self-attention", "steps", "read"),
@@ -276,16 +279,14 @@ class TranslatorSubject(Subject):
             self.example = "Gestern hat der Ritter das Lied gesungen."
         elif ", en-" in data:
             self.example = "I have read the book that you gave me."
-        self.translator = Translator.load(run)
-        self.model, self.tokenizer = self.translator.model, self.translator.tokenizer
 
     def _watch(self, text: str) -> Pass:
         most = self.model.config.max_length  # type: ignore[attr-defined]
         length = len(self.tokenizer.encode(text)) + 1
         if length > most:
             raise InputError(f"The text has {length} tokens, but the limit of this model is {most}. Shorten it.")
-        target = self.translator.hypotheses([text], strategy=Strategy())[0][0].ids
-        source = self.translator.source_ids([text])[0]
+        target = self.trained.hypotheses([text], strategy=Strategy())[0][0].ids
+        source = self.trained.source_ids([text])[0]
         read, written = [self.tokenizer.bos_id, *target][:most], [*target, self.tokenizer.eos_id][:most]
         inputs = np.array([source]), np.array([read])
         tokens = {"source": self.shown(source)} | steps(self.shown(read), self.shown(written))
@@ -293,13 +294,13 @@ class TranslatorSubject(Subject):
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
         seen = self.watched(text)
-        return lambda: self.translator.model.loss(*seen.inputs, seen.labels)
+        return lambda: self.trained.model.loss(*seen.inputs, seen.labels)
 
     def search(self, text: str) -> Search:
-        source = np.array(self.translator.source_ids([text]))
+        source = np.array(self.trained.source_ids([text]))
         self.model.eval()
         rules = Rules(self.tokenizer.bos_id, self.tokenizer.eos_id)
-        return Search(self.translator.model.start(source), rules, "<bos>")
+        return Search(self.trained.model.start(source), rules, "<bos>")
 
 
 def steps(read: list[str], written: list[str]) -> dict[str, list[str]]:
@@ -313,30 +314,27 @@ class WriterSubject(Subject):
 
     kind = "language model"
     example = "The knight"
+    trained_class = Writer
+    trained: Writer
     attention: ClassVar = {"decoder": ("Self-attention", "steps", "text")}
-
-    def __init__(self, run: Path):
-        super().__init__(run)
-        self.writer = Writer.load(run)
-        self.model, self.tokenizer = self.writer.model, self.writer.tokenizer
 
     def _watch(self, text: str) -> Pass:
         ids = self.tokenizer.encode(text)
-        room = min(CONTINUED, self.writer.length - len(ids))
+        room = min(CONTINUED, self.trained.length - len(ids))
         if room < 1:
             raise InputError(
-                f"The text has {len(ids)} tokens, but the limit of this model is {self.writer.length}, including its "
+                f"The text has {len(ids)} tokens, but the limit of this model is {self.trained.length}, including its "
                 "answer. Shorten it."
             )
-        answer = self.writer.best(text, room, Strategy(beam=1))[0][0]
-        whole = self.tokenizer.encode(answer)[: self.writer.length]
+        answer = self.trained.best(text, room, Strategy(beam=1))[0][0]
+        whole = self.tokenizer.encode(answer)[: self.trained.length]
         inputs = (np.array([whole]),)
         layers = self._layers(*inputs) if isinstance(self.model, LanguageModel) else []
         shown = self.shown(whole)
         return Pass(text, answer, {"text": shown} | steps(shown, [*shown[1:], "…"]), layers, inputs)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
-        whole = self.tokenizer.encode(self.watched(text).answer)[: self.writer.length + 1]
+        whole = self.tokenizer.encode(self.watched(text).answer)[: self.trained.length + 1]
         batch = Windows(np.array([whole[:-1]]), np.array([whole[1:]]))
         loss = language_model_loss()
         return lambda: loss(self.model, batch)[0]
@@ -346,7 +344,7 @@ class WriterSubject(Subject):
             raise InputError("This model is recurrent, so it has no cache of keys and values.")
         self.watched(text)  # raises for a text that is too long
         ids = [id for id in self.tokenizer.encode(text) if id != self.tokenizer.unk_id]
-        room = min(CONTINUED, self.writer.length - len(ids))
+        room = min(CONTINUED, self.trained.length - len(ids))
         special = tuple(self.tokenizer.special_ids.values())
         rules = Rules(None, None, [ids], max_length=room, forbidden=special)
         return Search(self.model.start(1), rules, "…" + self.shown(ids[-1:])[0], len(ids))
@@ -357,23 +355,20 @@ class ClassifierSubject(Subject):
 
     kind = "classifier"
     example = "Team wins the cup after a late goal"
+    trained_class = Classifier
+    trained: Classifier
     attention: ClassVar = {"encoder": ("Self-attention", "text", "text")}
 
-    def __init__(self, run: Path):
-        super().__init__(run)
-        self.classifier = Classifier.load(run)
-        self.model, self.tokenizer = self.classifier.model, self.classifier.tokenizer
-
     def _watch(self, text: str) -> Pass:
-        shares = self.classifier.probabilities([text])[0]
-        ranked = [(self.classifier.labels[i], float(shares[i])) for i in shares.argsort()[::-1]]
-        ids = self.classifier.ids([text])[0]
+        shares = self.trained.probabilities([text])[0]
+        ranked = [(self.trained.labels[i], float(shares[i])) for i in shares.argsort()[::-1]]
+        ids = self.trained.ids([text])[0]
         inputs = (np.array([ids]),)
         tokens = {"text": self.shown(ids)}
-        return Pass(text, self.classifier.best(text), tokens, self._layers(*inputs), inputs, shares=ranked)
+        return Pass(text, self.trained.best(text), tokens, self._layers(*inputs), inputs, shares=ranked)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
-        label = np.array([self.classifier.labels.index(self.watched(text).shares[0][0])])  # type: ignore[index]
+        label = np.array([self.trained.labels.index(self.watched(text).shares[0][0])])  # type: ignore[index]
         (inputs,) = self.watched(text).inputs
         return lambda: ops.cross_entropy(self.model(inputs), label)
 

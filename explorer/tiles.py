@@ -13,7 +13,7 @@ from ..autograd.ops.registry import unsupported_reason
 from .asking import Ask
 from .attention import chosen_layer, place
 from .packing import packed
-from .subject import Layer, Subject
+from .subject import Subject
 
 SMALLEST, LARGEST = 2, 32  # of a block
 
@@ -26,33 +26,26 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
     head, query = ask.whole("head", 0, heads - 1), ask.whole("query", 0, queries - 1)
     size = ask.whole("block", SMALLEST, LARGEST, 4)
     arrays = [x[:, head : head + 1] for x in (layer.call.query, layer.call.key, layer.call.value)]
-    bias = finite_bias(layer, head)
+    added = layer.added()[head][None, None]
+    bias = np.where(np.isfinite(added), added, 0).astype(np.float32)  # of positions, on the scores
     causal = bool(layer.call.settings["causal"])
     future = ~past(queries, keys) if causal else False
-    mask = np.isfinite(layer.added()[head])[None, None] | future  # the mask without its causal part
+    mask = np.isfinite(added) | future  # the mask without its causal part
     mask_spec = MaskSpec(queries, keys, mask=None if mask.all() else mask, causal=causal)
-    found, trace = compared(arrays, bias, mask_spec, layer.scale, size, query)
+    found, trace = compared([*arrays, bias] if bias.any() else arrays, mask_spec, layer.scale, size, query)
     return place(seen, layer) | {
         "block": size,
         "methods": found,
-        "tiles": grid(mask_spec, queries, keys, size),
+        "tiles": grid(mask_spec, size),
         "trace": trace,
         "long": BLOCKS_FROM,
     }
 
 
-def finite_bias(layer: Layer, head: int) -> np.ndarray | None:
-    """Return the bias of positions on the scores of a head, (1, 1, queries, keys), or None."""
-    added = layer.added()[head]
-    bias = np.where(np.isfinite(added), added, 0)[None, None].astype(np.float32)
-    return bias if bias.any() else None
-
-
 def compared(
-    arrays: list[np.ndarray], bias: np.ndarray | None, mask_spec: MaskSpec, scale: float, size: int, query: int
+    operands: list[np.ndarray], mask_spec: MaskSpec, scale: float, size: int, query: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return each method's output for the query, and the trace of the blocked method."""
-    operands = arrays if bias is None else [*arrays, bias]
 
     def by_method(method: str) -> Callable[..., Any]:
         def compute(query: Any, key: Any, value: Any, bias: Any = None) -> Any:
@@ -114,12 +107,12 @@ def past(queries: int, keys: int) -> np.ndarray:
     return np.tri(queries, keys, keys - queries, dtype=bool)
 
 
-def grid(mask_spec: MaskSpec, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
+def grid(mask_spec: MaskSpec, size: int) -> list[dict[str, Any]]:
     """Return every block of queries and keys in the order of computation, and whether the block is skipped."""
-    size = min(size, max(queries, keys))
+    size = min(size, max(mask_spec.query_length, mask_spec.key_length))
     found = []
-    for q in blocks(queries, size):
-        for k in blocks(keys, size):
+    for q in blocks(mask_spec.query_length, size):
+        for k in blocks(mask_spec.key_length, size):
             skipped = can_skip(mask_spec, (slice(0, 1), slice(0, 1), q, k))
             found.append({"queries": [q.start, q.stop], "keys": [k.start, k.stop], "skipped": skipped})
     return found

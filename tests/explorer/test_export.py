@@ -64,7 +64,7 @@ def test_answers_and_their_logits_are_handlooms(page: Any, subject: Any) -> None
     texts = [sentence.german for sentence in itertools.islice(generate(1), count - 4)]
     texts += ["Ich habe 2 Äpfel, 3½ Birnen!", "  \u2009Was? \n\n Nichts…\t", "x", "🙂 <eos> こんにちは"]
     found = page.evaluate("(texts) => import('./local/answers.js').then((local) => local.ids(texts))", texts)
-    expected = subject.translator.hypotheses(texts, strategy=Strategy())
+    expected = subject.trained.hypotheses(texts, strategy=Strategy())
     assert found == [hypotheses[0].ids for hypotheses in expected]
     for text in texts[:: 7 if count == 15 else 20]:
         own = page.evaluate("(text) => import('./local/answers.js').then((local) => local.logits(text))", text)
