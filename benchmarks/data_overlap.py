@@ -40,11 +40,7 @@ PERIODS = {
     "early": "news_category/news_v2_2017_2018_resplit.jsonl.gz",
     "late": "news_category/news_v3_head10k.jsonl.gz",
 }
-PERIOD_COLUMNS = {
-    "cell": "category",
-    "early": "August 2017 to May 2018:.1%",
-    "late": "May 2018 to September 2022:.1%",
-}
+PERIOD_COLUMNS = {"cell": "category", "early": "August 2017 to May 2018:.1%", "late": "May 2018 to September 2022:.1%"}
 CATEGORIES = {
     "cell": "category",
     "train": "training:,",

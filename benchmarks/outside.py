@@ -14,6 +14,11 @@ import json
 import os
 from pathlib import Path
 
+import handloom
+from handloom.models import Strategy
+from handloom.models.shipped import MIN_LOG_PROBABILITY
+from handloom.train.data.translation import load_translation_data
+
 MODEL, KNOWN = "everyday-de-en", ("everyday German", "everyday German in capitals")
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results/outside.json"
@@ -32,11 +37,6 @@ def sentences() -> dict[str, list[str]]:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    import handloom
-    from handloom.models import Strategy
-    from handloom.models.shipped import MIN_LOG_PROBABILITY
-    from handloom.train.data.translation import load_translation_data
-
     model = handloom.load(MODEL)
 
     def row(some: list[str]) -> dict[str, int]:

@@ -47,34 +47,24 @@ def shown(form: str, row: dict[str, Any]) -> str:
         return ""
 
 
-def filled(formats: str, row: str, found: list[dict[str, Any]]) -> str:
-    """Return the row, filled in from the object with most of its cells; a row without such an object as it is."""
+def filled(formats: str, row: str, found: list[dict[str, Any]]) -> str | None:
+    """Return the row, filled in from the object that has most of its cells; None if no object has any of them."""
     forms, values = cells(formats), cells(row)
     plain = [value.replace("**", "") for value in values]
     if plain[0].startswith(("the report", "†")):
         return row
+
+    def agreement(made: list[str]) -> tuple[bool, int]:
+        agree = (bool(form and new) and new == old for form, new, old in zip(forms, made, plain, strict=True))
+        return made == plain, sum(agree)
+
     made = [[shown(form, each) if form else value for form, value in zip(forms, plain, strict=True)] for each in found]
-    best = max(made, key=lambda own: sum(map(cell_agrees, forms, own, plain)), default=plain)
-    if best == plain or not any(map(cell_agrees, forms, best, plain)):
+    best = max(made, key=agreement, default=None)
+    if best is None or not any(agreement(best)):
+        return None
+    if best == plain:
         return row
     return f"| {' | '.join(old if new == bare else new for old, bare, new in zip(values, plain, best, strict=True))} |"
-
-
-def cell_agrees(form: str, made: str, value: str) -> bool:
-    return bool(form and made) and made == value
-
-
-def unbacked(formats: str, rows: list[str], found: list[dict[str, Any]]) -> list[str]:
-    """Return the rows that no object gives."""
-    forms = cells(formats)
-    known = [[shown(form, row) if form else None for form in forms] for row in found]
-    missing = []
-    for row in rows:
-        values = cells(row.replace("**", ""))
-        same = ([b if a is None else a for a, b in zip(made, values, strict=True)] == values for made in known)
-        if not values[0].startswith(("the report", "†")) and not any(same):
-            missing.append(row)
-    return missing
 
 
 def tables(page: Path) -> Iterator[tuple[str, str, list[str], list[dict[str, Any]]]]:
@@ -93,11 +83,12 @@ def main() -> int:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for _, formats, rows, found in tables(page):
-            for row in unbacked(formats, rows, found):
-                new = filled(formats, row, found)
-                print(f"{page.name}\n- {row}\n+ {new if new != row else 'no object of the files has such a row'}")
-                text = text.replace(row, new, 1)
-                wrong += not options.write or new == row
+            for row in rows:
+                if (new := filled(formats, row, found)) == row:
+                    continue
+                print(f"{page.name}\n- {row}\n+ {new or 'no object of the files has such a row'}")
+                text = text.replace(row, new or row, 1)
+                wrong += not options.write or new is None
         if options.write:
             page.write_text(text, encoding="utf-8")
     return int(wrong > 0)

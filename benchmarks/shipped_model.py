@@ -24,6 +24,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy._core._multiarray_umath import __cpu_features__
+
+import handloom
+from handloom.models.shipped import MODELS, model_name, model_path
+from handloom.train.cli.translation import translation_task
+from handloom.train.data.news import load_news
+from handloom.train.data.running_text import load_text_data
+from handloom.train.data.translation import load_translation_data
+from handloom.train.runs.checkpoints import read_config, rounded_to_8_bits, save_checkpoint
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tables import language_models, news
+from handloom.train.tasks.classification import Classifier
+from handloom.train.tasks.language_modelling import Writer, tokenize
+from handloom.train.tasks.metrics import bleu, bleu_of_several, chrf
 
 FIRST_UPDATES = 20
 TESTED_SENTENCES = 200  # sentences that a test translates, evenly spaced in the test set, which is sorted by length
@@ -36,11 +50,6 @@ def write_rounded(run: Path, folder: Path) -> bool:
     with which the training began. If a run began with the model that it replaces, both files are left unchanged, and
     False is returned.
     """
-    import handloom
-    from handloom.models.shipped import model_name
-    from handloom.train.runs.checkpoints import read_config, rounded_to_8_bits, save_checkpoint
-    from handloom.train.runs.folder import RunFolder
-
     model = handloom.load(run).model
     size = save_checkpoint(folder, rounded_to_8_bits(model.state_dict()), read_config(run)).stat().st_size
     print(f"{model.parameter_count():,} parameters, {size:,} bytes")
@@ -60,18 +69,12 @@ def write_rounded(run: Path, folder: Path) -> bool:
 
 def environment() -> dict[str, Any]:
     """Return what determines the last bits of the first updates."""
-    from numpy._core._multiarray_umath import __cpu_features__
-
     simd = sorted(name for name, there in __cpu_features__.items() if there)
     return {"numpy": np.__version__, "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", ""), "simd": simd}
 
 
 def measure(folder: Path) -> dict[str, Any]:
     """Return the scores of the shipped model."""
-    import handloom
-    from handloom.train.tasks.classification import Classifier
-    from handloom.train.tasks.language_modelling import Writer
-
     model = handloom.load(folder)
     options = json.loads((folder / "config.json").read_text(encoding="utf-8"))["options"]
     scores = {Classifier: classifier_scores, Writer: language_model_scores}.get(type(model), translator_scores)
@@ -80,44 +83,31 @@ def measure(folder: Path) -> dict[str, Any]:
 
 def translator_scores(translator: Any, options: dict[str, Any]) -> dict[str, float]:
     """Return the BLEU by beam search of width 5 and by greedy search, for each test set."""
-    from handloom.models import Strategy
-    from handloom.train.data.translation import load_translation_data
-    from handloom.train.tasks.metrics import bleu, chrf
-
     source, target = ("en", "de") if options["reverse"] else ("de", "en")
     figures = {}
     for name in ("tatoeba", "multi30k"):
         data = load_translation_data(name, source=source, target=target)
-        few = len(data.test) // TESTED_SENTENCES
-        for what, beam, every in (
-            ("beam 5", 5, 1),
-            ("greedy", 1, 1),
-            (f"beam 5, {TESTED_SENTENCES} sentences", 5, few),
-        ):
-            test = data.test[::every]
+        few = f"beam 5, {TESTED_SENTENCES} sentences", 5, len(data.test) // TESTED_SENTENCES
+        for what, beam, every in (("beam 5", 5, 1), ("greedy", 1, 1), few):
+            sources, references = (list(side) for side in zip(*data.test[::every], strict=True))
             start = time.perf_counter()
-            found = translator.translate(
-                [source for source, _ in test], strategy=Strategy(beam=beam), too_long="truncate", progress=True
-            )
-            score = bleu(found, [target for _, target in test])
+            found = translator.translate(sources, beam=beam, too_long="truncate", progress=True)
+            score = bleu(found, references)
             figures[f"{name}, {what}"] = round(score.value, 2)
-            print(f"{data.test_name}, {what}: BLEU = {score.value:.2f}, {score.signature}, {len(test):,} sentences")
-            print(f"  {chrf(found, [target for _, target in test])}, {time.perf_counter() - start:.0f} s")
+            print(f"{data.test_name}, {what}: BLEU = {score.value:.2f}, {score.signature}, {len(found):,} sentences")
+            print(f"  {chrf(found, references)}, {time.perf_counter() - start:.0f} s")
     return figures
 
 
 def classifier_scores(classifier: Any, options: dict[str, Any]) -> dict[str, float]:
     """Return the accuracy and the macro F1 in percent: all test articles, those with a description, and by headline."""
-    from handloom.train.data.news import load_news
-    from handloom.train.tables.news import figures
-
     articles = load_news(options["data"], descriptions=True, categories=True).test
     parts = {"all": articles, "with a description": [article for article in articles if article.description]}
     texts = {name: [f"{article.headline} {article.description}" for article in part] for name, part in parts.items()}
     parts["headline only"], texts["headline only"] = articles, [article.headline for article in articles]
     found = {}
     for name, part in parts.items():
-        scores = figures(classifier.predict(texts[name]), [article.category for article in part])
+        scores = news.figures(classifier.predict(texts[name]), [article.category for article in part])
         found |= {f"{name}, {score}": round(100 * value, 2) for score, value in scores.items()}
         print(f"{name}, {len(part):,} articles: {scores}")
     return found
@@ -125,11 +115,7 @@ def classifier_scores(classifier: Any, options: dict[str, Any]) -> dict[str, flo
 
 def language_model_scores(writer: Any, options: dict[str, Any]) -> dict[str, float]:
     """Return the loss (nats per token), the bits per character and the accuracy (percent) on both held-out texts."""
-    from handloom.train.data.running_text import load_text_data
-    from handloom.train.tables.language_models import figures
-    from handloom.train.tasks.language_modelling import tokenize
-
-    scores = figures(writer, tokenize(load_text_data(options["data"]), writer.tokenizer))
+    scores = language_models.figures(writer, tokenize(load_text_data(options["data"]), writer.tokenizer))
     found = {}
     for part in ("valid", "test"):
         found[f"{part}, loss"] = round(scores[f"{part}_loss"], 3)
@@ -141,12 +127,6 @@ def language_model_scores(writer: Any, options: dict[str, Any]) -> dict[str, flo
 
 def everyday(model: str) -> None:
     """Write a model's translations of the 200 everyday sentences and their BLEU to results/everyday.json."""
-    import handloom
-    from handloom.models.shipped import model_path
-    from handloom.train.cli.translation import translation_task
-    from handloom.train.runs.checkpoints import read_config
-    from handloom.train.tasks.metrics import bleu_of_several
-
     here = Path(__file__).parent
     rows = [line.split("\t") for line in (here / "everyday.tsv").read_text(encoding="utf-8").splitlines()]
     if read_config(model_path(model)).get("task") == translation_task("en", "de"):
@@ -161,8 +141,6 @@ def everyday(model: str) -> None:
 
 
 def main() -> None:
-    from handloom.models.shipped import MODELS
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN", nargs="?", help="folder of the training run")
     parser.add_argument("name", metavar="NAME", nargs="?", choices=MODELS, help=f"model to build: {', '.join(MODELS)}")

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.side_by_side import program, write_results
+from benchmarks.side_by_side import command, program, write_results
 from handloom.errors import InputError
 from handloom.models.text_baselines import WordForWord, nearest
 from handloom.train.data.captions import caption_pairs, load_captions
+from handloom.train.data.files import Pair
 from handloom.train.data.news import load_news
 from handloom.train.data.translation import load_translation_data
 from handloom.train.tables.cells import markdown_table
@@ -70,27 +71,25 @@ def translation_rows(name: str, source: str, target: str, tests: int | None = No
     if tests is not None:
         data, _ = set_long_apart(data)
     sources, references = (list(side) for side in zip(*data.test[:tests], strict=True))
-    table = WordForWord(data.train)
-    found = {
-        "the source as it is": sources,
-        "nearest training pair": [data.train[i][1] for i in nearest(sources, [pair[0] for pair in data.train])],
+    found = {"the source as it is": sources, **from_pairs(data.train, sources)}
+    return [{"cell": cell, "bleu": bleu(texts, references).value} for cell, texts in found.items()]
+
+
+def from_pairs(pairs: Sequence[Pair], sources: Sequence[str]) -> dict[str, list[str]]:
+    """Return the outputs of the two baselines that learn from pairs."""
+    table = WordForWord(pairs)
+    return {
+        "nearest training pair": [pairs[i][1] for i in nearest(sources, [pair[0] for pair in pairs])],
         "word for word (IBM model 1)": [table.translate(text) for text in sources],
     }
-    return [{"cell": cell, "bleu": bleu(texts, references).value} for cell, texts in found.items()]
 
 
 def caption_rows() -> list[Row]:
     """Return rows for three baselines: the input, the partner of the nearest training caption, and word-by-word IBM
     model 1."""
     data = load_captions("coco")
-    pairs = caption_pairs(data.train)
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
-    table = WordForWord(pairs)
-    found = {
-        "the input itself": inputs,
-        "nearest training pair": [pairs[i][1] for i in nearest(inputs, [pair[0] for pair in pairs])],
-        "word for word (IBM model 1)": [table.translate(text) for text in inputs],
-    }
+    found = {"the input itself": inputs, **from_pairs(caption_pairs(data.train), inputs)}
     return [{"cell": cell, "bleu": bleu_of_several(texts, others).value} for cell, texts in found.items()]
 
 
@@ -123,8 +122,7 @@ def main() -> None:
         rows += [{"data": name, **row} for row in made]
         print(f"{name}: {time.process_time() - begin:.0f} s", flush=True)
     print(markdown_table(rows, COLUMNS))
-    found = {"command": "python -m benchmarks.text_baselines", "rows": rows}
-    write_results(arguments.json, found)
+    write_results(arguments.json, {"command": command(), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -223,16 +223,16 @@ def notes(row: Mapping[str, Any]) -> str:
 
 def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
     """Return the tasks to measure, by name."""
-    common: dict[str, Any] = {"threads": options.threads, "folder": folder}
     if options.data is None:
         names = list(SIZES) if options.config == "all" else [options.config]
-        return {name: Task({**SIZES, **MORE}[name], **common) for name in names}
+        return {name: Task({**SIZES, **MORE}[name], options.threads, folder) for name in names}
     made = prepare(options.data, options.preset, [], options.batches)
     tokens = sum(batch.source.size + batch.target_input.size for batch in made.batches) / len(made.batches)
     size = dataclasses.replace(made.size, batch=1, source=round(tokens), target=0)
     file = folder / "batches.npz"
     save_batches(file, made.batches)
-    return {f"{options.data}, {options.preset}": Task(size, **common, batches=str(file), count=len(made.batches))}
+    task = Task(size, options.threads, folder, str(file), len(made.batches))
+    return {f"{options.data}, {options.preset}": task}
 
 
 def main() -> None:
@@ -256,7 +256,7 @@ def main() -> None:
         chosen = list(DEVICE_SIZES) if options.config == "all" else [options.config]
         train_step_device.run(chosen, options.steps, options.json)
         return
-    if options.config not in {**SIZES, **MORE, "all": None}:
+    if options.config not in ("all", *SIZES, *MORE):
         parser.error(f"--config {options.config} is a size for --device cuda")
     if hasattr(os, "sched_setaffinity"):  # the workers inherit this setting
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])

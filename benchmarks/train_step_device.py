@@ -77,7 +77,7 @@ class OnDevice:
 class HandloomOnDevice(OnDevice):
     """A training step of handloom, as in its Trainer but without the log."""
 
-    def __init__(self, size: Size, half: bool, graphs: bool = False, device: str = "cuda"):
+    def __init__(self, size: Size, half: bool, graphs: bool):
         import handloom
         from handloom.autograd import default_generator
         from handloom.train.device_updates import DeviceUpdates, choose_updates
@@ -87,7 +87,7 @@ class HandloomOnDevice(OnDevice):
 
         handloom.manual_seed(0)
         self.size, self.batch = size, MicroBatch(0, 0, size.arrays())
-        self.model = build(size).to(device)
+        self.model = build(size).to("cuda")
         optimizer = Adam(self.model.parameters(), LEARNING_RATE, betas=BETAS, eps=EPS)
         options = UpdateOptions(clip_norm=CLIP_NORM, precision="fp16" if half else "fp32", graphs=graphs)
         updates = choose_updates(self.model, optimizer, options, find_process_group(), [default_generator])

@@ -125,12 +125,6 @@ def shared_name(size: Size, name: str) -> str:
     return name
 
 
-def fixed_positions(model: Any) -> dict[str, np.ndarray]:
-    """Return the model's table of sinusoidal positions for the PyTorch model; it is empty if positions are learned."""
-    table = getattr(model.positions, "table", None)
-    return {} if table is None else {"positions": table.data}
-
-
 class Prepared(NamedTuple):
     data: Any
     tokenizer: Any

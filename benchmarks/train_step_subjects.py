@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.side_by_side import peak_memory, reset_peak_memory
-from benchmarks.train_step_models import Size, build, fixed_positions, loss, shared_name
+from benchmarks.train_step_models import Size, build, loss, shared_name
 
 Arrays = dict[str, np.ndarray]
 LEARNING_RATE, BETAS, EPS, CLIP_NORM = 1e-4, (0.9, 0.98), 1e-9, 1.0
@@ -198,8 +198,10 @@ class Handloom(Subject):
         self.done = 0
 
     def weights(self) -> Arrays:
+        """Return the parameters, and the table of sinusoidal positions if there is one, by their names in PyTorch."""
         state = {shared_name(self.size, name): array for name, array in self.model.state_dict().items()}
-        return state | fixed_positions(self.model)
+        table = getattr(self.model.positions, "table", None)
+        return state if table is None else {**state, "positions": table.data}
 
     def save_weights(self, file: str) -> None:
         np.savez(file, **self.weights())

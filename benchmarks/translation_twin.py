@@ -22,6 +22,7 @@ from benchmarks.train_step_subjects import Handloom, Torch, save_batches
 DATA, PRESET = "tatoeba", "laptop"
 TESTS = 1000  # pairs that are translated
 
+
 def train(subject: Any, steps: int, side: str) -> float:
     """Train for `steps` steps. Return the processor time in seconds."""
     start = time.process_time()
