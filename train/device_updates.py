@@ -49,12 +49,11 @@ class DeviceUpdates:
         self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
         self.graphs = cuda_graphs() if options.graphs else None
         self.steps: list[list[dict[str, Any]]] = []  # since the last reading, batch by batch: `count`, means by name
-        self.names: list[str | None] = [name for name, _ in reversed(list(model.named_parameters()))]
-        # For each parameter in the flat arrays, how early its gradient is computed: the model's last layer comes first.
-        order = {id(p): number for number, (_, p) in enumerate(reversed(list(model.named_parameters())))}
+        parameters = list(model.named_parameters())[::-1]  # the gradients of the last layer are computed first
+        self.names: list[str | None] = [*(name for name, _ in parameters), None]
+        order = {id(p): number for number, (_, p) in enumerate(parameters)}
         self.order = flat.xp.asarray(np.array([order[id(p)] for p in flat.parameters]))
-        self.culprit = flat.xp.asarray(len(self.names))
-        self.names.append(None)
+        self.culprit = flat.xp.asarray(len(parameters))  # index in `names`
         self.tokens = flat.xp.zeros(1, np.float32)  # of the gradient so far
         if self.ema is not None:
             self.average = flat.weights.copy()

@@ -137,7 +137,9 @@ class Trainer:
         now.seed, weights = self.group.from_first(lambda: (now.seed, self._weights()))
         if not self.group.first:
             self._set_weights(weights)
-        with StopSignals() as signals, self._display() as display:
+        names = self.record.label, self.record.unit
+        shown = Display(self.run, self.steps, now.step, *names, shows=self.group.first)
+        with StopSignals() as signals, shown as display:
             if now.step == 0:
                 self.save()  # a run that is killed from here on can be resumed
             self.clock.start()
@@ -362,10 +364,6 @@ class Trainer:
 
     def _weights(self) -> dict[str, Any]:
         return {name: parameter.numpy() for name, parameter in self.model.named_parameters()}
-
-    def _display(self) -> Display:
-        names = self.record.label, self.record.unit
-        return Display(self.run, self.steps, self.progress.step, *names, shows=self.group.first)
 
     def _log(self, display: Display, epoch: int) -> None:
         reading = self._read()

@@ -128,7 +128,9 @@ class Updates:
         means = {name: value / tokens for name, value in sums.items()}
         self.steps.append((tokens, means))
         finite = math.isfinite(self.norm) and math.isfinite(means["loss"])
-        self.failed = not (self.half.note(finite) if self.half else finite)
+        self.failed = not finite and (self.scaler is None or self.scaler.scale <= self.scaler.least)
+        if self.scaler is not None and not self.failed:
+            self.scaler.update(finite)
         if not finite and (self.failed or self.options.name_overflows):
             self.overflowed = first_overflow(updated_parameters(self.model, self.optimizer))
         self.optimizer.lr = lr

@@ -17,18 +17,11 @@ def add_translation_options(parser: OptionParser, source: str, target: str) -> C
     """
     add = parser.group("this report", "train")
     add("--reverse", action="store_true", help=f"translate {target} into {source} instead")
-    add(
-        "--clean",
-        action="store_true",
-        help="remove unusable training pairs, and print how many were removed for each reason",
-    )
-    add(
-        "--back-translate",
-        nargs=2,
-        metavar=("RUN", "FILE"),
-        help=f"augment the training pairs by back-translation: RUN is the folder of a run of the other direction, and "
-        f"translates the lines of FILE, which are in the target language ({target}, with --reverse {source})",
-    )
+    words = "remove unusable training pairs, and print how many were removed for each reason"
+    add("--clean", action="store_true", help=words)
+    words = "augment the training pairs by back-translation: RUN is the folder of a run of the other direction, which "
+    words += f"translates the lines of FILE from the target language ({target}, with --reverse {source})"
+    add("--back-translate", nargs=2, metavar=("RUN", "FILE"), help=words)
     return add
 
 

@@ -119,8 +119,7 @@ def _number(random: Random, year: bool = False) -> Pair:
 
 
 def join(first: Pair, second: Pair, random: Random) -> Pair:
-    """Return one pair with the text of two: two clauses if `second` begins with one of `OPENINGS`, else two sentences.
-    """
+    """Return one pair with the text of two: two clauses if `second` begins with an opening, else two sentences."""
     german, english = (re.split(r"\W", side)[0] for side in second)
     if (german, english) in OPENINGS and first[0][-1] == first[1][-1] == ".":
         conjunctions = random.choice(CONJUNCTIONS)

@@ -216,11 +216,8 @@ class TokenBatches:
         options: tuple[Any, ...] = self.tokens_per_batch, self.seed, self.shuffle, self.curriculum, self.max_length
         options += (self.pad_to,) if self.pad_to > 1 else ()
         options += () if self.pairs_per_batch is None else ("pairs", self.pairs_per_batch)
-        total = hashlib.sha256(repr(options).encode())
-        for side in (self.source, self.target):
-            total.update(np.ascontiguousarray(side.offsets).data)
-            total.update(np.ascontiguousarray(side.tokens[:: len(side.tokens) // 4_000_000 + 1]).data)
-        return total.hexdigest()
+        some = [side.tokens[:: len(side.tokens) // 4_000_000 + 1] for side in (self.source, self.target)]
+        return fingerprint_of(options, self.source.offsets, some[0], self.target.offsets, some[1])
 
     def batch(self, indices: np.ndarray) -> Batch:
         """Return the pairs at these positions as one padded batch."""
@@ -253,9 +250,15 @@ class TokenBatches:
         return f"Left out {len(self.dropped):,} of {pairs:,} pairs that are longer than {self.max_length} tokens."
 
 
-def source_batches(
-    source_ids: Sequence[Sequence[int]], *, tokens_per_batch: int, pad_id: int
-) -> Iterator[SourceBatch]:
+def fingerprint_of(options: tuple[Any, ...], *arrays: np.ndarray) -> str:
+    """Return a checksum of the options and the arrays from which batches are made."""
+    total = hashlib.sha256(repr(options).encode())
+    for array in arrays:
+        total.update(np.ascontiguousarray(array).data)
+    return total.hexdigest()
+
+
+def source_batches(source_ids: Sequence[Sequence[int]], *, tokens_per_batch: int, pad_id: int) -> Iterator[SourceBatch]:
     """Yield batches of sentences to translate, from long to short. `indices` are the positions of the sentences.
 
     A sentence that is longer than `tokens_per_batch` is the only sentence of its batch.

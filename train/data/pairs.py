@@ -139,20 +139,17 @@ class Cleaned:
         return f"Clean-up dropped {total:,} of {total + len(self.pairs):,} pairs: {reasons}."
 
 
-def clean_pairs(
-    pairs: Iterable[Pair], *, max_words: int = 200, max_ratio: float = 3.0, min_letters: float = 0.5
-) -> Cleaned:
+def clean_pairs(pairs: Iterable[Pair], *, max_words: int = 200, max_ratio: float = 3.0) -> Cleaned:
     """Return the pairs without those that are useless or harmful for training. One reason is counted per dropped pair.
 
     Args:
         max_words: maximum number of words in a source or target.
         max_ratio: maximum ratio of the lengths of source and target, in characters. A difference of up to 20 characters
             is always allowed, for pairs such as "Ja." and "Yes, I do.".
-        min_letters: minimum fraction of letters and blanks in a source or target. Tables and mark-up have fewer.
     """
     cleaned, seen = Cleaned([]), set()
     for pair in pairs:
-        reason = _reason(pair, max_words, max_ratio, min_letters) or ("repeated" if pair in seen else "")
+        reason = _reason(pair, max_words, max_ratio) or ("repeated" if pair in seen else "")
         if reason:
             cleaned.dropped[reason] = cleaned.dropped.get(reason, 0) + 1
         else:
@@ -161,7 +158,7 @@ def clean_pairs(
     return cleaned
 
 
-def _reason(pair: Pair, max_words: int, max_ratio: float, min_letters: float) -> str:
+def _reason(pair: Pair, max_words: int, max_ratio: float) -> str:
     source, target = (side.strip() for side in pair)
     if not source or not target:
         return "with an empty side"
@@ -176,7 +173,7 @@ def _reason(pair: Pair, max_words: int, max_ratio: float, min_letters: float) ->
     short, long = sorted((len(source), len(target)))
     if long > max_ratio * short and long - short > 20:
         return f"with lengths {max_ratio:g} times apart"
-    if min(map(_letters, (source, target))) < min_letters:
+    if min(map(_letters, (source, target))) < 0.5:  # as in tables and mark-up
         return "with few letters"
     return ""
 

@@ -102,8 +102,7 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
 
 
 def _part_path(path: str, part: str) -> str:
-    """Insert `part` into a path: with "valid", corpus.tsv.gz gives corpus.valid.tsv.gz, and corpus gives corpus.valid.
-    """
+    """Insert `part` in a path: with "valid", corpus.tsv.gz gives corpus.valid.tsv.gz, and corpus gives corpus.valid."""
     ending = next((ending for ending in _TABLE_ENDINGS if path.endswith(ending)), "")
     return f"{path.removesuffix(ending)}.{part}{ending}"
 

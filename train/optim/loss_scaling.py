@@ -91,13 +91,6 @@ class HalfPrecision:
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are expected: the loss scale handles them
             backward(loss, float(self.scaler.scale) * share)
 
-    def note(self, finite: bool) -> bool:
-        """Count an update. `finite` says whether its gradient was finite. Return False if training can't continue."""
-        if not finite and self.scaler.scale <= self.scaler.least:
-            return False
-        self.scaler.update(finite)
-        return True
-
 
 @contextmanager
 def holding(pairs: Sequence[tuple[Tensor, Any]]) -> Iterator[None]:

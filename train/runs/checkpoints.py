@@ -165,10 +165,16 @@ def _config(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
 
 
 def _path(folder: str | Path, file_name: str) -> Path:
-    path = Path(folder)
-    path = path / file_name if path.is_dir() else path
+    folder = Path(folder)
+    if not folder.exists():
+        raise InputError(f"The checkpoint {folder} does not exist. Give the folder of a run, such as runs/NAME.")
+    path = folder / file_name if folder.is_dir() else folder
     if not path.is_file():
-        raise InputError(_missing(Path(folder), path))
+        others = sorted(p.name for p in folder.glob("*.safetensors") if p.is_file())
+        held = f"It holds {', '.join(others[:3])}." if others else "The run may have ended before its first save."
+        raise InputError(
+            f"The folder {folder} holds no {path.name}. {held} Give the folder of a run that saved its model."
+        )
     return path
 
 
@@ -222,14 +228,6 @@ def check_shapes(
             "sizes and the vocabulary of the checkpoint (they are in its configuration), or give "
             "another checkpoint."
         )
-
-
-def _missing(folder: Path, path: Path) -> str:
-    if not folder.exists():
-        return f"The checkpoint {folder} does not exist. Give the folder of a run, such as runs/NAME."
-    others = sorted(p.name for p in folder.glob("*.safetensors") if p.is_file())
-    held = f"It holds {', '.join(others[:3])}." if others else "The run may have ended before its first save."
-    return f"The folder {folder} holds no {path.name}. {held} Give the folder of a run that saved its model."
 
 
 def _unreadable(path: Path, error: Exception) -> str:

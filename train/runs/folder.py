@@ -116,14 +116,11 @@ class RunFolder:
         Raises InputError as `open` does, or if another process writes there, the folder is read-only, or a file of the
         run is a symbolic link.
         """
-        cls.open(path)  # a folder that is not a run is not locked either
+        run = cls.open(path)  # a folder that is not a run is not locked
         for file in (Path(path, name) for name in FILES):
             if is_link(file):
                 raise InputError(f"{file} is a symbolic link, which runs do not follow. Replace it with a file.")
-        lock = contextlib.ExitStack()
-        lock.enter_context(folder_lock(path))
-        run = cls.open(path)
-        run._lock = lock
+        run._lock.enter_context(folder_lock(path))
         return run
 
     @classmethod
@@ -215,9 +212,7 @@ class RunFolder:
         return self.path / f"{name}.png"
 
     def cell_path(self, name: str) -> Path:
-        """Return the run folder of one cell of this run's table.
-        Raises InputError if the cells lie behind a symbolic link.
-        """
+        """Return the run folder of a cell of this run's table. Raises InputError if `cells` is a symbolic link."""
         if is_link(self.path / CELLS):
             raise InputError(f"{self.path / CELLS} is a symbolic link, which tables do not follow: remove it.")
         return self.path / CELLS / name
@@ -242,8 +237,7 @@ class RunFolder:
 
     @property
     def stays(self) -> bool:
-        """Whether the run is kept after an error. A new run is kept if it has logged or saved an update, or has cells.
-        """
+        """Whether the run is kept after an error. A new run is kept if it has logged or saved a step, or has cells."""
         if not self._created or self.model_path.exists() or self.metrics_path.exists():
             return True
         return any((self.path / CELLS).glob("*")) or any(SavedStates(self.saves_path).steps())

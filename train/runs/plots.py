@@ -26,11 +26,7 @@ LINE_COLOURS = ("#4477aa", "#cc3311", "#228833", "#ee7733", "#aa3377", "#33bbee"
 
 
 def plot_losses(
-    rows: Sequence[Mapping[str, Any]],
-    out_png: str | Path,
-    *,
-    training_label: str = "training",
-    unit: str = "token",
+    rows: Sequence[Mapping[str, Any]], out_png: str | Path, *, training_label: str = "training", unit: str = "token"
 ) -> None:
     """Draw training and validation loss over the steps, and below them accuracy and learning rate if they were logged.
 
@@ -52,9 +48,7 @@ def plot_losses(
         raise ValueError("no row of the metrics has a step and a loss")
     below = [name for name, there in (("accuracy", any(a[0] for a in accuracies)), ("rate", rate[0])) if there]
     figure = _new_figure(8.0, 4.2 + 1.4 * len(below))
-    panels = figure.subplots(
-        1 + len(below), 1, sharex=True, squeeze=False, height_ratios=[3] + [1] * len(below)
-    )[:, 0]
+    panels = figure.subplots(1 + len(below), 1, sharex=True, squeeze=False, height_ratios=[3] + [1] * len(below))[:, 0]
     losses = panels[0]
     if train[0]:
         losses.plot(*train, color=TRAIN_COLOUR, linewidth=1.2, marker=_dots(train), label=training_label)

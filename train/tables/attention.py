@@ -45,7 +45,10 @@ def word_weights(
     """
     rows, columns = _words(target), _words(source)
     each, total = _members(rows, len(target)), _members(columns, len(source))
-    texts = [[_text(tokens, word) for word in words] for tokens, words in ((source, columns), (target, rows))]
+    texts = [
+        ["".join(tokens[index] for index in word).strip() for word in words]
+        for tokens, words in ((source, columns), (target, rows))
+    ]
     return each @ weights @ total.T / each.sum(axis=1, keepdims=True), texts[0], texts[1]
 
 
@@ -55,10 +58,6 @@ def _members(words: list[list[int]], tokens: int) -> np.ndarray:
     for row, word in zip(found, words, strict=True):
         row[word] = 1
     return found
-
-
-def _text(tokens: Sequence[str], word: list[int]) -> str:
-    return "".join(tokens[index] for index in word).strip()
 
 
 def _words(tokens: Iterable[str]) -> list[list[int]]:
@@ -239,17 +238,13 @@ def alignment_rows(
                 if name.endswith(".0.multihead_attn"):
                     copied += len(counted)
                     hits[EVEN] += float(right[counted].mean(axis=1).sum()) if counted else 0.0
-                for label, one in zip(_labels(name, len(heads)), [*heads, heads.mean(axis=0)], strict=True):
-                    hits[label] += sum(bool(right[i, one[i].argmax()]) for i in counted)
+                named = {f"head {number}": head for number, head in enumerate(heads, 1)}
+                for label, one in (named | {"mean of its heads": heads.mean(axis=0)}).items():
+                    hits[f"{_numbered(name)}, {label}"] += sum(bool(right[i, one[i].argmax()]) for i in counted)
         for label in sorted(hits, key=lambda label: label == EVEN):
             row = rows.setdefault(label, {"cell": label})
             row |= {column: hits[label] / copied if copied else None, f"{column}_words": copied}
     return list(rows.values())
-
-
-def _labels(name: str, heads: int) -> list[str]:
-    layer = _numbered(name)
-    return [*(f"{layer}, head {number + 1}" for number in range(heads)), f"{layer}, mean of its heads"]
 
 
 def _letters(word: str) -> str:

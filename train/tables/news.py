@@ -143,8 +143,6 @@ def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequen
 
 def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> str:
     """List the first 20 misclassified texts, one a line: actual > predicted, text."""
-    wrong = [
-        f"{a} > {p}\t{text.strip()}" for text, a, p in zip(texts, actual, predicted, strict=True) if a != p
-    ]
+    wrong = [f"{a} > {p}\t{text.strip()}" for text, a, p in zip(texts, actual, predicted, strict=True) if a != p]
     head = f"{len(wrong)} of {len(texts)} texts were assigned to a wrong class; actual > predicted, text:\n"
     return head + "\n".join(wrong[:20])

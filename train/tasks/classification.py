@@ -1,6 +1,5 @@
 """The classification task: batches of labelled texts, training with class weights and early stopping, prediction."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from ...models.hyperparameters import ClassifierPreset
 from ...models.word_vectors import word_vectors
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer
-from ..data.batches import TokenSequences
+from ..data.batches import TokenSequences, fingerprint_of
 from ..trainer import Loss
 from .loading import Trained
 from .task import Task, TaskBatches, TrainedModel, with_teacher
@@ -28,8 +27,7 @@ MAX_WEIGHT = 10.0
 
 
 class LabelledBatch(NamedTuple):
-    """A batch of B texts: ids (B, length) padded at the end, lengths (B,), labels (B,), and indices (B,) of the texts.
-    """
+    """A batch of B texts: ids (B, length) padded at the end, lengths (B,), labels (B,) and the texts' indices (B,)."""
 
     ids: np.ndarray
     lengths: np.ndarray
@@ -76,10 +74,7 @@ class LabelledBatches:
     def fingerprint(self) -> str:
         """Return a checksum of the data in the batches."""
         options = self.batch_size, self.seed, self.shuffle, self.curriculum, self.pad_to
-        total = hashlib.sha256(repr(options).encode())
-        for array in (self.sequences.offsets, self.sequences.tokens, self.labels):
-            total.update(np.ascontiguousarray(array).data)
-        return total.hexdigest()
+        return fingerprint_of(options, self.sequences.offsets, self.sequences.tokens, self.labels)
 
     def epoch(self, epoch: int = 0, start: int = 0, every: int = 1) -> Iterator[LabelledBatch]:
         """Yield batches start, start + every, ... of the epoch. Each text occurs once."""

@@ -1,7 +1,6 @@
 """The language modelling task: windows of a text, training on them, evaluation, and generation."""
 
 import dataclasses
-import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from ...models.hyperparameters import LanguageModelPreset
 from ...nn import Module
 from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
 from ...tokenizer.character import clean_text, lost_characters
+from ..data.batches import fingerprint_of
 from ..data.running_text import TextData
 from ..distributed import ProcessGroup
 from ..trainer import Loss
@@ -81,8 +81,7 @@ class WindowBatches:
 
     def fingerprint(self) -> str:
         """Return a checksum of the data in the batches."""
-        options = self.length, self.batch_size, self.seed, self.curriculum
-        return hashlib.sha256(repr(options).encode() + np.ascontiguousarray(self.ids).tobytes()).hexdigest()
+        return fingerprint_of((self.length, self.batch_size, self.seed, self.curriculum), self.ids)
 
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Windows]:
         """Yield batches start, start + every, ... of the epoch."""

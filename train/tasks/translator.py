@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ...autograd import no_grad
 from ...autograd.backend import to_device
-from ...errors import InputError, several
+from ...errors import InputError, several, short
 from ...models.generation import Hypothesis, Strategy, length_penalty
 from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
@@ -65,8 +65,7 @@ class Translator(TrainedModel):
                 raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
         sentences = self.as_read(sentences)
         ids = self.tokenizer.encode_batch(sentences, add_eos=True)
-        limit, eos_id = self.model.config.max_length, self.tokenizer.eos_id
-        return fit_lengths(ids, limit, too_long=too_long, eos_id=eos_id, texts=sentences)
+        return fit_lengths(ids, sentences, self.model.config.max_length, self.tokenizer.eos_id, too_long)
 
     def hypotheses(
         self,
@@ -212,39 +211,20 @@ class Paraphraser(Translator):
 
 
 def fit_lengths(
-    source_ids: Sequence[Sequence[int]],
-    max_length: int,
-    *,
-    too_long: Literal["error", "truncate"] = "error",
-    eos_id: int | None = None,
-    texts: Sequence[str] | None = None,
+    ids: Sequence[Sequence[int]], texts: Sequence[str], max_length: int, eos_id: int, too_long: TooLong
 ) -> list[list[int]]:
-    """Return the token ids with sentences that exceed `max_length` truncated, or raise InputError for them.
-
-    Args:
-        source_ids: token ids of the sentences, special tokens included.
-        max_length: maximum number of tokens that the model supports.
-        too_long: "error" to raise InputError for a longer sentence, "truncate" to truncate the sentence with a warning.
-        eos_id: last token of a truncated sentence; None for no such token.
-        texts: the sentences, which the message quotes; if None, the message contains the number of the sentence.
-
-    Raises InputError if a sentence is too long and `too_long="error"`.
+    """Return the token ids of sentences, which end with `eos_id`. A sentence of more than `max_length` tokens is
+    truncated with a warning, or refused with InputError. The message quotes its text.
     """
-    long = [i for i, ids in enumerate(source_ids) if len(ids) > max_length]
+    long = [i for i, own in enumerate(ids) if len(own) > max_length]
     if not long:
-        return [list(ids) for ids in source_ids]
-    which = f"Sentence {long[0] + 1}" if texts is None else f"The sentence {shorten(texts[long[0]], 40)!r}"
-    where = f"{which} has {len(source_ids[long[0]]):,} tokens; the model takes at most {max_length:,}."
+        return [list(own) for own in ids]
+    quoted, length = short(texts[long[0]]), len(ids[long[0]])
+    where = f"The sentence {quoted} has {length:,} tokens; the model takes at most {max_length:,}."
     if too_long == "error":
         raise InputError(
             f"{where} Split it into shorter sentences, or translate with a model trained with a longer limit."
         )
     others = f" {len(long) - 1:,} more were truncated too." if len(long) > 1 else ""
     warnings.warn(f"{where} It was truncated, and its end is not translated.{others}", stacklevel=2)
-    end = [] if eos_id is None else [eos_id]
-    return [list(ids) if len(ids) <= max_length else [*ids[: max_length - len(end)], *end] for ids in source_ids]
-
-
-def shorten(text: str, most: int) -> str:
-    """Return the text, shortened to its first `most` characters and an ellipsis if it is longer."""
-    return text if len(text) <= most else f"{text[:most].rstrip()}\N{HORIZONTAL ELLIPSIS}"
+    return [list(own) if len(own) <= max_length else [*own[: max_length - 1], eos_id] for own in ids]

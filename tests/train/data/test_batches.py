@@ -204,14 +204,12 @@ def test_source_batches_hold_every_sentence_once(source_ids, budget):
 
 
 def test_sentences_that_are_too_long_are_refused_or_cut_off_with_a_warning():
-    assert fit_lengths([[1, 2], [3]], 2) == [[1, 2], [3]]
-    with pytest.raises(InputError, match=r"Sentence 2 has 3 tokens; the model takes at most 2. Split it"):
-        fit_lengths([[1], [1, 2, 3]], 2)
-    with pytest.warns(UserWarning, match=r"Sentence 2 has 4 tokens.* It was truncated.* 1 more were truncated too"):
-        fitted = fit_lengths([[1, EOS], [4, 5, 6, EOS], [7, 8, 9, EOS]], 3, too_long="truncate", eos_id=EOS)
-    assert fitted == [[1, EOS], [4, 5, EOS], [7, 8, EOS]]
-    with pytest.warns(UserWarning, match="its end is not translated"):
-        assert fit_lengths([[4, 5, 6]], 2, too_long="truncate") == [[4, 5]]
+    ids, texts = [[1, EOS], [4, 5, 6, EOS], [7, 8, 9, EOS]], ["a", "b c", "d e"]
+    assert fit_lengths(ids, texts, 4, EOS, "error") == ids
+    with pytest.raises(InputError, match=r"'b c' has 4 tokens; the model takes at most 3. Split it"):
+        fit_lengths(ids, texts, 3, EOS, "error")
+    with pytest.warns(UserWarning, match=r"'b c' has 4 tokens.* It was truncated.* 1 more were truncated too"):
+        assert fit_lengths(ids, texts, 3, EOS, "truncate") == [[1, EOS], [4, 5, EOS], [7, 8, EOS]]
 
 
 def test_neighbours_are_joined_to_documents() -> None:

@@ -68,8 +68,7 @@ def question(clause: Clause, word: Text | Complement | None = None, omit: object
 
 
 def final(clause: Clause, first: Text, omit: object = None) -> Text:
-    """Return a subordinate clause, after a conjunction or a relative pronoun: "weil er die Tür aufmacht".
-    """
+    """Return a subordinate clause, after a conjunction or a relative pronoun: "weil er die Tür zumacht"."""
     subject = "" if omit is SUBJECT else clause.subject.german(NOMINATIVE)
     german = join([first.german, subject, *middle_field(clause, omit), bracket(clause).joined])
     return Text(german, join([first.english, _english(clause, omit=omit)]))
