@@ -1,31 +1,22 @@
 """Export the explorer's page, with a model that runs in the browser, to a folder for any web server."""
 
+import dataclasses
 import json
 import shutil
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError
 from ..tokenizer import BPETokenizer
 from .subject import TranslatorSubject, load_subject
 
-#: The options that `static/local/transformer.js` supports; a model with other values is refused.
-KNOWN = {
-    "norm": "layer",
-    "bias": "all",
-    "kv_heads": None,
-    "rotary": None,
-    "sinusoid_halves": False,
-    "activation": "relu",
-    "positions": "sinusoidal",
-    "pattern": "full",
-    "scale_embedding": True,
-    "copy": False,
-    "title_case": False,
-    "lowercase": False,
-    "decoder_nhead": None,
-    "decoder_max_length": None,
-}
+#: The options of a model that `static/local/transformer.js` supports. All others must have their default values.
+SUPPORTED = {
+    "norm_eps", "source_vocab_size", "target_vocab_size", "d_model", "nhead", "encoder_layers", "decoder_layers",
+    "dim_feedforward", "decoder_dim_feedforward", "dropout", "norm_first", "max_length", "pad_id", "share_embeddings",
+    "tie_output",
+}  # fmt: skip
 VIEWS = ("model", "translate", "head", "next", "beam", "bpe")  # those that static/local/answers.js computes
 ALL_VIEWS = (*VIEWS, "graph", "check", "tiles", "training")
 
@@ -36,10 +27,11 @@ def export(run: Path, folder: Path) -> None:
     Raises InputError if the browser can't run the model, or if the folder contains other files.
     """
     subject = load_subject(run)
-    config = vars(subject.model.config)  # type: ignore[attr-defined]
-    wrong = [name for name, value in KNOWN.items() if config.get(name) != value]
+    config: Any = subject.model.config
+    others = [field for field in dataclasses.fields(config) if field.name not in SUPPORTED]
+    wrong = [field.name for field in others if getattr(config, field.name) != field.default]
     if not isinstance(subject, TranslatorSubject) or wrong:
-        what = f"its {wrong[0]} is {config.get(wrong[0])!r}" if wrong else "it is not a translator"
+        what = f"its {wrong[0]} is {getattr(config, wrong[0])!r}" if wrong else "it is not a translator"
         raise InputError(f"The browser can't run the model of {run}: {what}. Explore it without --export.")
     if not isinstance(subject.tokenizer, BPETokenizer) or subject.tokenizer.pattern != "gpt2":
         raise InputError(f"The browser can't run the tokenizer of {run}: it needs byte-level BPE with GPT-2's pattern.")

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..files import read_json
 from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState
-from ..nn import AttentionCall, Module, MultiHeadAttention, observe_attention
+from ..nn import AttentionCall, MultiHeadAttention, observe_attention
 from ..tokenizer import BPETokenizer
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier
@@ -131,8 +131,7 @@ class Subject:
 
     def __init__(self, run: Path):
         self.run, self.trained = run, self.trained_class.load(run)
-        self.model: Module = self.trained.model
-        self.tokenizer = self.trained.tokenizer
+        self.model, self.tokenizer = self.trained.model, self.trained.tokenizer
         self._last: tuple[tuple[str, ...], Pass] | None = None
         self._step: tuple[str, RecordedStep] | None = None
 
@@ -239,7 +238,7 @@ class Subject:
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the model for the page's header."""
-        config = self.model.config  # type: ignore[attr-defined]
+        config = self.model.config
         sizes = {name: getattr(config, name) for name in ("d_model", "nhead", "dropout") if hasattr(config, name)}
         return {
             "kind": self.kind,
@@ -281,7 +280,7 @@ class TranslatorSubject(Subject):
             self.example = "I have read the book that you gave me."
 
     def _watch(self, text: str) -> Pass:
-        most = self.model.config.max_length  # type: ignore[attr-defined]
+        most = self.model.config.max_length
         length = len(self.tokenizer.encode(text)) + 1
         if length > most:
             raise InputError(f"The text has {length} tokens, but the limit of this model is {most}. Shorten it.")

@@ -254,13 +254,12 @@ class Trainer:
                 )
             if monitor not in values:
                 raise InputError(f"There is no metric {monitor!r}; a validation gives {', '.join(values)}.")
-            better = now.is_better(values[monitor], higher)
+            better = now.note_validation(values[monitor], higher)
             if self.group.first:
                 row = {"step": now.step, "epoch": epoch, **values}
                 self.run.log({**row, "averaged": averaged} if averaged else row)
                 if better:
                     save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": now.step})
-        now.note_validation(values[monitor], better)
         if isinstance(self.schedule, Plateau) and not averaged:
             self.schedule.observe(values[monitor], higher)
         average = self.validation.average if self.ema is None else 0

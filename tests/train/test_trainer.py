@@ -7,7 +7,7 @@ from handloom import nn
 from handloom.autograd import Parameter, Tensor, manual_seed, ops
 from handloom.errors import InputError
 from handloom.train.optim.optimizers import SGD, Adam, clip_grad_norm
-from handloom.train.optim.schedules import constant, noam
+from handloom.train.optim.schedules import constant
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.trainer import Record, Trainer
@@ -173,17 +173,6 @@ def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, accumulate: 
     options = {"loss": loss, "batches": Padded(), "updates": UpdateOptions(accumulate=accumulate)}
     with pytest.raises(InputError, match=f"{empty}.* has no targets"):
         fitted(tmp_path / "run", nn.Linear(3, 2), Validation([full, padding]), 2, **options)
-
-
-def test_noam_peaks_at_the_end_of_warm_up() -> None:
-    rate = noam(512, 4000)
-    rates = [rate(step) for step in range(1, 10_001)]
-    assert np.argmax(rates) + 1 == 4000
-    assert max(rates) == pytest.approx(1 / np.sqrt(512 * 4000))
-    assert rates[999] == pytest.approx(max(rates) / 4)
-    assert rates[8000 - 1] == pytest.approx(max(rates) / np.sqrt(2))
-    with pytest.raises(ValueError, match="warmup = 0"):
-        noam(512, 0)
 
 
 def test_clipping_does_not_overflow_in_float16() -> None:

@@ -141,9 +141,10 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     """Yield the texts in `arguments`, or the lines of standard input if there are none.
 
     Print `prompt` if standard input is a terminal. For a blank line of a file or a pipe, yield "", so that the output
-    has as many lines as the input. Raises InputError for a blank argument, or if standard input is not UTF-8 text.
+    has as many lines as the input. Raises InputError for a blank argument, and for text that is not UTF-8.
     """
     for number, sentence in enumerate(arguments, 1):
+        check_text(sentence, f"Text {number}")
         if not sentence.strip():
             raise InputError(f"Text {number} is empty. Give a text that contains words.")
     if arguments:

@@ -29,7 +29,7 @@ from ..runs.results import checksum
 from ..tables.cells import run_cells, run_of_group
 from ..tasks.task import AnyTrained, Task, train_model
 from ..tasks.translation import Translation
-from .command_line import check_text, free_run_folder
+from .command_line import free_run_folder
 from .generation import add_generation_options, check_generation_options, check_lengths, strategy_of
 from .options import OptionParser, Use, plain
 from .training import add_preset_options
@@ -104,8 +104,6 @@ def parse_example(parser: OptionParser) -> Any:
         parser.error("--interactive prompts for texts: leave out the texts or --interactive")
     if arguments.init and arguments.teacher:
         parser.error("--init and --teacher can't be combined: leave out one of them")
-    for number, text in enumerate(arguments.texts, 1):
-        check_text(text, f"Text {number}")
     arguments.what = parser.texts
     if arguments.checkpoint and arguments.explore:
         watch(arguments, arguments.checkpoint)

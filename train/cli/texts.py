@@ -8,7 +8,6 @@ from typing import Any
 from ...arguments import positive, whole
 from ...models.shipped import DEFAULTS, TRANSLATORS
 from ..tasks.loading import TaskName, load
-from .command_line import check_text
 from .generation import (
     add_generation_options,
     check_generation_options,
@@ -36,8 +35,6 @@ Without TEXT, each line of standard input is one text. Each line of a file or a 
 
 def main(task: TaskName) -> None:
     arguments = parse(task)
-    for number, text in enumerate(arguments.texts, 1):
-        check_text(text, f"Text {number}")
     model: Any = load(arguments.checkpoint, task)
     if task == "classify":
         each_text(arguments, lambda text: print(model.best(text), flush=True))

@@ -1,4 +1,4 @@
-"""Pictures of a run: losses over the steps, and attention weights.
+"""Pictures of a run: losses over the steps, and attention weights. Each is a PNG file, which is written atomically.
 
 matplotlib is used through its object-oriented interface on the Agg canvas. No display is needed, and the global state
 of pyplot, which a user's own script may use, is not changed.
@@ -34,7 +34,6 @@ def plot_losses(
         rows: rows of metrics.jsonl, with "step" and any of "loss", "valid_loss" (nats per token), "accuracy",
             "valid_accuracy" and "learning_rate". A row without one of these numbers, or with null, is left out of the
             line for this number. A row with "averaged" has averaged weights and is a separate point.
-        out_png: written atomically.
         training_label: legend of the training loss; it should say if the loss is regularised and therefore higher.
         unit: the unit over which the loss is a mean.
 
@@ -97,7 +96,6 @@ def plot_attention(
         weights: (heads, queries, keys) float array, or (queries, keys) for one grid; each row sums to 1 or less.
         query_tokens, key_tokens: the texts of the tokens. A blank in a text is drawn as an open box, so that " Hund"
             (the start of a word) and "hund" can be distinguished.
-        out_png: written atomically.
         title: text above all grids, such as the name of the layer.
         shades: the meaning of the shades.
 
@@ -143,7 +141,6 @@ def plot_shares(
 
     Args:
         shares: (rows, columns), 0 to 1.
-        out_png: written atomically.
 
     Raises InputError if the picture can't be written.
     """
@@ -172,7 +169,6 @@ def plot_lines(
 
     Args:
         lines: (x, y) by name; points that are not finite are left out.
-        out_png: written atomically.
         log_x: a logarithmic x axis.
 
     Raises InputError if the picture can't be written, and ValueError if there is no point to draw.
@@ -220,7 +216,6 @@ def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Pat
 
     Args:
         matrix: (labels, labels) counts; row = actual class.
-        out_png: written atomically.
 
     Raises InputError if the picture can't be written, and ValueError if the shape does not match the labels.
     """

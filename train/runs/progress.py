@@ -71,16 +71,16 @@ class Progress:
         self.log_sums = {}
         return tokens, means
 
-    def is_better(self, value: float, higher: bool) -> bool:
-        """Return whether a value of the monitored metric beats the best so far."""
-        return self.best is None or (value > self.best if higher else value < self.best)
-
-    def note_validation(self, value: float, better: bool) -> None:
-        """Count a validation with this value of the monitored metric. Every later value beats NaN or infinity."""
+    def note_validation(self, value: float, higher: bool) -> bool:
+        """Count a validation with this value of the monitored metric, and return whether it beats the best one so far.
+        Every later value beats NaN or infinity.
+        """
+        better = self.best is None or (value > self.best if higher else value < self.best)
         if better:
             self.best, self.best_step, self.stale = value if math.isfinite(value) else None, self.step, 0
         else:
             self.stale += 1
+        return better
 
     def state_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

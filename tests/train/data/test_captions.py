@@ -24,17 +24,6 @@ def test_each_caption_is_once_on_either_side() -> None:
     ]  # fmt: skip
 
 
-def test_files_of_ones_own(tmp_path) -> None:
-    path = tmp_path / "captions.tsv"
-    path.write_text("".join(f"{i}\tpicture {i} so\n{i}\tpicture {i} or so\n{i}\tpicture {i} so\n" for i in range(200)))
-    groups, lonely = read_captions(path)
-    assert groups[3] == ["picture 3 so", "picture 3 or so"]
-    assert lonely == 0
-    data = load_captions(str(path))
-    assert len(data.train) + len(data.valid) + len(data.test) == 200
-    assert data.notes == ()
-
-
 @pytest.mark.parametrize(
     ("content", "said"), [("1\tone\n2 two\n", "line 2"), ("1\tone\n1\t \n", "line 2"), ("1\tone\n1\ttwo\n", "too few")]
 )
@@ -46,10 +35,13 @@ def test_what_is_refused(tmp_path, content, said) -> None:
         load_captions("cocoa")
 
 
-def test_what_is_left_out_is_counted(tmp_path) -> None:
+def test_a_file_of_ones_own_and_what_is_left_out(tmp_path) -> None:
     path = tmp_path / "captions.tsv"
-    rows = [f"{i}\t{text}" for text in ("so", "or so") for i in range(200)]  # the rows of a picture lie far apart
-    rows = [f"{row} {row.split()[0]}" for row in rows]
+    # The rows of a picture are far apart, and one of its captions occurs twice.
+    rows = [f"{i}\t{text} {i}" for text in ("so", "or so", "so") for i in range(200)]
+    path.write_text("\n".join(rows))
+    data = load_captions(str(path))
+    assert (len(data.train) + len(data.valid) + len(data.test), data.notes) == (200, ())
     rows += ["a\tone alone", "b\tsaid twice", "b\tsaid twice"]
     rows += [f"{i}\t{text}" for i in range(200, 300) for text in (f"another {i}", "the same")]
     path.write_text("\n".join(rows))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from handloom.train.optim.schedules import Plateau, constant, cosine, linear
+from handloom.train.optim.schedules import Plateau, constant, cosine, linear, noam
 
 
 def test_constant_with_and_without_warm_up() -> None:
@@ -37,6 +37,14 @@ def test_a_warm_up_that_does_not_end(schedule, warmup) -> None:
         schedule(0.1, warmup, 100)
     with pytest.raises(ValueError, match="warmup = -1 must be at least 0"):
         constant(0.1, -1)
+
+
+def test_noam_peaks_at_the_end_of_warm_up() -> None:
+    rates = np.array([noam(512, 4000)(step) for step in (1000, 3999, 4000, 4001, 8000)])
+    np.testing.assert_allclose(rates[[0, 2, 4]] * np.sqrt(512 * 4000), [0.25, 1, np.sqrt(0.5)])
+    assert rates.argmax() == 2
+    with pytest.raises(ValueError, match="warmup = 0"):
+        noam(512, 0)
 
 
 class TestPlateau:
