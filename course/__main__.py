@@ -28,8 +28,7 @@ def main() -> None:
     inside = Parser(add_help=False)
     inside.add_argument("--dir", type=Path, default=Path(), help="folder of the course (default: the current folder)")
     one = commands.add_parser("check", parents=[inside], help="run a chapter's file and show which exercises pass")
-    numbers = [chapter.number for chapter in chapters()]
-    number: dict[str, Any] = {"type": positive, "choices": numbers, "metavar": "CHAPTER"}
+    number: dict[str, Any] = {"type": positive, "choices": range(1, len(chapters()) + 1), "metavar": "CHAPTER"}
     words = "number of the chapter: 1, 2, ..."
     one.add_argument("chapter", nargs="?", help=f"{words} (default: all chapters)", **number)
     about = "show a hint for the first exercise that does not pass yet"
@@ -46,19 +45,17 @@ def main() -> None:
         return
     folder = Folder(arguments.dir)
     if arguments.command == "hint":
-        exercises = [exercise.name for exercise in _chapter(arguments.chapter).exercises]
+        chapter = chapters()[arguments.chapter - 1]
+        exercises = [exercise.name for exercise in chapter.exercises]
         if arguments.exercise not in (None, *exercises):
-            parser.error(f"chapter {arguments.chapter} has the exercises {', '.join(exercises)}")
-        _hint(folder, _chapter(arguments.chapter), arguments.exercise)
+            parser.error(f"chapter {chapter.number} has the exercises {', '.join(exercises)}")
+        _hint(folder, chapter, arguments.exercise)
     elif arguments.command == "watch":
         _watch(folder)
+    elif arguments.chapter is None:
+        sys.exit(0 if _check_all(folder) else 1)
     else:
-        done = _check_all(folder) if arguments.chapter is None else _check_one(folder, _chapter(arguments.chapter))
-        sys.exit(0 if done else 1)
-
-
-def _chapter(number: int) -> Chapter:
-    return next(chapter for chapter in chapters() if chapter.number == number)
+        sys.exit(0 if _check_one(folder, chapters()[arguments.chapter - 1]) else 1)
 
 
 def _start(path: Path) -> None:

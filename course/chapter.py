@@ -112,7 +112,7 @@ class Chapter:
 
 @cache
 def chapters() -> list[Chapter]:
-    """Return all chapters, in order."""
+    """Return all chapters in order: chapter 1 is the first."""
     return [Chapter(path.stem) for path in sorted(FOLDER.glob("c[0-9][0-9]_*.md"))]
 
 

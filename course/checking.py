@@ -32,7 +32,7 @@ class Report:
 
     chapter: Chapter
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    heard: str = ""
+    output: str = ""
 
     @property
     def passed(self) -> list[str]:
@@ -77,13 +77,13 @@ def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
         finally:
             _end(child)
         lines = _read(results)
-        said = complaint.read_text(encoding="utf-8", errors="replace").strip()
+        errors = complaint.read_text(encoding="utf-8", errors="replace").strip()
     if not lines and code is not None:
-        reason = said.splitlines() or [f"exit code {code}"]
+        reason = errors.splitlines() or [f"exit code {code}"]
         return Report(chapter, {"": Verdict("error", f"The check itself could not start: {reason[-1]}")})
     report = judged(chapter, lines)
     last = lines[-1] if lines else {"exercise": ""}
-    if "heard" not in last and all(verdict.passed for verdict in report.verdicts.values()):
+    if "output" not in last and all(verdict.passed for verdict in report.verdicts.values()):
         now = [last.get("exercise")]
         report.verdicts[str(*now)] = Verdict("stopped", f"{_how_it_ended(code, wait)} while {_place(*now)}.")
     return report
@@ -94,15 +94,15 @@ def judged(chapter: Chapter, lines: Iterable[Mapping[str, Any]]) -> Report:
     report = Report(chapter)
     exercises = {exercise.name: exercise for exercise in chapter.exercises}
     for line in lines:
-        report.heard = str(line.get("heard", report.heard))
-        name, told = str(line.get("exercise")), line.get("told")
+        report.output = str(line.get("output", report.output))
+        name, outcome = str(line.get("exercise")), line.get("outcome")
         if not all(verdict.passed for verdict in report.verdicts.values()):
             continue
         if "stopped" in line:
             report.verdicts[name] = Verdict("stopped", str(line["stopped"]))
-        elif told is not None:
+        elif outcome is not None:
             try:
-                report.verdicts[name] = verdict_on(exercises[name], told) if name else failed(told)
+                report.verdicts[name] = verdict_on(exercises[name], outcome) if name else failed(outcome)
             except (ValueError, TypeError, KeyError, AttributeError, EOFError):
                 text = "The results can't be read: does the file write to the files of the check?"
                 report.verdicts[""] = Verdict("error", text)
@@ -142,7 +142,7 @@ def _read(results: Path) -> list[dict[str, Any]]:
             value = json.loads(line)
         except (ValueError, RecursionError):
             value = None
-        found.append(value if isinstance(value, dict) else {"exercise": "", "told": "not a JSON object"})
+        found.append(value if isinstance(value, dict) else {"exercise": "", "outcome": "not a JSON object"})
     return found
 
 
@@ -164,9 +164,9 @@ def show(report: Report, folder: Folder) -> None:
     chapter = report.chapter
     names = [exercise.name for exercise in chapter.exercises]
     print(f"\nChapter {chapter.number}: {chapter.title}   {bar(len(report.passed), len(names))}")
-    if report.heard:
+    if report.output:
         print("  your file prints:")
-        print(*(f"  | {printable(line)}" for line in report.heard.splitlines()[:20]), sep="\n")
+        print(*(f"  | {printable(line)}" for line in report.output.splitlines()[:20]), sep="\n")
     for name in ("", *names):
         verdict = report.verdicts.get(name)
         if verdict is None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from .comparing import brief, difference
 from .mistakes import Mistake, described
-from .telling import Raised, packed, unpacked
+from .packing import Raised, packed, unpacked
 
 Results = Mapping[str, Any] | Raised
 
@@ -104,7 +104,7 @@ def normal(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [rng.standard_normal(shape) for shape in shapes]
 
 
-def _told(probe: Any, answer: Any, file: str = "") -> dict[str, Any]:
+def _outcome(probe: Any, answer: Any, file: str = "") -> dict[str, Any]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -113,17 +113,17 @@ def _told(probe: Any, answer: Any, file: str = "") -> dict[str, Any]:
         return {"raised": [type(error).__name__, str(error), describe(error, file)]}
 
 
-def _read(told: Mapping[str, Any]) -> Results:
-    if "raised" in told:
-        kind, text, said = told["raised"]
-        return Raised(str(kind), str(text), str(said))
-    return {str(name): unpacked(value) for name, value in told["results"]}
+def _read(outcome: Mapping[str, Any]) -> Results:
+    if "raised" in outcome:
+        kind, text, message = outcome["raised"]
+        return Raised(str(kind), str(text), str(message))
+    return {str(name): unpacked(value) for name, value in outcome["results"]}
 
 
 @cache
 def known(probe: Any, answer: Any) -> Results:
     """Return the cached results of `real` or of a mistake, or the exception that it raised."""
-    return _read(_told(probe, answer))
+    return _read(_outcome(probe, answer))
 
 
 def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> dict[str, Any]:
@@ -136,14 +136,14 @@ def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> 
     """
     if problem := _unlike(exercise.name, answer, solution):
         return {"state": "wrong", "text": problem}
-    return _told(exercise.probe, answer, file)
+    return _outcome(exercise.probe, answer, file)
 
 
-def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
+def judged(exercise: Exercise, outcome: Mapping[str, Any]) -> Verdict:
     """Return the verdict on the result of `examined`. Raises ValueError, TypeError or KeyError for others."""
-    if "state" in told:
-        return failed(told)
-    found = _read(told)
+    if "state" in outcome:
+        return failed(outcome)
+    found = _read(outcome)
     right = known(exercise.probe, exercise.real)
     assert not isinstance(right, Raised), right
     differs = None
@@ -156,7 +156,7 @@ def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
         if same(found, known(exercise.probe, mistake.answer), exercise.rtol):
             return Verdict("mistake", mistake.message)
     if isinstance(found, Raised):
-        return Verdict("wrong", found.text) if found.kind == "Wrong" else Verdict("error", found.said)
+        return Verdict("wrong", found.text) if found.kind == "Wrong" else Verdict("error", found.message)
     first = _first_wrong(found, right, exercise.rtol)
     alike = [mistake for mistake in exercise.mistakes if _begins_as(mistake, exercise, found, first, right)]
     if len(alike) == 1:  # the answer also has a second mistake
@@ -164,11 +164,11 @@ def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
     return Verdict("wrong", str(differs))
 
 
-def failed(told: Mapping[str, Any]) -> Verdict:
+def failed(outcome: Mapping[str, Any]) -> Verdict:
     """Return the verdict that the learner's process reported, which can't be "passed"."""
-    if told["state"] not in ("wrong", "missing", "error"):
-        raise ValueError(told["state"])
-    return Verdict(told["state"], str(told["text"]))
+    if outcome["state"] not in ("wrong", "missing", "error"):
+        raise ValueError(outcome["state"])
+    return Verdict(outcome["state"], str(outcome["text"]))
 
 
 def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str:

@@ -22,14 +22,14 @@ from .exercise import describe, examined
 
 SECONDS = 10  # limit of processor time; all checks of a chapter take less than one second
 BYTES = 4 << 30  # of address space
-HEARD = 2000  # number of characters of printed output that are kept
+OUTPUT_LIMIT = 2000  # number of characters of printed output that are kept
 
 
 class Bounded(io.StringIO):
-    """A text stream that keeps only the first HEARD characters."""
+    """A text stream that keeps only the first OUTPUT_LIMIT characters."""
 
     def write(self, text: str) -> int:
-        super().write(text[: max(0, HEARD - self.tell())])
+        super().write(text[: max(0, OUTPUT_LIMIT - self.tell())])
         return len(text)
 
 
@@ -53,11 +53,11 @@ def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | No
             return
         answer, solution = (getattr(one, exercise.name) for one in (module, chapter.solution))
         try:
-            told = examined(exercise, answer, solution, str(path))
+            outcome = examined(exercise, answer, solution, str(path))
         except SystemExit as error:
-            told = {"state": "error", "text": _left(error)}
-        yield exercise.name, told
-        if "results" not in told:
+            outcome = {"state": "error", "text": _left(error)}
+        yield exercise.name, outcome
+        if "results" not in outcome:
             return
 
 
@@ -97,26 +97,26 @@ def _limit(when_over: Callable[[int | None], None], file: str) -> None:
 
 def main() -> None:
     number, path, results = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
-    chapter = next(one for one in chapters() if one.number == number)
-    heard, now = Bounded(), ""
+    chapter = chapters()[number - 1]
+    output, now = Bounded(), ""
     assert chapter.solution and chapter.exercises  # noqa: PT018 - imported before the limits count
     with results.open("a", encoding="utf-8") as out:
 
-        def tell(**what: Any) -> None:
+        def write(**what: Any) -> None:
             out.write(json.dumps(what) + "\n")
             out.flush()
 
         def when_over(line: int | None) -> None:
             where = f"line {line} of your file" if line else "code that your file calls"
             text = f"After {SECONDS} s of computing {where} is still running: does a loop there end?"
-            tell(exercise=now, stopped=text, heard=heard.getvalue())
+            write(exercise=now, stopped=text, output=output.getvalue())
             os._exit(0)
 
         _limit(when_over, str(path))
-        with redirect_stdout(heard), redirect_stderr(heard):
-            for now, told in run(chapter, path):
-                tell(exercise=now, told=told)
-        tell(exercise="", heard=heard.getvalue())
+        with redirect_stdout(output), redirect_stderr(output):
+            for now, outcome in run(chapter, path):
+                write(exercise=now, outcome=outcome)
+        write(exercise="", output=output.getvalue())
     os._exit(0)  # ends the process even if the file started threads
 
 

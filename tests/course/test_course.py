@@ -112,8 +112,8 @@ FILES = {
 def test_what_goes_wrong_is_told_in_one_message(folder, body, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     write(folder, body)
-    told = [{"exercise": name, "told": told} for name, told in run(FIRST, folder.file(FIRST))]
-    verdict = list(judged(FIRST, told).verdicts.values())[-1]
+    outcomes = [{"exercise": name, "outcome": outcome} for name, outcome in run(FIRST, folder.file(FIRST))]
+    verdict = list(judged(FIRST, outcomes).verdicts.values())[-1]
     assert FILES[body] in verdict.text
     assert not verdict.passed
     assert len(verdict.text) < 300
@@ -125,8 +125,8 @@ def test_prints_are_shown_apart_and_what_ends_the_process_is_told(folder, capsys
     assert "ended itself (exit code 4" in report.verdicts["multiply"].text
     write(folder, "print('hello' * 10_000)")
     report = check(FIRST, folder.file(FIRST))
-    assert report.heard.startswith("hello")
-    assert len(report.heard) <= 2000
+    assert report.output.startswith("hello")
+    assert len(report.output) <= 2000
     checking.show(report, folder)
     assert "your file prints:\n  | hello" in capsys.readouterr().out
 
@@ -150,8 +150,8 @@ def test_what_the_file_starts_is_ended_with_it(folder) -> None:
 
 
 def test_a_file_can_not_say_that_it_is_right(folder) -> None:
-    forged = {"exercise": "multiply", "told": {"state": "passed", "text": ""}}
-    for line in (json.dumps(forged), "garbage", "[1]", "[" * 9999, json.dumps({**forged, "told": {"results": 3}})):
+    forged = {"exercise": "multiply", "outcome": {"state": "passed", "text": ""}}
+    for line in (json.dumps(forged), "garbage", "[1]", "[" * 9999, json.dumps({**forged, "outcome": {"results": 3}})):
         write(folder, f"import sys\n    open(sys.argv[3], 'w').write({line + chr(10)!r})\n    import os; os._exit(0)")
         verdicts = check(FIRST, folder.file(FIRST)).verdicts
         assert "does the file write to the files of the check?" in verdicts[""].text, line
@@ -189,13 +189,13 @@ def test_ctrl_c_ends_the_check_and_says_where(folder, monkeypatch) -> None:
 
 
 def test_chapter_15_takes_what_passed_from_the_learner(folder) -> None:
-    ten, fifteen = (next(chapter for chapter in chapters() if chapter.number == number) for number in (10, 15))
+    ten, fifteen = chapters()[9], chapters()[14]
     text = ten.solution_source.replace("from ...", "from handloom.")
     folder.file(ten).write_text(text, encoding="utf-8")
     for passed, whose in (([], "from handloom"), (["adam", "noam"], "yours")):
         folder.keep(ten, passed, "")
         report = check(fifteen, folder.file(fifteen))
-        assert f"chapter 10: adam, noam: {whose}" in report.heard
+        assert f"chapter 10: adam, noam: {whose}" in report.output
         assert report.verdicts["matmul"].state == "unwritten"
 
 
@@ -238,7 +238,7 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
 
 def test_the_explorer_gets_what_the_learner_built(folder, capsys) -> None:
     assert {f"{stem}.py": view for stem, view in BUILT.items()} == {file: view for view, (file, _) in SHOWN.items()}
-    sixth = next(chapter for chapter in chapters() if chapter.stem == "c06_head")
+    sixth = chapters()[5]
     passed = {exercise.name: Verdict("passed") for exercise in sixth.exercises}
     checking.show(checking.Report(sixth, passed), folder)
     out = capsys.readouterr().out

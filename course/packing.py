@@ -16,7 +16,7 @@ class Raised:
 
     kind: str
     text: str
-    said: str = field(default="", compare=False)
+    message: str = field(default="", compare=False)
 
 
 def packed(value: Any) -> Any:
