@@ -1,5 +1,6 @@
 """handloom export MODEL FOLDER: save a trained model in the format of Hugging Face transformers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
@@ -29,7 +30,7 @@ def export(source: str | Path, folder: str | Path) -> str:
     found = load(source)
     search = getattr(found, "own", None)
     if search is not None and search.length_norm != "power":  # it comes from a run, not from transformers
-        search = SEARCH
+        search = replace(SEARCH, rules=search.rules)
     only_here = isinstance(found.tokenizer, (CharacterTokenizer, WordTokenizer))
     tokenizer = None if only_here else found.tokenizer
     pretrained.save(found.model, tokenizer, folder, labels=getattr(found, "labels", None), strategy=search)

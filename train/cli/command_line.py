@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from ...arguments import print_error
 from ...autograd.backend import DeviceError, GraphError
 from ...errors import InputError, printable, remedy
-from ...files import make_folder
+from ...files import check_line_ends, make_folder
 from ..distributed import find_process_group
 from ..runs.progress import TrainingStopped
 
@@ -154,6 +154,8 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     if asked:
         print(prompt, file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
+        if number == 1:
+            check_line_ends(line, "The text of standard input")
         try:
             text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
             if "\0" in text:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import InputError
-from ...files import open_file, parse_json
+from ...files import check_line_ends, open_file, parse_json
 
 Pair = tuple[str, str]
 Rows = list[list[str]]  # of cells
@@ -74,9 +74,8 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
     """Yield the lines of an open binary stream, as `iter_lines` does. Error messages call the stream `name`."""
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
-        if number == 1 and b"\r" in raw.removesuffix(b"\r") and not raw.endswith(b"\n"):
-            cure = "Replace them by line feeds: tr '\\r' '\\n'."
-            raise InputError(f"{name} ends its lines with carriage returns only. {cure}")
+        if number == 1:
+            check_line_ends(raw, name)
         if len(raw) > longest:
             raise InputError(f"{name}, line {number:,} has more than {longest:,} bytes. Give shorter lines.")
         line = raw.removesuffix(b"\n").removesuffix(b"\r")

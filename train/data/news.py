@@ -120,8 +120,8 @@ def read_articles(path: str | Path) -> Iterator[Article]:
         if line.lstrip().startswith("{"):
             try:
                 row = parse_json(line, str(path))
-                description = row.get("short_description") or row.get("description") or ""
-                fields = [row["category"], row["headline"], description]
+                given = (row.get(name) or "" for name in ("short_description", "description"))
+                fields = [row["category"], row["headline"], next((text for text in given if str(text).strip()), "")]
             except (ValueError, KeyError, AttributeError):
                 fields = []
         else:

@@ -208,8 +208,8 @@ def truecased(text: str, tokenizer: Tokenizer) -> str:
     """Return a text in capitals with the probable case of each word (truecasing); other texts are unchanged.
 
     The first word of a sentence begins with a capital. Another word is in upper case, in lower case, or begins with a
-    capital: the form with the fewest tokens, and of several such forms the one whose ids have the smallest sum. BPE
-    makes few tokens from frequent words, and small ids are those of frequent tokens.
+    capital: the form with the fewest unknown tokens, then the fewest tokens, then the smallest sum of ids. BPE makes
+    few tokens from frequent words, and small ids are those of frequent tokens.
 
     >>> from handloom.models.shipped import MODELS
     >>> from handloom.tokenizer import load_tokenizer
@@ -219,9 +219,11 @@ def truecased(text: str, tokenizer: Tokenizer) -> str:
     if not text.isupper():
         return text
 
-    def cost(word: str) -> tuple[int, int]:
+    special = set(tokenizer.special_ids.values())  # <unk>, the only one that words can have, is a small id
+
+    def cost(word: str) -> tuple[int, int, int]:
         ids = tokenizer.encode(" " + word)
-        return len(ids), sum(ids)
+        return sum(token in special for token in ids), len(ids), sum(ids)
 
     def best(found: re.Match[str]) -> str:
         low = found[0].lower()

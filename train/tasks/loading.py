@@ -78,6 +78,14 @@ class TrainedModel(ABC):
     @abstractmethod
     def _of_pretrained(cls, found: Any) -> Self: ...
 
+    def kept_rules(self) -> dict[str, Any]:
+        """Return the rules of generation that a run which continues the training of this model saves."""
+        return {}
+
+    def with_rules(self, rules: Mapping[str, Any]) -> Self:
+        """Apply rules that `kept_rules` has returned, and return this object."""
+        return self
+
     def set_dropout(self, probability: float) -> None:
         """Use another dropout probability in training. Weights and `token_dropout` do not change."""
         for module in self.model.modules():

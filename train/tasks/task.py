@@ -156,6 +156,8 @@ def train_model(
         teacher.model.to(local_device(device)).eval()
     steps = preset.steps or getattr(preset, "epochs", 1) * len(batches.train)
     say(_summary(task, model, tokenizer, batches, steps, group))
+    rules = {} if init is None else init.kept_rules()
+    saved = task.saved(config) | ({"rules": rules} if rules else {})
     trainer = Trainer(
         model,
         task.loss(tokenizer, None if teacher is None else teacher.model),
@@ -164,7 +166,7 @@ def train_model(
         batches.train,
         make_validation(preset, batches.valid, len(batches.train), steps),
         run,
-        config=group.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **task.saved(config))),
+        config=group.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **saved)),
         steps=steps,
         updates=UpdateOptions(**{field.name: getattr(preset, field.name) for field in fields(UpdateOptions)}),
         record=make_record(preset, config.dropout, task.unit),
@@ -177,7 +179,7 @@ def train_model(
         say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {math.exp(min(best, 700)):.2f})")
     else:
         say(f"best {preset.monitor}: {best:.4f}")
-    return task.finish(model.eval(), tokenizer)
+    return task.finish(model.eval(), tokenizer).with_rules(rules)
 
 
 def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -23,6 +23,8 @@ from .loading import Trained, TrainedModel
 
 TooLong = Literal["error", "truncate"]
 _WORD = re.compile(r"\w+")
+#: Rules that belong to a model of another library, so that every search applies them, also after further training.
+_RULES = ("forbidden", "forced_last", "stop")
 
 
 class Translator(TrainedModel):
@@ -38,11 +40,24 @@ class Translator(TrainedModel):
 
     @classmethod
     def _of_run(cls, found: Trained, folder: str | Path) -> Self:
-        return cls(found.model, found.tokenizer)
+        try:
+            return cls(found.model, found.tokenizer).with_rules(found.config.get("rules", {}))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InputError(f"The rules of the model in {folder} can't be used: {error}. Restore a copy.") from None
 
     @classmethod
     def _of_pretrained(cls, found: Any) -> Self:
         return cls(found.model, found.tokenizer, found.strategy)
+
+    def kept_rules(self) -> dict[str, Any]:
+        kept = {name: getattr(self.own.rules, name) for name in _RULES}
+        return {name: value for name, value in kept.items() if value not in (None, ())}
+
+    def with_rules(self, rules: Mapping[str, Any]) -> Self:
+        lists = {name: tuple(value) for name, value in rules.items() if isinstance(value, list)}
+        given: dict[str, Any] = {**rules, **lists}
+        self.own = dataclasses.replace(self.own, rules=dataclasses.replace(self.own.rules, **given))
+        return self
 
     def as_written(self, texts: Sequence[str]) -> list[str]:
         """Return texts, such as references, in lower case if the model reads and writes lower case."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handloom.tokenizer import BPETokenizer
+from handloom.tokenizer import BPETokenizer, CharacterTokenizer
 from handloom.train.data.batches import TokenBatches
 from handloom.train.data.pairs import clean_pairs, title_case, truecased
 from tests.support.small_run import small_batches
@@ -43,6 +43,7 @@ def test_capitals_get_the_case_of_the_tokenizers_training() -> None:
     texts = ["Ich sehe den Hund. Er sieht mich.", "Ich mag DNA-Tests und den Bär."] * 9
     known = BPETokenizer.train(texts, vocab_size=400)
     assert [truecased(text.upper(), known) for text in texts] == texts
+    assert truecased("ER MAG DEN HUND", CharacterTokenizer.train(["Er mag den Hund"])) == "Er mag den Hund"
     assert truecased("„MAG 2 BÄR’S?“ 7 MICH", known) == "„Mag 2 Bär’s?“ 7 mich"
     assert [truecased(text, known) for text in ("", "42!", "DNA-Tests", "ich")] == ["", "42!", "DNA-Tests", "ich"]
 

@@ -68,14 +68,11 @@ class TestLines:
                 "gut\nüber\n".encode() + "grün\n".encode("latin-1"),
                 "{path}, line 3, byte 3 of the line (byte 13 of the text): 0xfc is not valid UTF-8",
             ),
-            ("t", "grün\n".encode("latin-1"), "iconv -f WINDOWS-1252 -t UTF-8"),
             ("a t", "grün\n".encode("latin-1"), "iconv -f WINDOWS-1252 -t UTF-8 '{path}' > NEW_FILE"),
             ("t", b"\xef\xbb\xbfa\xe4b\n", "line 1, byte 5 of the line (byte 5 of"),
-            ("t", "abü".encode()[:-1], "line 1, byte 3 of the line"),
             ("t", "Hallo\n".encode("utf-16"), "looks like UTF-16 (it starts with"),
             ("t", "\ufeffHallo\n".encode("utf-16-be"), "Convert it: iconv -f UTF-16 -t"),
-            ("t", "Hallo\n".encode("utf-16-le"), "line 1 contains a NUL byte, which no text has. If"),
-            ("t", "a\nb\n".encode("utf-16-be"), "iconv -f UTF-16LE"),
+            ("t", "Hallo\n".encode("utf-16-le"), "NUL byte, which no text has. If the file is UTF-16, convert it"),
             ("t", b"good\nb\0d\n", "line 2 contains a NUL byte"),
             ("t", b"x" * (1 << 20) + b"yz", "line 1 has more than 1,048,576 bytes"),
             ("t", b"good\rbetter\r", "carriage returns only. Replace them by line feeds: tr '\\r' '\\n'."),
@@ -85,12 +82,6 @@ class TestLines:
         write(tmp_path / "file", "x\n")
         path = tmp_path / name if content is None else write(tmp_path / name, content)
         assert said.format(path=path) in refusal(read_lines, path)
-
-    @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read any file")
-    def test_no_permission(self, tmp_path):
-        path = write(tmp_path / "t", "x\n")
-        path.chmod(0)
-        assert "can't be read: Permission denied" in refusal(read_lines, path)
 
     @pytest.mark.parametrize("missing", [1, 8, 100, 1000])
     def test_truncated_gzip(self, tmp_path, missing):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.data.news import News, load_news, unlabelled_texts
+from handloom.train.data.news import Article, News, load_news, read_articles, unlabelled_texts
 from handloom.train.data.pairs import sentence_key
 
 
@@ -25,6 +25,9 @@ def test_files_of_ones_own(tmp_path) -> None:
     rows = [
         {"category": "AB"[i % 2], "headline": f"h{i}", "short_description": f"d{i}" if i % 4 else ""} for i in range(80)
     ]
+    both = {**rows[1], "short_description": " ", "description": "d"}
+    (tmp_path / "b.jsonl").write_text(json.dumps(both))
+    assert list(read_articles(tmp_path / "b.jsonl")) == [Article("B", "h1", "d")]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     text = "\n".join("\t".join(row.values()) for row in rows)
     (tmp_path / "a.tsv").write_text(f"Category\tHeadline\tDescription\n{text}")  # the first row names the columns
