@@ -37,7 +37,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tables import language_models, news
 from handloom.train.tasks.classification import Classifier
 from handloom.train.tasks.language_modelling import Writer, tokenize
-from handloom.train.tasks.metrics import bleu, bleu_of_several, chrf
+from handloom.train.tasks.metrics import bleu, chrf
 
 FIRST_UPDATES = 20
 TESTED_SENTENCES = 200  # sentences that a test translates, evenly spaced in the test set, which is sorted by length
@@ -132,7 +132,7 @@ def everyday(model: str) -> None:
     if read_config(model_path(model)).get("task") == translation_task("en", "de"):
         rows = [[english, german] for german, english, _ in rows]
     found = handloom.load(model, "translate").translate([source for source, *_ in rows], too_long="truncate")
-    score = bleu_of_several(found, [references for _, *references in rows])
+    score = bleu(found, [references for _, *references in rows])
     print(f"{len(rows)} everyday sentences: {score}")
     results = here / "results/everyday.json"
     models = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}

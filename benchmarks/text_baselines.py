@@ -20,7 +20,7 @@ from handloom.train.data.translation import load_translation_data
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.news import baselines
 from handloom.train.tables.pairs import set_long_apart
-from handloom.train.tasks.metrics import bleu, bleu_of_several, rouge
+from handloom.train.tasks.metrics import bleu, rouge
 
 Row = dict[str, Any]
 COLUMNS = {
@@ -90,7 +90,7 @@ def caption_rows() -> list[Row]:
     data = load_captions("coco")
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
     found = {"the input itself": inputs, **from_pairs(caption_pairs(data.train), inputs)}
-    return [{"cell": cell, "bleu": bleu_of_several(texts, others).value} for cell, texts in found.items()]
+    return [{"cell": cell, "bleu": bleu(texts, others).value} for cell, texts in found.items()]
 
 
 SETS: dict[str, Callable[[], list[Row]]] = {

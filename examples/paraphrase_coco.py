@@ -24,7 +24,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention import draw_last_layers
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.pairs import MEMORY_COLUMNS, PARAPHRASES, memory_rows, step_memory
-from handloom.train.tasks.metrics import bleu, bleu_of_several, rows_text
+from handloom.train.tasks.metrics import bleu, rows_text
 from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
 
 #: The report's inputs, including their spelling mistakes, and some other inputs.
@@ -113,7 +113,7 @@ def compare(
     rows = [
         {
             "cell": name,
-            "bleu": bleu_of_several(texts, others).value,
+            "bleu": bleu(texts, others).value,
             "self_bleu": bleu(texts, inputs).value,
             "copied": sum(text == own for text, own in zip(texts, inputs, strict=True)) / len(inputs),
         }
@@ -125,7 +125,7 @@ def compare(
     samples = [dict(zip(columns, texts, strict=True)) for texts in zip(*outputs.values(), strict=True)]
     run.write_samples(markdown_table(samples[:20], columns))
     draw_last_layers(translator, PROBES[1], run)
-    signature = bleu_of_several(inputs, others).signature
+    signature = bleu(inputs, others).signature
     return f"{markdown_table(rows, COLUMNS)}\n\n{signature}", rows, probes
 
 

@@ -146,7 +146,7 @@ class Trainer:
             for batches in self._updates():
                 self.update(now.step + 1, batches)
                 now.advance(len(batches) * self.group.size, len(self.train_batches))
-                display.step()
+                display.bar.update()
                 if now.step % self.record.every == 0 or now.step == self.steps:
                     self._log(display, batches[0].epoch)
                 validated = now.step % self.validation.every == 0 or now.step == self.steps
@@ -164,7 +164,9 @@ class Trainer:
                 if self.observe is not None:
                     self.observe(self)
             if now.step < self.steps:
-                display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {self._why_ended()}")
+                best = f"{self.validation.monitor} {now.best:.4g} of step {now.best_step:,}"
+                why = f"{now.stale} validations in a row did not improve on the {best}"
+                display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {why}")
             self._try_average(display)
             display.draw()
             if signal := self._received(signals):
@@ -231,22 +233,13 @@ class Trainer:
                 position += every
             epoch, position = epoch + 1, position - len(self.train_batches)
 
-    def _why_ended(self) -> str:
-        now = self.progress
-        best = f"{self.validation.monitor} {now.best:.4g} of step {now.best_step:,}"
-        return f"{now.stale} validations in a row did not improve on the {best}"
-
     # -- validation ----------------------------------------------------------------------------------------------------
-
-    def validate(self) -> dict[str, float]:
-        """Validate the model; see `Validation.measure`."""
-        return self.validation.measure(self.model, self.loss, self.group)
 
     def _validate(self, display: Display, epoch: int, averaged: int = 0) -> None:
         now, monitor, higher = self.progress, self.validation.monitor, self.validation.higher_is_better
         self._read()  # on a device, earlier updates may have failed
         with self.ema.applied() if self.ema is not None else nullcontext():
-            values = self.validate()
+            values = self.validation.measure(self.model, self.loss, self.group)
             if not math.isfinite(values["valid_loss"]):
                 raise FloatingPointError(
                     f"Step {now.step}: the validation loss is {values['valid_loss']}. The learning rate "

@@ -35,6 +35,9 @@ class Display:
         steps, done: total number of updates, and updates made so far.
         training_label, unit: name of the training loss in the picture, and the unit over which a loss is a mean.
         shows: whether this process prints, shows a bar and draws the picture.
+
+    Attributes:
+        bar: the progress bar, which counts updates.
     """
 
     def __init__(self, run: RunFolder, steps: int, done: int, training_label: str, unit: str, *, shows: bool = True):
@@ -50,12 +53,8 @@ class Display:
     def __exit__(self, *error: object) -> None:
         self.bar.close()
 
-    def step(self) -> None:
-        """Show an update. The training loop calls this after each one."""
-        self.bar.update()
-
     def row(self, row: Mapping[str, Any], speed: float, best: float | None) -> None:
-        """Show a row of the log after the bar. The training loop calls this with each row."""
+        """Show a row of the log after the bar."""
         parts = [f"loss {row['loss']:.3f}"]
         if best is not None:
             parts.append(f"best {best:.3f}")

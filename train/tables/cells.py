@@ -30,7 +30,6 @@ def finish_cells(
     *,
     over: Callable[..., Any] = map,
     note: Callable[[str, Row | None], None] = lambda name, row: None,
-    say: Callable[[str], None] = print,
     group: ProcessGroup | None = None,
 ) -> list[Row]:
     """Make the cells that `folder` does not have yet, and return the rows of all finished cells, in order.
@@ -42,7 +41,6 @@ def finish_cells(
         make: function of name and options that returns the cell's row as JSON values, or None if it failed.
         over: a function like `map`, which may call `make` in other processes.
         note: called in this process with each cell's name and row when it is finished.
-        say: receives a line for each cell that `folder` already has.
         group: the processes that call this function together, of which the first writes; None for this one alone.
 
         Each row also contains the cell's name as "cell".
@@ -53,7 +51,7 @@ def finish_cells(
     waiting = [name for name in cells if name not in rows]
     for name in cells:
         if name in rows:
-            say(f"{name}: made before")
+            print(f"{name}: made before")
     for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
         note(name, row)
         if row is not None:
@@ -64,11 +62,7 @@ def finish_cells(
 
 
 def run_cells(
-    run: RunFolder,
-    cells: Mapping[str, Any],
-    make: Callable[[RunFolder, Any, bool], Mapping[str, Any]],
-    *,
-    say: Callable[[str], None] = print,
+    run: RunFolder, cells: Mapping[str, Any], make: Callable[[RunFolder, Any, bool], Mapping[str, Any]]
 ) -> list[Row]:
     """Finish the cells of a table that belongs to `run`; see `finish_cells`.
 
@@ -86,7 +80,7 @@ def run_cells(
     group, numbers = find_process_group(), {name: number for number, name in enumerate(cells, 1)}
 
     def cell(name: str, options: Any) -> Row:
-        say(f"\n{name} ({numbers[name]} of {len(cells)})")
+        print(f"\n{name} ({numbers[name]} of {len(cells)})")
         start, path = time.perf_counter(), run.cell_path(name)
         resume = group.from_first(lambda: bool(SavedStates(path / SAVES).steps()))
 
@@ -101,7 +95,7 @@ def run_cells(
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
-    return finish_cells(run.path, cells, cell, say=say, group=group)
+    return finish_cells(run.path, cells, cell, group=group)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:

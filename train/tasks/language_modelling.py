@@ -128,17 +128,15 @@ def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
     return BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)
 
 
-def tokenize(data: TextData, tokenizer: Tokenizer, *, say: Callable[[str], None] = print) -> TokenizedText:
-    """Clean the texts (see `clean_text`) and split them into tokens.
-
-    `say` receives a message with the number of characters that were left out. Raises InputError for a part with fewer
-    than two tokens.
+def tokenize(data: TextData, tokenizer: Tokenizer) -> TokenizedText:
+    """Clean the texts (see `clean_text`), print the number of characters that were left out, and split the texts into
+    tokens. Raises InputError for a part with fewer than two tokens.
     """
     parts = {name: clean_text(getattr(data, name)) for name in ("train", "valid", "test")}
     if lost := lost_characters(data.train):
         examples = " ".join(printable(character) for character, _ in lost.most_common(10))
         total = len(data.train)
-        say(f"{data.name}: left out {lost.total():,} of {total:,} characters that the alphabet lacks: {examples}")
+        print(f"{data.name}: left out {lost.total():,} of {total:,} characters that the alphabet lacks: {examples}")
     ids = {name: np.array(tokenizer.encode(text), np.int64) for name, text in parts.items()}
     if min(map(len, ids.values())) < 2:
         raise InputError(f"{data.name}: a part of the text has fewer than two tokens. Give a longer text.")

@@ -37,24 +37,18 @@ class ScoredTranslation:
     index: int
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -> Score:
     """Compute corpus BLEU of cased text, tokenised by 13a of sacrebleu.
 
-    Raises ValueError if the lists differ in length or are empty.
-    """
-    return bleu_of_several(hypotheses, [[reference] for reference in references])
+    Each text has one reference, or a list of references; the lists may differ in length.
 
-
-def bleu_of_several(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Compute corpus BLEU for texts with one or more references each; the numbers may differ. See `bleu`.
-
-    Raises ValueError if the lists differ in length or are empty, or a text has no reference.
+    Raises ValueError if the two arguments differ in length or are empty, or a text has no reference.
     """
     _check_lengths(hypotheses=hypotheses, references=references)
-    if not all(references):
+    lists = [[own] if isinstance(own, str) else own for own in references]
+    if not all(lists):
         raise ValueError("each text needs a reference")
-    most = max(map(len, references))
-    columns = [[own[i] if i < len(own) else None for own in references] for i in range(most)]
+    columns = [[own[i] if i < len(own) else None for own in lists] for i in range(max(map(len, lists)))]
     metric = BLEU(tokenize="13a", force=True)
     score = metric.corpus_score(list(hypotheses), columns).score  # type: ignore[arg-type]
     return Score("BLEU", score, str(metric.get_signature()))

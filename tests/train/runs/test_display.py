@@ -23,8 +23,7 @@ def shown(columns: int, tmp_path, monkeypatch) -> str:
     with os.fdopen(slave, "w", encoding="utf-8") as terminal, RunFolder.create(tmp_path / "run", {}) as run:
         monkeypatch.setattr(sys, "stderr", terminal)
         with Display(run, 4000, 0, "training", "token") as display:
-            for _ in range(1200):
-                display.step()
+            display.bar.update(1200)
             display.row(ROW, 12_345.6, 3.4567)
             display.bar.refresh()
             display.validation(1200, "epoch 3", {"valid_loss": 3.4567})

@@ -22,9 +22,9 @@ def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) ->
 
     cells = {"one": 1, "two": 2, "three": 3}
     with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(KeyboardInterrupt):
-        run_cells(run, cells, make, say=lambda text: None)
+        run_cells(run, cells, make)
     run = RunFolder.open(tmp_path / "run")
-    rows = run_cells(run, cells, make, say=lambda text: None)
+    rows = run_cells(run, cells, make)
     assert made == [1, 2, 2, 3]
     assert [(row["cell"], row["square"]) for row in rows] == [("one", 1), ("two", 4), ("three", 9)]
     assert all(row["seconds"] >= 0 for row in rows)
@@ -39,7 +39,7 @@ def test_a_row_that_a_crash_cut_short_is_made_again(tmp_path) -> None:
     run = RunFolder.create(tmp_path / "run", {})
     for left in ('{"cell": "one", "square": 1}\n{"cell": "tw', '{"cell": "one", "squ' + "x" * 100):
         (run.path / "cells.jsonl").write_text(left)
-        run_cells(run, cells, lambda own, options, resume: {"square": options**2}, say=lambda text: None)
+        run_cells(run, cells, lambda own, options, resume: {"square": options**2})
         rows = read_metrics(run.path / "cells.jsonl", "cell")
         assert [(row["cell"], row["square"]) for row in rows] == [("one", 1), ("two", 4), ("three", 9)]
     run.close()
@@ -57,10 +57,10 @@ def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
 
     run = RunFolder.create(tmp_path / "run", {})
     with pytest.raises(TrainingStopped) as stop:
-        run_cells(run, {"one": 3}, make, say=lambda text: None)
+        run_cells(run, {"one": 3}, make)
     assert str(stop.value) == f"stopped at step 5 of one, all saved. Continue with --resume {run.path}"
     assert stop.value.exit_code == 130
-    (row,) = run_cells(run, {"one": 3}, make, say=lambda text: None)
+    (row,) = run_cells(run, {"one": 3}, make)
     assert resumed == [False, True]
     assert row == {"cell": "one", "square": 9, "seconds": None}, "the seconds of the first part are not known"
 

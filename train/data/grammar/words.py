@@ -223,7 +223,6 @@ class Modal:
 
     "be allowed" counts as a form of be; "can" has no such word."""
 
-    german: str
     present: list[str]
     past: list[str]
     english: list[str]
@@ -231,7 +230,7 @@ class Modal:
 
 
 MODALS = {
-    name: Modal(name, present.split(), past.split(), english.split(), link)
+    name: Modal(present.split(), past.split(), english.split(), link)
     for name, present, past, english, link in _TABLES["modals"]
 }
 
