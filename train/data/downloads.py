@@ -15,8 +15,8 @@ PUBLISHED = read_json(Path(__file__).with_name("sets.json"))
 EMBEDDED_WORKS = "--data embedded works without any download."
 
 
-def data_folder() -> Path | None:
-    """Return the folder in the environment variable HANDLOOM_DATA, or None if the variable isn't set.
+def find_local(relative: str) -> Path | None:
+    """Return the path of `relative` in the folder HANDLOOM_DATA, or None if that variable or file does not exist.
 
     Raises InputError if the value of the variable is not a folder.
     """
@@ -28,13 +28,8 @@ def data_folder() -> Path | None:
             f"HANDLOOM_DATA is set to {named}, which is not a folder. Set it to the folder that holds your data sets, "
             "or unset it."
         )
-    return Path(named)
-
-
-def find_local(relative: str) -> Path | None:
-    """Return the path of `relative` in the folder HANDLOOM_DATA, or None if that file does not exist."""
-    folder = data_folder()
-    return folder / relative if folder is not None and (folder / relative).is_file() else None
+    path = Path(named, relative)
+    return path if path.is_file() else None
 
 
 def unverified(name: str, content: bytes) -> str:

@@ -152,15 +152,11 @@ class Classifier(TrainedModel):
         self.model, self.tokenizer, self.labels = model.eval(), tokenizer, list(labels)
 
     @classmethod
-    def _of_run(cls, found: Trained, folder: str | Path) -> Self:
+    def _of(cls, found: Trained, folder: str | Path) -> Self:
         names, classes = found.config.get("labels"), found.model.config.classes
         if not isinstance(names, list) or len({one for one in names if isinstance(one, str)}) != classes:
             raise InputError(f"The classifier in {folder} does not name its {classes} classes. Restore a copy of it.")
         return cls(found.model, found.tokenizer, names)
-
-    @classmethod
-    def _of_pretrained(cls, found: Any) -> Self:
-        return cls(found.model, found.tokenizer, found.labels)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text in the form that the model reads; see `text_ids`."""

@@ -183,15 +183,11 @@ class Writer(TrainedModel):
         self.model, self.tokenizer, self.length = model.eval(), tokenizer, length
 
     @classmethod
-    def _of_run(cls, found: Trained, folder: str | Path) -> Self:
+    def _of(cls, found: Trained, folder: str | Path) -> Self:
         length: Any = found.config.get("length")
         if not fits(Length, length) or length > getattr(found.model.config, "max_length", length):
             raise InputError(f"The language model in {folder} does not record its context length. Restore a copy.")
         return cls(found.model, found.tokenizer, length)
-
-    @classmethod
-    def _of_pretrained(cls, found: Any) -> Self:
-        return cls(found.model, found.tokenizer, found.model.config.max_length)
 
     def write(
         self,

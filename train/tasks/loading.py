@@ -60,7 +60,7 @@ class TrainedModel(ABC):
         """
         folder = model_path(str(folder))
         if not is_foreign(folder):
-            return cls._of_run(load_trained(folder, cls.what, cls.kinds, tasks), folder)
+            return cls._of(load_trained(folder, cls.what, cls.kinds, tasks), folder)
         from ...models import pretrained
 
         found = pretrained.load(folder, with_strategy=cls.searches, **options)
@@ -68,15 +68,13 @@ class TrainedModel(ABC):
         if not isinstance(found.model, wanted):
             raise InputError(f"{folder} holds no {cls.what}: its model is a {type(found.model).__name__}.")
         assert found.tokenizer is not None
-        return cls._of_pretrained(found)
+        known = {"labels": found.labels, "length": found.model.config.max_length, "strategy": found.strategy}
+        return cls._of(Trained(found.model, found.tokenizer, known), folder)
 
     @classmethod
     @abstractmethod
-    def _of_run(cls, found: Trained, folder: str | Path) -> Self: ...
-
-    @classmethod
-    @abstractmethod
-    def _of_pretrained(cls, found: Any) -> Self: ...
+    def _of(cls, found: Trained, folder: str | Path) -> Self:
+        """Return the object for a loaded model. Raises InputError if the configuration lacks what it needs."""
 
     def kept_rules(self) -> dict[str, Any]:
         """Return the rules of generation that a run which continues the training of this model saves."""

@@ -39,15 +39,13 @@ class Translator(TrainedModel):
         self.model, self.tokenizer, self.own, self.truecases = model, tokenizer, own or Strategy(), own is None
 
     @classmethod
-    def _of_run(cls, found: Trained, folder: str | Path) -> Self:
+    def _of(cls, found: Trained, folder: str | Path) -> Self:
+        own = found.config.get("strategy")
+        made = cls(found.model, found.tokenizer, own if isinstance(own, Strategy) else None)
         try:
-            return cls(found.model, found.tokenizer).with_rules(found.config.get("rules", {}))
+            return made.with_rules(found.config.get("rules", {}))
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(f"The rules of the model in {folder} can't be used: {error}. Restore a copy.") from None
-
-    @classmethod
-    def _of_pretrained(cls, found: Any) -> Self:
-        return cls(found.model, found.tokenizer, found.strategy)
 
     def kept_rules(self) -> dict[str, Any]:
         kept = {name: getattr(self.own.rules, name) for name in _RULES}

@@ -10,7 +10,7 @@ import pooch
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.data.downloads import data_folder, fetch, find_local
+from handloom.train.data.downloads import fetch, find_local
 
 # requests leaves the socket of a failed download to the garbage collector.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
@@ -124,12 +124,10 @@ class TestDataFolder:
             fetch(server.url, "multi30k", "train.de", SHA256)
         assert server.requests == []
 
-    def test_variable_that_names_no_folder(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path / "none"))
-        with pytest.raises(InputError, match=r"HANDLOOM_DATA is set to .*none, which is not a folder"):
-            data_folder()
-
-    def test_unset_or_empty(self, monkeypatch):
-        assert data_folder() is None
+    def test_variable_that_is_unset_or_empty_or_names_no_folder(self, tmp_path, monkeypatch):
+        assert find_local("multi30k/train.de") is None
         monkeypatch.setenv("HANDLOOM_DATA", "")
         assert find_local("multi30k/train.de") is None
+        monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path / "none"))
+        with pytest.raises(InputError, match=r"HANDLOOM_DATA is set to .*none, which is not a folder"):
+            find_local("multi30k/train.de")
