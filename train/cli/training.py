@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ...errors import InputError
 from ...models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
-from ...models.fields import Choices, Flag, described, field_kinds, parse_value, plain_kind, settings
+from ...models.fields import Choices, described, field_kinds, parse_value, plain_kind, settings
 from ...models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset, TranslationPreset
 from ...models.presets import PRESET_NAMES
 from ...models.shipped import model_path
@@ -40,7 +40,7 @@ def add_preset_options(
         if flag is None:
             continue
         kind, rule, _ = plain_kind(kinds[name])
-        default = _default(flag, defaults[name])
+        default = None if flag.preset else defaults[name]
         how: dict[str, Any] = {"type": OfKind(kinds[name]), "default": default}
         if kind is bool:
             how = {"action": "store_true"}
@@ -100,7 +100,7 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     flags = {name: flag for name, (_, flag) in settings(type(preset)).items() if flag is not None}
     changes: dict[str, Any] = {}
     for name, flag in flags.items():
-        default = _default(flag, defaults[name])
+        default = None if flag.preset else defaults[name]
         value = getattr(arguments, name, default)
         if value != default:
             changes[name] = value * getattr(made, name) if flag.times else value
@@ -166,8 +166,3 @@ def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
         except ValueError as error:
             raise InputError(f"--set {given}: {error}. The preset's value is {getattr(preset, name)}.") from None
     return dataclasses.replace(preset, **made)
-
-
-def _default(flag: Flag, default: Any) -> Any:
-    """Return the default of the option of a field: None if the preset's value applies."""
-    return None if flag.preset else default

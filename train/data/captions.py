@@ -49,8 +49,7 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
     Raises InputError if the data set can't be found or the file can't be used.
     """
     if name_or_path == "embedded":
-        groups = list(itertools.islice(scenes(seed), EMBEDDED_SCENES))
-        return _split(groups, 0, "embedded")
+        return _split(list(itertools.islice(scenes(seed), EMBEDDED_SCENES)), 0, "embedded")
     if name_or_path == "coco":
         path = find_local(_COCO)
         if path is None:

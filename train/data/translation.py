@@ -146,19 +146,16 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
     """
     _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
     if "fr" in (source, target):
-        return _embedded_french(source, target, seed)
+        return _embedded_french(seed) if source == "en" else _embedded_french(seed).reversed()
     from .grammar import build_corpus  # imported only for this set
 
     corpus = build_corpus(seed)
-    german_first = source == "de"
-    train, valid, test = (
-        [(german, english) if german_first else (english, german) for german, english in part]
-        for part in (corpus.train, corpus.valid, corpus.test)
-    )
-    return TranslationData(train, valid, test, "embedded", "held-out combinations", source, target)
+    parts = corpus.train, corpus.valid, corpus.test
+    data = TranslationData(*parts, "embedded", "held-out combinations", "de", "en")
+    return data if source == "de" else data.reversed()
 
 
-def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
+def _embedded_french(seed: int) -> TranslationData:
     """Return 20,000 training pairs of the small English-French grammar, and 500 pairs each for validation and test."""
     from .grammar.french import french_pairs
 
@@ -167,9 +164,9 @@ def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
         found.setdefault(english, french)
         if len(found) == 21_000:
             break
-    pairs = [(english, french) if source == "en" else (french, english) for english, french in found.items()]
+    pairs = list(found.items())
     parts = pairs[1000:], pairs[:500], pairs[500:1000]
-    return TranslationData(*parts, "embedded", "held-out sentences", source, target)
+    return TranslationData(*parts, "embedded", "held-out sentences", "en", "fr")
 
 
 def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
