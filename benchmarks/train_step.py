@@ -226,12 +226,12 @@ def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
     if options.data is None:
         names = list(SIZES) if options.config == "all" else [options.config]
         return {name: Task({**SIZES, **MORE}[name], options.threads, folder) for name in names}
-    made = prepare(options.data, options.preset, [], options.batches)
-    tokens = sum(batch.source.size + batch.target_input.size for batch in made.batches) / len(made.batches)
-    size = dataclasses.replace(made.size, batch=1, source=round(tokens), target=0)
+    _, _, size, batches = prepare(options.data, options.preset, [], options.batches)
+    tokens = sum(batch.source.size + batch.target_input.size for batch in batches) / len(batches)
+    size = dataclasses.replace(size, batch=1, source=round(tokens), target=0)
     file = folder / "batches.npz"
-    save_batches(file, made.batches)
-    task = Task(size, options.threads, folder, str(file), len(made.batches))
+    save_batches(file, batches)
+    task = Task(size, options.threads, folder, str(file), len(batches))
     return {f"{options.data}, {options.preset}": task}
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -125,16 +125,9 @@ def shared_name(size: Size, name: str) -> str:
     return name
 
 
-class Prepared(NamedTuple):
-    data: Any
-    tokenizer: Any
-    size: Size
-    batches: list[Any]
-
-
-def prepare(data_name: str, preset_name: str, changes: list[str], count: int) -> Prepared:
-    """Prepare a data set: its tokenizer, the size of the preset's model, and the batches of the first `count`
-    updates."""
+def prepare(data_name: str, preset_name: str, changes: list[str], count: int) -> tuple[Any, Any, Size, list[Any]]:
+    """Return a data set, its tokenizer, the size of the preset's model, and the batches of the first `count` updates.
+    """
     from handloom.errors import InputError
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer
@@ -159,4 +152,4 @@ def prepare(data_name: str, preset_name: str, changes: list[str], count: int) ->
         preset.dropout, norm_first=preset.norm_first, tied=preset.tied, label_smoothing=preset.label_smoothing,
         max_length=preset.max_length,
     )  # fmt: skip
-    return Prepared(data, tokenizer, size, list(itertools.islice(epochs, count)))
+    return data, tokenizer, size, list(itertools.islice(epochs, count))

@@ -152,18 +152,15 @@ class DeviceUpdates:
         if self.ema is not None:
             self.ema.updates = self.optimizer.steps
         if self.scaler is not None:
-            self.scaler.load_state_dict(
-                {"scale": state["loss_scale"], "good": state["good"], "skipped": state["skipped"]}
-            )
+            scaler = self.scaler
+            scaler.scale, scaler.good, scaler.skipped = state["loss_scale"], state["good"], state["skipped"]
         return Reading(state["norm"], steps, self.names[int(host[size])], self.failed)
 
     def write(self) -> None:
-        """Copy the state of `optimizer` and `scaler`, for example after loading a save, to the device; cast the
-        weights."""
+        """Copy the state of `optimizer` and `scaler` to the device, and cast the weights, as after loading a save."""
         values: dict[str, float] = {"steps": self.optimizer.steps}
         if self.scaler is not None:
-            own = self.scaler.state_dict()
-            values |= {"loss_scale": own["scale"], "good": own["good"], "skipped": own["skipped"]}
+            values |= {"loss_scale": self.scaler.scale, "good": self.scaler.good, "skipped": self.scaler.skipped}
             self.flat.interval, self.flat.least = self.scaler.interval, self.scaler.least
         self.flat.write_state(**values)
         self.flat.weights_changed()

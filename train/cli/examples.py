@@ -2,7 +2,6 @@
 
 import argparse
 import atexit
-import contextlib
 import io
 import os
 import shlex
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -295,7 +294,7 @@ def watch(arguments: Any, run: Path) -> None:
         explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
 
         def wait() -> None:
-            with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the explorer too
+            with suppress(KeyboardInterrupt):  # Ctrl-C ends the explorer too
                 explorer.wait()
 
         atexit.register(wait)

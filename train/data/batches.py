@@ -6,11 +6,10 @@ moves them to its device.
 """
 
 import copy
-import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -338,4 +337,4 @@ class BPEDropoutBatches(TokenBatches):
             again = copy.copy(self)
             again.source, again.target = map(TokenSequences, zip(*rows, strict=True))
             again._longest = self._most
-            yield dataclasses.replace(TokenBatches.batch(again, np.arange(len(rows))), indices=indices)
+            yield replace(TokenBatches.batch(again, np.arange(len(rows))), indices=indices)

@@ -1,15 +1,13 @@
 """The progress of a run: the counters of the training loop, and the time that training takes."""
 
-import contextlib
-import dataclasses
 import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from types import FrameType
 from typing import Any, Self
 
@@ -83,7 +81,7 @@ class Progress:
         return better
 
     def state_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return asdict(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():
@@ -173,6 +171,6 @@ class StopSignals:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         # This writes to the file descriptor, because the signal may have come while sys.stderr was writing.
-        with contextlib.suppress(OSError):  # nobody reads it
+        with suppress(OSError):  # nobody reads it
             os.write(2, b"\nstopping after this step; once more ends at once, without saving\n")
         self._put_back()

@@ -1,6 +1,5 @@
 """Tables that compare with the German-English and the paraphrase report: samples, memory."""
 
-import dataclasses
 import tracemalloc
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -92,7 +91,7 @@ def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
         parts[name] = short or pairs
         if short and name != "valid":
             long += [pair for pair in pairs if len(pair[0].split()) > limit]
-    return dataclasses.replace(data, **parts), long[:LONG_MOST]
+    return replace(data, **parts), long[:LONG_MOST]
 
 
 def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:

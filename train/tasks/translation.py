@@ -1,9 +1,8 @@
 """The translation task: pairs of a source and a target text, on which a Translator is trained."""
 
-import dataclasses
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -118,7 +117,7 @@ class Translation(Task[TranslationPreset, Translator]):
     def config(self, tokenizer: Tokenizer) -> Seq2SeqConfig:
         config = self.preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
         if config.copy:
-            config = dataclasses.replace(config, uncopied_id=tokenizer.eos_id)
+            config = replace(config, uncopied_id=tokenizer.eos_id)
         self._check_coverage(config)
         return config
 

@@ -70,10 +70,11 @@ class FlatAdam:
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.half, self.interval, self.least = half, interval if half else _NEVER, least
         xp = self.xp = array_module(given[0].data)
-        starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
-        spans = np.array([(start, p.size) for start, p in zip(starts, self.parameters, strict=False)], np.int64)
+        starts: list[int] = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
+        self._starts, size = starts[:-1], starts[-1]
+        spans = np.array([(start, p.size) for start, p in zip(self._starts, self.parameters, strict=True)], np.int64)
         self._spans = xp.asarray(spans)  # (start, size) of each
-        self.weights = xp.zeros(starts[-1], np.float32)
+        self.weights = xp.zeros(size, np.float32)
         for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
             own[...] = parameter.data
         self.copy = self.weights.astype(np.float16) if half else self.weights
@@ -92,8 +93,7 @@ class FlatAdam:
 
     def views(self, flat: Any) -> list[Any]:
         """Return the parts of a flat array that belong to each of `parameters`, in their shapes."""
-        starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
-        return [flat[a : a + p.size].reshape(p.shape) for p, a in zip(self.parameters, starts, strict=False)]
+        return [flat[a : a + p.size].reshape(p.shape) for p, a in zip(self.parameters, self._starts, strict=True)]
 
     def passes(self) -> AbstractContextManager[None]:
         """Context manager for the forward and backward passes: in fp16 training it provides the float16 weights."""
