@@ -45,8 +45,7 @@ Size = dict[str, Any]
 
 
 def build(size: Size) -> Any:
-    """Build a handloom model that generates varied sequences although it is not trained, or load the one that `size`
-    names."""
+    """Build a model that generates varied sequences although it is not trained, or load the model named in `size`."""
     import handloom
     from handloom.autograd import manual_seed
     from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
@@ -156,8 +155,7 @@ class Transformers(Engine):
 
 
 class CTranslate2(Engine):
-    """The C++ engine CTranslate2, with the same model as `Transformers`; `kind` is the weights' type, float32 or
-    int8."""
+    """The C++ engine CTranslate2, with the model of `Transformers`; `kind` is the weights' type, float32 or int8."""
 
     def __init__(self, size: Size, threads: int, kind: str):
         import ctranslate2

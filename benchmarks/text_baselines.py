@@ -44,8 +44,7 @@ def news_rows(name: str, descriptions: bool) -> list[Row]:
 
 
 def headline_rows() -> list[Row]:
-    """Return rows for two baselines: the description's first words (number chosen in validation), the nearest
-    headline."""
+    """Return rows for the description's first words (number chosen in validation) and the nearest headline."""
     data = load_news("news", descriptions=True)
     headlines = [[article.headline for article in part] for part in (data.train, data.valid, data.test)]
     texts = [[article.description for article in part] for part in (data.train, data.valid, data.test)]
@@ -85,8 +84,7 @@ def from_pairs(pairs: Sequence[Pair], sources: Sequence[str]) -> dict[str, list[
 
 
 def caption_rows() -> list[Row]:
-    """Return rows for three baselines: the input, the partner of the nearest training caption, and word-by-word IBM
-    model 1."""
+    """Return rows for the input, the partner of the nearest training caption, and word-by-word IBM model 1."""
     data = load_captions("coco")
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
     found = {"the input itself": inputs, **from_pairs(caption_pairs(data.train), inputs)}

@@ -104,14 +104,12 @@ class HandloomOnDevice(OnDevice):
         return self.loss
 
     def launches(self) -> int | None:
-        """Return the number of launches in a step's CUDA graphs, or None without graphs or if CuPy can't count
-        launches."""
+        """Return the launches of a step's CUDA graphs, or None without graphs or if CuPy can't count them."""
         sizes = self.updates.graphs.sizes() if self.updates.graphs else {}
         return sum(sizes.values()) if sizes else None
 
     def memory(self) -> float:
-        """Return the device memory that CuPy's pool and the graphs' pool have allocated; the pools never free
-        memory."""
+        """Return the device memory in MB of CuPy's pool and the graphs' pool, which never free memory."""
         import cupy
 
         own = 0 if self.updates.graphs is None else self.updates.graphs.pool.total_bytes()

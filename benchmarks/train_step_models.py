@@ -126,8 +126,7 @@ def shared_name(size: Size, name: str) -> str:
 
 
 def prepare(data_name: str, preset_name: str, changes: list[str], count: int) -> tuple[Any, Any, Size, list[Any]]:
-    """Return a data set, its tokenizer, the size of the preset's model, and the batches of the first `count` updates.
-    """
+    """Return a data set, its tokenizer, the size of the preset's model, and the first `count` training batches."""
     from handloom.errors import InputError
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer

@@ -53,8 +53,7 @@ def forward_products(size: Size) -> Counter[Product]:
 
 
 def step_products(size: Size) -> Counter[Product]:
-    """Return the products of forward and backward pass; the gradients of A @ B need two more products of the same
-    size."""
+    """Return the products of both passes; the gradients of A @ B need two more products of the same size."""
     found: Counter[Product] = Counter()
     for (batch, m, k, n), times in forward_products(size).items():
         for product in ((batch, m, k, n), (batch, m, n, k), (batch, k, m, n)):
@@ -63,8 +62,7 @@ def step_products(size: Size) -> Counter[Product]:
 
 
 def seconds(products: Counter[Product], repeat: int = 3) -> float:
-    """Return the time of all products in float32: for each product the shortest of `repeat` times, measured with the
-    same arrays."""
+    """Return the time of all products in float32: for each the shortest of `repeat` times, with the same arrays."""
     return sum(
         times * min(_time(product, by, repeat) for by in _libraries(product)) for product, times in products.items()
     )

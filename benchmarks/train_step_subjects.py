@@ -89,8 +89,7 @@ class Subject:
 
 
 class Torch(Subject):
-    """PyTorch with its fused Adam. `how` is "layers" or "lean" (see `train_step_torch`), or the name of a variant of
-    "lean"."""
+    """PyTorch with its fused Adam. `how` is "layers", "lean" (see `train_step_torch`), or a variant of "lean"."""
 
     def __init__(
         self, how: str, threads: int, size: dict[str, Any], batches: str | None = None, warm_up: int = WARM_UP
@@ -162,8 +161,7 @@ class Torch(Subject):
 
 
 class Handloom(Subject):
-    """handloom with its Trainer's settings: the process keeps freed memory. The Trainer trains on batches of real
-    data."""
+    """handloom with its Trainer's settings, which keep freed memory. The Trainer itself trains on real data."""
 
     def __init__(self, size: dict[str, Any], batches: str | None = None, warm_up: int = WARM_UP):
         import handloom

@@ -74,8 +74,7 @@ class Model(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether the first stack of layers is causal. If it is, embeddings are not scaled, and positions are
-        learned."""
+        """Whether the first stack is causal; then embeddings are not scaled, and positions are learned."""
         return self.size.kind == "language model"
 
     def embed(self, table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
@@ -89,8 +88,7 @@ class Model(nn.Module):
         target_input: torch.Tensor | None = None,
         padding: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return the loss of ids (batch, length). `padding` (batch, length) is True at padding positions of the
-        source."""
+        """Return the loss of ids (batch, length). `padding` (batch, length) is True at padding of the source."""
         x = self.embed(self.source_embedding, source)
         mask = causal_mask(source) if self.causal else None
         for layer in self.encoder.layers:

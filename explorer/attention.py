@@ -51,9 +51,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def following(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the generated token and the most probable tokens at each position, with probabilities softmax(logits /
-    temperature).
-    """
+    """Return the generated token and the most probable ones at each position, by softmax(logits / temperature)."""
     off, temperature = ask.names("off", MAX_HEADS_OFF), ask.number("temperature", 0.1, 5.0, 1.0)
     seen = subject.watched(ask.text(), off)
     with subject.without(off):

@@ -29,9 +29,7 @@ class Yours:
             )
 
     def answer(self, view: str, subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
-        """Return the learner's result for the arguments with which handloom's result is `theirs`, or the reason why
-        there is none.
-        """
+        """Return the learner's result for the arguments that gave `theirs`, or the reason why there is none."""
         file, name = BUILT[view]
         found: dict[str, Any] = {"name": name}
         try:

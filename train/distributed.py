@@ -205,9 +205,7 @@ def find_process_group() -> ProcessGroup:
 
 
 def local_device(device: str) -> str:
-    """Return the device of this process: "cuda" becomes the GPU with the process's local number.
-    "cuda:N" is unchanged.
-    """
+    """Return the device of this process: "cuda" becomes the GPU of its local number, and "cuda:N" is unchanged."""
     number = next((os.environ[name] for name in _LOCAL if name in os.environ), "0")
     return f"cuda:{number}" if device == "cuda" and find_process_group().size > 1 else device
 

@@ -68,9 +68,7 @@ def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]
 
 
 def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, str]) -> dict[str, Any] | None:
-    """Run a cell in a separate process that logs to NAME.log.
-    Return its options and best value, or None if it failed.
-    """
+    """Run a cell in a process that logs to NAME.log. Return its options and best value, or None if it failed."""
     # The cell runs as a single process, even if mpirun started this one.
     launcher = ("PMI", "OMPI", "MPI_", "MV2")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}

@@ -222,9 +222,7 @@ class Trainer:
             yield [next(source) for _ in range(self.options.accumulate)]
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
-        """Yield this rank's batches from the run's position in the data, epoch after epoch.
-        With n ranks, each rank gets every nth batch.
-        """
+        """Yield this rank's batches, every nth with n ranks, from the run's position on, epoch after epoch."""
         every = self.group.size
         epoch, position = self.progress.epoch, self.progress.batch + self.group.rank
         while True:

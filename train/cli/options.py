@@ -37,9 +37,7 @@ class OptionParser(Parser):
         self._options: dict[str, argparse.Action] = {}
 
     def group(self, title: str, *uses: Use) -> Callable[..., None]:
-        """Return a function like `add_argument` for a group of options with these uses.
-        Its argument `uses=` changes the uses of one option.
-        """
+        """Return a function like `add_argument` for a group with these uses; `uses=` changes those of one option."""
         add = self.add_argument_group(title).add_argument
 
         def add_option(*names: str, uses: Sequence[Use] = uses, **settings: Any) -> None:

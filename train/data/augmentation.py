@@ -69,9 +69,7 @@ def exchange_names(pair: Pair, random: Random) -> Pair:
 
 
 def exchange_number(pair: Pair, random: Random) -> Pair:
-    """Return the pair with another number if each side contains only one number, and both numbers are equal.
-    Return other pairs unchanged.
-    """
+    """Return the pair with another number if each side has one number and both are equal, else unchanged."""
     german, english = pair
     digits = [DIGITS.findall(side) for side in pair]
     if [len(found) for found in digits] == [1, 1] and digits[0][0] in _in_german(digits[1][0]):

@@ -111,9 +111,7 @@ def unlabelled_texts(data: News) -> list[str]:
 
 
 def read_articles(path: str | Path) -> Iterator[Article]:
-    """Yield the articles of a JSON Lines file or a table.
-    Raises InputError, with the line number, for a line that can't be used.
-    """
+    """Yield the articles of a JSON Lines file or a table. Raises InputError with the number of a wrong line."""
     for number, line in enumerate(iter_lines(path), 1):
         if not line.strip():
             continue

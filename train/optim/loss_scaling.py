@@ -113,9 +113,7 @@ def float_constants(model: Module) -> list[Tensor]:
 
 
 def first_overflow(named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:
-    """Return the parameter whose gradient overflowed first.
-    It is the last one of the model, since the backward pass starts at its end.
-    """
+    """Return the parameter whose gradient overflowed first: the last of the model, where the backward pass starts."""
     for name, parameter in reversed(list(named_parameters)):
         if parameter.grad is not None and not bool(array_module(parameter.grad).isfinite(parameter.grad).all()):
             return name

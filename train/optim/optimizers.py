@@ -220,9 +220,7 @@ def update_all(optimizer: Optimizer, work: Sequence[Work]) -> None:
 
 @replaceable
 def flat_form(optimizer: Optimizer, **options: Any) -> Any:
-    """Return None: this optimiser can't update flat arrays on a device.
-    See `fast/flat_adam.py`.
-    """
+    """Return None: this optimiser can't update flat arrays on a device. See `fast/flat_adam.py`."""
     return None
 
 

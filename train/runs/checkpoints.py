@@ -128,17 +128,13 @@ def read_config(folder: str | Path) -> dict[str, Any]:
 
 
 def read_checksum(folder: str | Path, *, file_name: str = MODEL_FILE) -> str:
-    """Return the checksum in a checkpoint's header.
-    Nothing is verified. Raises InputError as `read_config` does.
-    """
+    """Return the checksum in a checkpoint's header, without verifying it. Raises InputError like `read_config`."""
     with _open(_path(folder, file_name)) as file:
         return file.metadata()["checksum"]
 
 
 def digest(tensors: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the names, dtypes, shapes and bytes of arrays, in hexadecimal.
-    It is equal only for bit-equal arrays.
-    """
+    """Return the SHA-256 of names, dtypes, shapes and bytes of arrays; it is equal only for bit-equal arrays."""
     total = hashlib.sha256()
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])

@@ -115,9 +115,7 @@ _INSIDE = regex.compile(r"(?<=[\w,;] )\w+")
 
 
 def kind_of(token: str) -> str:
-    """Return "content", "function" or "marks" (punctuation, and tokens such as <eos>).
-    An unknown word counts as content.
-    """
+    """Return "content" (also for an unknown word), "function" or "marks" (punctuation, and tokens such as <eos>)."""
     word = token.strip().casefold()
     if word == "<unk>":
         return "content"

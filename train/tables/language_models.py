@@ -158,9 +158,7 @@ def draw_comparison(run: RunFolder, runs: Mapping[str, RunFolder]) -> None:
 
 
 def over_processor_time(run: RunFolder) -> Curve:
-    """Return the processor seconds at the validations, and the validation losses.
-    Times between two rows of `timings.jsonl` are interpolated.
-    """
+    """Return the processor seconds at the validations, interpolated between rows of `timings.jsonl`, and the losses."""
     (steps, losses), (known, seconds) = _curve(run, "valid_loss"), run.processor_seconds()
     return (list(np.interp(steps, [0, *known], [0.0, *seconds])), losses) if known else ([], [])
 

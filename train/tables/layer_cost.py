@@ -99,9 +99,7 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
 
 
 def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, Any]:
-    """Return the cost of cross-attention from `queries` tokens to `keys` tokens, as a row for `CROSS_COLUMNS`.
-    Projections are included.
-    """
+    """Return the cost of cross-attention, projections included, as a row for `CROSS_COLUMNS`."""
     rng = np.random.default_rng(0)
     x, y = (Tensor(rng.standard_normal((1, length, features), dtype=np.float32)) for length in (queries, keys))
     products = queries * keys * features

@@ -119,9 +119,7 @@ def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]
 
 
 def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
-    """Return the rows of the most frequent class, naive Bayes and regression on TF-IDF.
-    The constants are chosen on `valid`.
-    """
+    """Return the rows of the most frequent class, naive Bayes and TF-IDF regression, tuned on `valid`."""
     labels = sorted({label for _, label in train})
     number = {label: i for i, label in enumerate(labels)}
 

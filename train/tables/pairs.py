@@ -48,9 +48,7 @@ MEMORY_COLUMNS = {
 def batch_samples(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], seed: int
 ) -> list[ScoredTranslation]:
-    """Return the best and the worst translation of a random batch of 32, by sentence BLEU.
-    For a single pair there is only a best translation.
-    """
+    """Return the best and the worst translation (for one pair only the best) of a random batch of 32, by BLEU."""
     chosen = np.random.default_rng(seed).permutation(len(sources))[:BATCH_SIZE]
     source, reference, hypothesis = ([side[i] for i in chosen] for side in (sources, references, hypotheses))
     best, worst = best_and_worst(source, reference, hypothesis, k=1)
@@ -112,9 +110,7 @@ def figures(
     strategy: Strategy,
     translations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Compute BLEU and loss on the test set and on the longer sentences.
-    `translations` are the translations of the test set, if known.
-    """
+    """Compute BLEU and loss on the test set, whose translations may be known, and on the longer sentences."""
     row: dict[str, Any] = {}
     for prefix, pairs, known in (("", test, translations), ("long_", long, None)):
         if pairs:

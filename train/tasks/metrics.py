@@ -65,9 +65,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def sentence_bleu(hypothesis: str, reference: str) -> float:
-    """Compute the BLEU of one sentence, 0 to 100, for ranking sentences.
-    It is smoothed (Chen and Cherry 2014, method 3).
-    """
+    """Compute the BLEU of a sentence, 0 to 100, for ranking. It is smoothed (Chen and Cherry 2014, method 3)."""
     return float(BLEU(tokenize="13a", effective_order=True).sentence_score(hypothesis, [reference]).score)
 
 

@@ -219,9 +219,7 @@ def make_schedule(preset: Preset, steps: int) -> Schedule:
 
 
 def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: int) -> Validation:
-    """Make the validation on these batches by the preset's metric.
-    `epoch` is the number of training batches in an epoch.
-    """
+    """Make the validation by the preset's metric; an epoch has `epoch` training batches."""
     return Validation(
         batches,
         every=min(preset.validate_every or epoch, steps),

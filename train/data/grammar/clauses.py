@@ -124,9 +124,7 @@ def bracket(clause: Clause) -> Bracket:
 
 
 def middle_field(clause: Clause, omit: object = None) -> list[str]:
-    """Return the words between the two halves of the verb, without the subject.
-    `omit` is the part that is placed elsewhere.
-    """
+    """Return the words between the halves of the verb, without the subject and without `omit`, a part put elsewhere."""
     objects: dict[str, list[str]] = {"pronoun": [], "definite": [], "indefinite": [], "bound": []}
     for item in clause.objects:
         if item is not omit:

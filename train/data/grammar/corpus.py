@@ -85,9 +85,7 @@ def generate(seed: int = 0) -> Iterator[Sentence]:
 
 
 def _punctuate(text: str, end: str) -> str:
-    """Add the capital letter and the full stop.
-    A comma that closes a relative clause is dropped before another mark.
-    """
+    """Add capital letter and full stop; the comma that closes a relative clause is dropped before another mark."""
     text = (text + end).replace(",.", ".").replace(",,", ",").replace(" 'm", "'m")
     return text[0].upper() + text[1:]
 

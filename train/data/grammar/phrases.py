@@ -66,8 +66,7 @@ def noun_form(noun: Noun, plural: bool, case: int) -> str:
 
 @dataclass(slots=True)
 class NounPhrase:
-    """A noun with the words that agree with it. An `owner` is put in the genitive: den Hut des Piraten, the pirate's
-    hat."""
+    """A noun and the words that agree with it. An `owner` is in the genitive: den Hut des Piraten, the pirate's hat."""
 
     noun: Noun
     determiner: Determiner

@@ -55,9 +55,7 @@ def resists_negation(phrase: Phrase) -> bool:
 
 
 class Storyteller:
-    """A generator of random clauses.
-    It draws from `rng` and records the combined words in `combinations`.
-    """
+    """A generator of random clauses. It draws from `rng` and records the combined words in `combinations`."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -121,9 +119,7 @@ class Storyteller:
         return self.noun_phrase(self.noun(verb.subjects), self.pick(words.DETERMINED[role]), plain=plain)
 
     def topic(self, verb: Verb, plain: bool = False) -> Phrase:
-        """Return a known subject, which a pronoun can refer to.
-        `plain` is true where the sentence describes the subject.
-        """
+        """Return a known subject, which a pronoun can refer to. `plain` if the sentence describes it."""
         return self.subject(verb, "topic", plain)
 
     # --- clauses ------------------------------------------------------------------------------------------------------

@@ -87,9 +87,7 @@ def in_place(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None
 
 @replaces(optimizers.squared_norms)
 def squared_norms(gradients: Sequence[Any]) -> list[float]:
-    """Compute the squared norms of arrays, divided among threads.
-    The sum over one array does not depend on the number of threads.
-    """
+    """Compute the squared norms, divided among threads; the sum over an array does not depend on their number."""
     squares = [0.0] * len(gradients)
 
     def part(first: int, last: int) -> None:
