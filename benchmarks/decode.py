@@ -238,8 +238,7 @@ def line(cell: dict[str, Any]) -> str:
 
 
 def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
-    """Return the results as lines of Markdown: tokens per second of each engine, and handloom's speed divided by each
-    other engine's speed."""
+    """Return a Markdown table: tokens per second of each engine, and handloom's speed divided by each other one's."""
     columns = {name: f"{name}:,.0f" for name in engines} | {f"to {name}": f"to {name}:.2f" for name in engines[1:]}
     rows = []
     for cell in cells:

@@ -100,8 +100,7 @@ def build(size: Size) -> Module:
 
 
 def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any = None) -> Tensor:
-    """Return the mean cross-entropy in nats. If there are many classes, the logits are never all stored at once, as in
-    the Trainer."""
+    """Return the mean cross-entropy in nats. As in the Trainer, the logits of many classes are never all stored."""
     if size.kind == "seq2seq":
         return model.loss(source, target_input, labels)
     if size.kind == "language model":

@@ -37,8 +37,7 @@ class ScaledDotProductAttention(nn.MultiheadAttention):
 
 
 class Model(nn.Module):
-    """A PyTorch model; `forward` returns the mean cross-entropy in nats. If `lean` is true, attention layers call
-    scaled_dot_product_attention."""
+    """A PyTorch model that returns the mean cross-entropy in nats; if `lean`, with ScaledDotProductAttention."""
 
     def __init__(self, size: Size, *, lean: bool):
         super().__init__()

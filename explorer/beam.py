@@ -59,9 +59,8 @@ class Tree:
         self.held.append({"nodes": past.shape[1], "living": int(past.any(axis=0).sum()), "copies": int(past.sum())})
         for node in living:
             node.cached = len(self.held)
-        column, opened = len(self.held), []
-        for log_probability, parent, token in step.kept:
-            opened.append(self._add(parent, column, [token], log_probability, "open").id)
+        column = len(self.held)
+        opened = [self._add(parent, column, [token], total, "open").id for total, parent, token in step.kept]
         ended = {(parent, *last) for parent, last, _ in step.complete}
         for parent, last, hypothesis in step.complete:
             divisor = length_penalty(step.length - self.search.prefix, self.alpha)

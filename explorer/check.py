@@ -21,9 +21,7 @@ ENTRIES = 24  # number of compared entries of each input, in three equal parts: 
 
 
 def check(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Return the analytic and the numeric gradients of a call with its inputs in the step, optionally with a mistake
-    planted in its backward rule.
-    """
+    """Return a call's analytic and numeric gradients for its inputs in the step, also with a mistake in its rule."""
     step = subject.step(ask.text())
     call = step.calls[ask.whole("call", 0, len(step.calls) - 1)]
     possible = mutants_of(type(call.seen.call))

@@ -55,10 +55,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Compute corpus chrF2, cased.
-
-    Raises ValueError if the lists differ in length or are empty.
-    """
+    """Compute corpus chrF2, cased. Raises ValueError if the lists differ in length or are empty."""
     _check_lengths(hypotheses=hypotheses, references=references)
     metric = CHRF()
     return Score("chrF2", metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
