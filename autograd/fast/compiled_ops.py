@@ -9,53 +9,25 @@ from typing import Any
 import numpy as np
 
 from ..ops.attention import attention_plain
-from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.linear import linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import all_of, implements
 from .attention import StandardAttention, standard
 from .compiled import loops, unsupported_reason
-from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
 from .linear import LinearReLUOnCPU, only_relu
 from .linear_cross_entropy import LinearCrossEntropyOnCPU
 from .normalization import LayerNormOnCPU, Normalization, ResidualLayerNormOnCPU
-from .parallel import PIECE, parallel_for
 
 
 class CompiledNormalization(Normalization):
     """Layer norm in one pass over the rows forward and two backward; with NumPy calls there are about ten each."""
 
-    def normalize(self, rows, past, keep_mask, scale, weight, bias, total, x_hat, rstd, out):
-        rows, past = np.ascontiguousarray(rows), None if past is None else np.ascontiguousarray(past)
-        normalize, eps = loops().normalize, rstd.dtype.type(self.eps)
+    def normalize(self, *arguments):
+        loops().normalize(*arguments)
 
-        def part(start, stop):
-            normalize(rows, past, keep_mask, scale, weight, bias, eps, total, x_hat, rstd, out, start, stop)
-
-        parallel_for(np, len(rows), part, cost=LAYER_NORM * rows.shape[1])
-
-    def gradients(self, g, past=None):
-        x, weight = self.saved[0], self.saved[-2]
-        x_hat, rstd, keep_mask, scale = self.kept
-        count, width = x_hat.shape
-        rows, past = contiguous_rows(g), None if past is None else contiguous_rows(past)
-        d_total = np.empty(x.shape, x.dtype)
-        dx = d_total if keep_mask is None else np.empty(x.shape, x.dtype)
-        length = max(PIECE // max(width, 1), 1)
-        sums = np.zeros((2, -(-count // length), width), x.dtype)
-        backward = loops().normalize_backward
-
-        def part(start, stop):
-            for number in range(start, stop):
-                backward(
-                    rows, x_hat, rstd, weight, past, keep_mask, scale, rows_of(d_total), rows_of(dx), *sums[:, number],
-                    number * length, min((number + 1) * length, count),
-                )  # fmt: skip
-
-        parallel_for(np, sums.shape[1], part, cost=LAYER_NORM_BACKWARD * PIECE)
-        dw, db = sums.sum(axis=1)
-        return d_total, dx, dw, db
+    def gradients(self, *arguments):
+        loops().normalize_backward(*arguments)
 
 
 @implements(LayerNorm, "compiled", unsupported_reason)

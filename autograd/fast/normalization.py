@@ -3,10 +3,12 @@
 Dropout, residual sum and layer norm are one op, which processes the rows in pieces that fit into the cache.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ..backend import Array
-from ..ops.linalg import rows_of
+from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..random import ReplayedMask
@@ -16,30 +18,32 @@ from .products import sum_of_rows
 
 
 class Normalization(QuickImplementation):
-    """Layer norm of residual + dropout(x), or of x alone, in two passes over the rows: `normalize` and `gradients`.
+    """Layer norm of residual + dropout(x), or of x alone, in two passes over the rows.
 
-    The backward pass uses x_hat, r, and dropout's mask and scale, which the op keeps. Sums over features and over rows
-    are computed as products with vectors; mean(h), for example, is g times w / features. BLAS computes these products
-    several times faster than NumPy's reductions compute the sums.
+    `normalize` and `gradients` process the rows `start` to `stop`. The backward pass uses x_hat, r, and dropout's
+    mask and scale, which the op keeps. Sums over features and over rows are computed as products with vectors; mean(h),
+    for example, is g times w / features. BLAS computes these products several times faster than NumPy's reductions
+    compute the sums.
     """
 
     eps: float
 
     def normalized(self, x, residual, weight, bias, p=0.0, total=None):
         """Return the layer norm, an array of x's shape, and write residual + dropout(x) into `total` if it is given."""
-        rows, past = rows_of(x), None if residual is None else rows_of(residual)
+        rows, past = contiguous_rows(x), None if residual is None else contiguous_rows(residual)
         keep_mask, scale = self.generator.keep_mask(rows.shape, p) if p else (None, 1.0)
         scale = x.dtype.type(scale)
         wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
         x_hat, rstd, out = np.empty(rows.shape, wide), np.empty((len(rows), 1), wide), np.empty(x.shape, x.dtype)
         sums = None if total is None else rows_of(total)
-        self.normalize(rows, past, keep_mask, scale, weight, bias, sums, x_hat, rstd, rows_of(out))
+        arrays = rows, past, keep_mask, scale, weight, bias, wide.type(self.eps), sums, x_hat, rstd, rows_of(out)
+        parallel_for(np, len(rows), partial(self.normalize, *arrays), cost=LAYER_NORM * rows.shape[1])
         self.keep(x_hat, rstd, keep_mask, scale)
         return out
 
-    def normalize(self, rows, past, keep_mask, scale, weight, bias, total, x_hat, rstd, out):
-        """Write the rows of the result, of x_hat, of r and, if `total` is an array, of residual + dropout(x)."""
-        wide, width = rstd.dtype, rows.shape[1]
+    def normalize(self, rows, past, keep_mask, scale, weight, bias, eps, total, x_hat, rstd, out, start, stop):
+        """Write rows of the result, of x_hat, of r and, if `total` is an array, of residual + dropout(x)."""
+        wide = rstd.dtype
 
         def summed(piece):
             if past is None:
@@ -52,55 +56,56 @@ class Normalization(QuickImplementation):
             z += past[piece]
             return z
 
-        def part(start, stop):
-            for piece in pieces(start, stop, width):
-                centred, y, z = x_hat[piece], out[piece], summed(piece)
-                np.subtract(z, row_mean(z.astype(wide, copy=False)), out=centred)
-                rstd[piece] = 1.0 / np.sqrt(row_mean(centred, centred) + self.eps)
-                centred *= rstd[piece]
-                scaled = np.multiply(centred, weight, out=y if y.dtype == wide else None)
-                np.add(scaled, bias, out=y, casting="same_kind")
+        for piece in pieces(start, stop, rows.shape[1]):
+            centred, y, z = x_hat[piece], out[piece], summed(piece)
+            np.subtract(z, row_mean(z.astype(wide, copy=False)), out=centred)
+            rstd[piece] = 1.0 / np.sqrt(row_mean(centred, centred) + eps)
+            centred *= rstd[piece]
+            scaled = np.multiply(centred, weight, out=y if y.dtype == wide else None)
+            np.add(scaled, bias, out=y, casting="same_kind")
 
-        parallel_for(np, len(rows), part, cost=LAYER_NORM * width)
-
-    def gradients(self, g, past=None):
+    def all_gradients(self, g, past=None):
         """Compute d_total, dx (the same array as d_total without dropout), dw and db.
         `past` is the gradient of the sum residual + dropout(x), or None.
         """
         x, weight = self.saved[0], self.saved[-2]
         x_hat, rstd, keep_mask, scale = self.kept
-        g, past, wide = rows_of(g), None if past is None else rows_of(past), rstd.dtype
+        g, past = contiguous_rows(g), None if past is None else contiguous_rows(past)
         count, width = x_hat.shape
         d_total = np.empty(x.shape, x.dtype)
         dx = d_total if keep_mask is None else np.empty(x.shape, x.dtype)
-        share = weight.astype(wide) * wide.type(-1 / max(width, 1))
         # Sums over rows are computed in pieces, which are then added in order: they don't depend on the number of
         # threads.
         length = max(PIECE // max(width, 1), 1)
-        sums = np.empty((2, -(-count // length), width), wide)
+        sums = np.zeros((2, -(-count // length), width), rstd.dtype)
+        arrays = g, x_hat, rstd, weight, past, keep_mask, scale, rows_of(d_total), rows_of(dx)
 
         def part(start, stop):
             for number in range(start, stop):
-                piece = slice(number * length, (number + 1) * length)
-                normal, y = x_hat[piece], rows_of(d_total)[piece]
-                gradient = g[piece].astype(wide, copy=False)
-                rest = gradient * normal
-                sums[0, number], sums[1, number] = sum_of_rows(rest), sum_of_rows(gradient)
-                np.multiply(normal, (rest @ share)[:, None], out=rest)
-                rest += (gradient @ share)[:, None]
-                h = np.multiply(gradient, weight, out=y if y.dtype == wide else None)
-                h += rest
-                np.multiply(h, rstd[piece], out=y, casting="same_kind")
-                if past is not None:
-                    y += past[piece]
-                if keep_mask is not None:
-                    d = rows_of(dx)[piece]
-                    np.multiply(y, keep_mask[piece], out=d)
-                    d *= scale
+                self.gradients(*arrays, *sums[:, number], number * length, min((number + 1) * length, count))
 
         parallel_for(np, sums.shape[1], part, cost=LAYER_NORM_BACKWARD * PIECE)
         dw, db = sums.sum(axis=1).astype(weight.dtype)
         return d_total, dx, dw, db
+
+    def gradients(self, g, x_hat, rstd, weight, past, keep_mask, scale, d_total, dx, dw, db, start, stop):
+        """Compute rows of d_total and dx, and the sums dw and db over these rows."""
+        piece, wide = slice(start, stop), rstd.dtype
+        share = weight.astype(wide) * wide.type(-1 / max(g.shape[1], 1))
+        normal, y, gradient = x_hat[piece], d_total[piece], g[piece].astype(wide, copy=False)
+        rest = gradient * normal
+        dw[...], db[...] = sum_of_rows(rest), sum_of_rows(gradient)
+        np.multiply(normal, (rest @ share)[:, None], out=rest)
+        rest += (gradient @ share)[:, None]
+        h = np.multiply(gradient, weight, out=y if y.dtype == wide else None)
+        h += rest
+        np.multiply(h, rstd[piece], out=y, casting="same_kind")
+        if past is not None:
+            y += past[piece]
+        if keep_mask is not None:
+            d = dx[piece]
+            np.multiply(y, keep_mask[piece], out=d)
+            d *= scale
 
 
 @implements(LayerNorm, "cpu", on_cpu)
@@ -110,7 +115,7 @@ class LayerNormOnCPU(Normalization):
         return self.normalized(x, None, weight, bias)
 
     def backward(self, g):
-        return self.gradients(g)[1:]
+        return self.all_gradients(g)[1:]
 
 
 @implements(residual_layer_norm_plain, "cpu", on_cpu)
@@ -128,7 +133,7 @@ class ResidualLayerNormOnCPU(Normalization):
         `past` is the gradient of the second result, residual + dropout(x), which exists if `both` is true.
         """
         x = self.saved[0]
-        d_total, dx, dw, db = self.gradients(np.zeros(x.shape, x.dtype) if g is None else g, past)
+        d_total, dx, dw, db = self.all_gradients(np.zeros(x.shape, x.dtype) if g is None else g, past)
         return dx, d_total, dw, db
 
     def dropout_mask(self):

@@ -145,14 +145,14 @@ MUTANTS = (
     M("normalization", "layer_norm", "fast.normalization:Normalization.gradients", "sum_of_rows(rest)", "sum_of_rows(rest * weight)"),
     M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "y += past[piece]", "pass"),
     M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "d *= scale", "pass"),
-    M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "None if past is None else rows_of(past)", "None"),
+    M("normalization", "residual_layer_norm", "fast.normalization:Normalization.all_gradients", "None if past is None else contiguous_rows(past)", "None"),
     M("normalization", partial(examine_implementations, "normalization"), "fast.normalization:ResidualLayerNormOnCPU.backward", "np.zeros(x.shape, x.dtype) if g is None", "x if g is None"),
     M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "h - x_hat * row_mean(h * x_hat)", "h"),
     M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "if isinstance(x, Tensor) else self.kept[0]", "if False else self.kept[0]"),
     # Losses: reduction, weights, padding, smoothing.
     M("losses", "cross_entropy", "fast.loss:CrossEntropyOnCPU.backward", "g = g / count", "pass"),
     M("losses", "cross_entropy", "ops.registry:through_plain", "return _run", "inputs = (inputs[0].detach(), *inputs[1:])\n        return _run"),
-    M("losses", "cross_entropy", "fast.loss:CrossEntropyOnCPU.backward", "(g * real)", "(g * (real | True))"),
+    M("losses", "cross_entropy", "fast.loss:CrossEntropyOnCPU.backward", "factor * g", "factor"),
     M("losses", "mse_loss", "ops.elementwise_loss:_reduced", "loss.mean()", "loss.sum()"),
     M("losses", "binary_cross_entropy", "ops.elementwise_loss:BinaryCrossEntropy.backward", "log_q - log_p", "log_p - log_q"),
     M("losses", "binary_cross_entropy", "ops.elementwise_loss:BinaryCrossEntropy.backward", "p * (1 - p)", "p"),
@@ -200,11 +200,11 @@ MUTANTS = (
 # Planted in one implementation of an op, quick or plain, and noticed by comparing implementations alone, without references and
 # difference quotients: these, and those above in a file of quick implementations. What only rounds worse is for other tests.
 OF_FORMS = (
-    M("quick", partial(examine_implementations, "normalization"), "fast.normalization:Normalization.normalize", "+ self.eps", "+ 2 * self.eps"),
+    M("quick", partial(examine_implementations, "normalization"), "fast.normalization:Normalization.normalize", "+ eps", "+ 2 * eps"),
     M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearOnCPU.finish", "y += bias", "pass"),
     M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearReLUOnCPU.finish", "y *= y.dtype.type(self.scale)", "pass"),
     M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearReLUOnCPU.dropout_mask", "~(self.kept[0] <= 0)", "(self.kept[0] <= 0)"),
-    M("quick", partial(examine_implementations, "loss"), "fast.loss:CrossEntropyOnCPU.forward", "own * np.where(real", "real * np.where(real"),
+    M("quick", partial(examine_implementations, "loss"), "fast.linear_cross_entropy:LinearCrossEntropyOnCPU.terms", "class_weight[target].astype(wide)", "np.ones(len(target), wide)"),
     M("quick", partial(examine_implementations, "embedding"), "fast.embedding:EmbeddingOnCPU.backward", "gradient.without(self.padding_id)", "gradient"),
     M("quick", partial(examine_implementations, "dropout"), "fast.dropout:masked", "y += flat_added[piece]", "pass"),
     M("quick", partial(examine_implementations, "attention"), "fast.attention:StandardAttention.weigh", "scores *= wide.type(self.scale)", "pass"),
