@@ -21,18 +21,20 @@ class AddedToken(NamedTuple):
 
 
 class AddedTokenSplitter:
-    """A splitter that finds added tokens in a text. At each position it finds the longest added token."""
+    """A splitter that finds added tokens in a text. At each position it finds the longest added token. `expression` is
+    the compiled regular expression by which they are found.
+    """
 
     def __init__(self, tokens: Iterable[AddedToken]) -> None:
         self._ids = {token.content: token.id for token in tokens}
         longest_first = sorted(self._ids, key=len, reverse=True)
-        self._expression = regex.compile("|".join(map(regex.escape, longest_first)) or r"(?!)")
+        self.expression = regex.compile("|".join(map(regex.escape, longest_first)) or r"(?!)")
 
     def split(self, text: str) -> list[str | int]:
         """Split `text` into the added tokens' ids and the non-empty strings between them, in order."""
         parts: list[str | int] = []
         end = 0
-        for match in self._expression.finditer(text):
+        for match in self.expression.finditer(text):
             parts += [text[end : match.start()], self._ids[match.group()]]
             end = match.end()
         return [part for part in (*parts, text[end:]) if part != ""]

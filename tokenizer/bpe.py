@@ -93,13 +93,12 @@ class BPETokenizer(Tokenizer):
                 f"A merge needs the token {str(error)[:60]}, which is not in the vocabulary. Restore the file."
             ) from None
         self._encoder = BPEEncoder(pairs, merged, [self.vocab[character] for character in BYTE_TO_CHARACTER])
-        contents = [token.content for token in self.added_tokens]
-        self._texts = TextEncoder(self._encode_word, self._pre_tokenizer, contents)
+        self._texts = TextEncoder(self._encode_word, self._pre_tokenizer, self._splitter.expression)
         self._quick = (
             self._pre_tokenizer.begins_words_at_blanks
             and not add_prefix_space
             # An added token without blanks is within one chunk, where it is found.
-            and not any(" " in content for content in contents)
+            and not any(" " in token.content for token in self.added_tokens)
         )
 
     @classmethod
@@ -241,8 +240,7 @@ class BPETokenizer(Tokenizer):
 
     def to_json(self) -> dict[str, Any]:
         """Return the tokenizer as the content of a `tokenizer.json`."""
-        names = ("vocab", "merges", "added_tokens", "add_prefix_space", "ignore_merges", "dropout")
-        return bpe_to_json(self._pre_tokenizer, **{name: getattr(self, name) for name in names})
+        return bpe_to_json(self, self._pre_tokenizer.expression)
 
     _content = to_json
 

@@ -5,7 +5,6 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from .base import SPECIAL_TOKENS
 from .vocabulary import VocabularyTokenizer
@@ -83,6 +82,7 @@ class CharacterTokenizer(VocabularyTokenizer):
 
     kind = "character"
     in_order = True
+    settings = ("alphabet",)
 
     def __init__(
         self,
@@ -101,6 +101,3 @@ class CharacterTokenizer(VocabularyTokenizer):
 
     def join(self, units: list[str]) -> str:
         return "".join(units)
-
-    def _settings(self) -> dict[str, Any]:
-        return {"alphabet": self.alphabet}

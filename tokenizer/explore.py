@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 
 from ..errors import printable
 from .bpe import BPETokenizer
@@ -48,10 +49,8 @@ def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
 
 def usual_sizes(vocab_size: int) -> list[int]:
     """Return vocabulary sizes to compare: the bytes alone, then repeatedly doubled sizes up to `vocab_size`."""
-    sizes = [260]
-    while sizes[-1] * 2 < vocab_size:
-        sizes.append(sizes[-1] * 2 if len(sizes) > 1 else 512)
-    return [*[size for size in sizes if size < vocab_size], vocab_size]
+    doubled = takewhile(lambda size: size < vocab_size, (512 << n for n in count()))
+    return [*[260] * (vocab_size > 260), *doubled, vocab_size]
 
 
 def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[int]) -> list[Compression]:

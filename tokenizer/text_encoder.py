@@ -1,6 +1,6 @@
 """Encode texts with a cache of words, because most words of a text have occurred before."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import chain
 
 import regex
@@ -26,15 +26,15 @@ class TextEncoder:
     Args:
         encode_word: function that returns the ids of a word, given as bytes.
         pre_tokenizer: splits a text into words.
-        added: the texts of the added tokens.
+        added: a compiled regular expression that finds the added tokens.
     """
 
     def __init__(
-        self, encode_word: Callable[[bytes], list[int]], pre_tokenizer: PreTokenizer, added: Iterable[str]
+        self, encode_word: Callable[[bytes], list[int]], pre_tokenizer: PreTokenizer, added: "regex.Pattern[str]"
     ) -> None:
         self._encode_word = encode_word
         self._pre_tokenizer = pre_tokenizer
-        self._added = regex.compile("|".join(map(regex.escape, added)) or r"(?!)")
+        self._added = added
         self._words = _Cache(self._encode_text_of_word)
         self._chunks = _Cache(self._encode_chunk)
         # dict's own method, which calls __missing__ for a new chunk.

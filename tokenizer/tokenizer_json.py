@@ -1,47 +1,40 @@
 """Read and write byte-level BPE in the file format of Hugging Face's `tokenizers`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import regex
 
 from ..errors import InputError
 from .added_tokens import AddedToken
-from .pre_tokenizer import PATTERNS, PreTokenizer
+from .pre_tokenizer import PATTERNS
+
+if TYPE_CHECKING:
+    from .bpe import BPETokenizer
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 
 
-def bpe_to_json(
-    pre_tokenizer: PreTokenizer,
-    *,
-    vocab: Mapping[str, int],
-    merges: Sequence[tuple[str, str]],
-    added_tokens: Sequence[AddedToken],
-    add_prefix_space: bool,
-    ignore_merges: bool,
-    dropout: float,
-) -> dict[str, Any]:
-    """Return the content of a `tokenizer.json` for byte-level BPE."""
-    byte_level = {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space}
-    if pre_tokenizer.pattern == "gpt2":
+def bpe_to_json(bpe: "BPETokenizer", expression: str) -> dict[str, Any]:
+    """Return the content of a `tokenizer.json` for a tokenizer that splits texts by this regular expression."""
+    byte_level = {**_BYTE_LEVEL, "add_prefix_space": bpe.add_prefix_space}
+    if bpe.pattern == "gpt2":
         cutting: dict[str, Any] = byte_level
     else:
-        expression = {"Regex": pre_tokenizer.expression}
-        split = {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False}
+        split = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
         cutting = {"type": "Sequence", "pretokenizers": [split, {**byte_level, "use_regex": False}]}
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     added = [
         {"id": token.id, "content": token.content, **plain, "special": token.special}
-        for token in sorted(added_tokens, key=lambda token: token.id)
+        for token in sorted(bpe.added_tokens, key=lambda token: token.id)
     ]
     return {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
         "pre_tokenizer": cutting, "post_processor": None, "decoder": _BYTE_LEVEL,
         "model": {
-            "type": "BPE", "dropout": dropout or None, "unk_token": None, "continuing_subword_prefix": None,
-            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": ignore_merges,
-            "vocab": dict(vocab), "merges": [list(pair) for pair in merges],
+            "type": "BPE", "dropout": bpe.dropout or None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": bpe.ignore_merges,
+            "vocab": bpe.vocab, "merges": [list(pair) for pair in bpe.merges],
         },
     }  # fmt: skip
 

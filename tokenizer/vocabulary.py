@@ -14,7 +14,8 @@ class VocabularyTokenizer(Tokenizer):
     A unit that is not in the list becomes `unk_id`.
 
     `usual_special_tokens` are the default special tokens of `train`. If `in_order` is true, a trained vocabulary is
-    sorted alphabetically, otherwise by descending frequency.
+    sorted alphabetically, otherwise by descending frequency. `settings` are the names of the other arguments of the
+    class, which are attributes and are saved.
 
     Args:
         vocabulary: the units by id, beginning with the special tokens.
@@ -25,6 +26,7 @@ class VocabularyTokenizer(Tokenizer):
 
     usual_special_tokens: Sequence[str] = SPECIAL_TOKENS
     in_order = False
+    settings: tuple[str, ...]
 
     def __init__(self, vocabulary: Sequence[str], *, special_tokens: Sequence[str]) -> None:
         special = check_special_tokens(special_tokens)
@@ -99,14 +101,10 @@ class VocabularyTokenizer(Tokenizer):
     def token_strings(self, ids: Iterable[int]) -> list[str]:
         return [printable(self.vocabulary[id]) for id in self._checked(ids)]
 
-    @abstractmethod
-    def _settings(self) -> dict[str, Any]:
-        """Return the arguments of the class except the vocabulary, as JSON values."""
-
     def _content(self) -> dict[str, Any]:
         special = len(self.special_ids)
         lists = {"special_tokens": self.vocabulary[:special], "vocabulary": self.vocabulary[special:]}
-        return {**lists, **self._settings()}
+        return {**lists, **{name: getattr(self, name) for name in self.settings}}
 
     @classmethod
     def _from_content(cls, data: dict[str, Any]) -> Self:

@@ -4,7 +4,6 @@ import html
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 from .vocabulary import VocabularyTokenizer
 
@@ -48,6 +47,7 @@ class WordTokenizer(VocabularyTokenizer):
 
     kind = "word"
     usual_special_tokens = WORD_SPECIAL_TOKENS
+    settings = ("lowercase", "punctuation")
 
     def __init__(
         self,
@@ -72,9 +72,6 @@ class WordTokenizer(VocabularyTokenizer):
 
     def join(self, units: list[str]) -> str:
         return " ".join(units)
-
-    def _settings(self) -> dict[str, Any]:
-        return {"lowercase": self.lowercase, "punctuation": self.punctuation}
 
 
 @lru_cache(maxsize=1 << 16)

@@ -21,7 +21,7 @@ class CrossEntropyOnCPU(LinearCrossEntropyOnCPU):
 
     record = True
 
-    def forward(self, logits):
+    def forward(self, logits):  # type: ignore[override]
         wide, real = np.promote_types(logits.dtype, np.float32), np.flatnonzero(self.target != self.ignore_index)
         f, target = logits[real].astype(wide, copy=False), self.target[real]
         own, each, total_each, total_weight = self.terms(target, self.weight, f.shape[1], wide)

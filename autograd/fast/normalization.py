@@ -82,7 +82,8 @@ class Normalization(QuickImplementation):
 
         def part(start, stop):
             for number in range(start, stop):
-                self.gradients(*arrays, *sums[:, number], number * length, min((number + 1) * length, count))
+                dw, db = sums[:, number]
+                self.gradients(*arrays, dw, db, number * length, min((number + 1) * length, count))
 
         parallel_for(np, sums.shape[1], part, cost=LAYER_NORM_BACKWARD * PIECE)
         dw, db = sums.sum(axis=1).astype(weight.dtype)

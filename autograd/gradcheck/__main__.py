@@ -66,10 +66,7 @@ def _check_op(spec: OpSpec, seed: int, samples: int) -> tuple[str, list[str]]:
     verdict = "FAILED" if failed else "ok" if reports[0] else "no gradient"
     numbers: list[str] = []
     for of_order in reports:
-        entries, error = (
-            sum(report.entries for report in of_order),
-            max((r.relative_error for r in of_order), default=0),
-        )
+        entries, error = sum(r.entries for r in of_order), max((r.relative_error for r in of_order), default=0)
         numbers += [str(entries), f"{error:.1e}"] if of_order else ["-", "-"]
     seconds = f"{time.perf_counter() - start:.2f}"
     return _COLUMNS.format(spec.name, len(reports[0]), *numbers, seconds, verdict), failed

@@ -32,7 +32,7 @@ class Linear(Function):
         return gradients[: len(self.inputs)]
 
 
-def check_shapes(x: Any, weight: Any, bias: Any) -> None:
+def check_shapes(x: Any, weight: Any, bias: Any = None) -> None:
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         raise ValueError(f"an input of shape {x.shape} does not fit a weight (out, in) of shape {weight.shape}")
     if bias is not None and bias.shape != weight.shape[:1]:

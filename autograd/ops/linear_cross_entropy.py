@@ -8,7 +8,7 @@ from ..backend import array_module, constant
 from ..origin import is_grad_enabled
 from ..tensor import Tensor, array_of, constant_array
 from .elementwise import promoted
-from .linear import linear
+from .linear import check_shapes, linear
 from .loss import _cross_entropy_reference, check_classes, cross_entropy
 from .reduction import narrowed, widened
 from .registry import declare, dispatch
@@ -74,10 +74,8 @@ def linear_cross_entropy(
     target = xp.asarray(constant_array(target, "linear_cross_entropy: targets"))
     if class_weight is not None:
         class_weight = constant(xp, constant_array(class_weight, "linear_cross_entropy: class weights"))
-    classes, features = arrays[1].shape
-    if arrays[0].shape[-1:] != (features,) or (bias is not None and arrays[2].shape != (classes,)):
-        shapes = ", ".join(str(array.shape) for array in arrays)
-        raise ValueError(f"linear_cross_entropy: x, weight and bias of shapes {shapes} don't fit together")
+    check_shapes(*arrays)
+    classes = len(arrays[1])
     if target.shape != arrays[0].shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
             f"linear_cross_entropy: x {arrays[0].shape} needs integer targets of shape {arrays[0].shape[:-1]}, not "

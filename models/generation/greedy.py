@@ -112,6 +112,6 @@ def _next_step(
     stuck = log_p == -np.inf
     log_p = np.where(forced | stuck, 0.0, log_p) if scores else np.full(len(sequences), np.nan)
     if forced.any():
-        tokens = np.where(forced, progress.next_of_prefix(), tokens)
+        tokens = np.where(forced, progress.history[:, progress.length], tokens)
     progress.append(tokens)
     return DecodingStep(sequences, tokens, log_p, ~forced & (stuck | progress.ended(tokens)))

@@ -142,10 +142,6 @@ class SearchProgress:
         """Return booleans (rows,): whether the row's next token is a token of its prefix."""
         return self.length < self.prefix_lengths
 
-    def next_of_prefix(self) -> np.ndarray:
-        """Return the next token of each row, (rows,). Only the rows that are `forced` have a meaningful result."""
-        return self.history[:, self.length]
-
     def penalise(self, logits: Any) -> None:
         """Apply the repetition penalty to the logits (rows, vocab_size) of the next token, in place."""
         if self.rules.repetition_penalty != 1.0:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -102,6 +102,5 @@ class Strategy:
             if rules.prefix is not None:
                 rules = replace(rules, prefix=[ids for ids in rules.prefix for _ in range(n)])
         seeds = [[self.seed, number, draw] for number in numbers for draw in range(n)]
-        options: dict[str, Any] = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
-        drawn = sample(state, rules, seed=seeds, **options)
+        drawn = sample(state, rules, seed=seeds, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
         return [sorted(drawn[row * n : (row + 1) * n], key=lambda one: -one.score) for row in range(rows)]
