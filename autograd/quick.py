@@ -71,10 +71,13 @@ def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: fl
     body(0, count)
 
 
-def blocks(start: int, stop: int) -> Iterator[slice]:
-    """Yield consecutive slices of start..stop of PIECE elements each; the last slice can be shorter."""
-    for first in range(start, stop, PIECE):
-        yield slice(first, min(first + PIECE, stop))
+def blocks(start: int, stop: int, width: int = 1) -> Iterator[slice]:
+    """Yield consecutive slices of start..stop, each of PIECE elements in rows of `width` elements, or of one row. The
+    last slice can be shorter.
+    """
+    length = max(PIECE // max(width, 1), 1)
+    for first in range(start, stop, length):
+        yield slice(first, min(first + length, stop))
 
 
 @replaceable

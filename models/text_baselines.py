@@ -221,12 +221,12 @@ class WordForWord:
         targets = [regex.findall(r"\w+(?:['’]\w+)*|[^\w\s]", target) for _, target in pairs]
         ids: dict[str, int] = defaultdict(lambda: len(ids))
         outputs: dict[str, int] = defaultdict(lambda: len(outputs))
+        both = [(source, target) for source, target in zip(sources, targets, strict=True) if source and target]
         cells = [  # (target word, source word) of every pair of words that occur together, once for each target word
             (np.repeat([outputs[word] for word in target], len(source)), np.tile([ids[w] for w in source], len(target)))
-            for source, target in zip(sources, targets, strict=True)
-            if source and target
+            for source, target in both
         ]
-        sizes = np.concatenate([np.full(len(t), len(s)) for s, t in zip(sources, targets, strict=True) if s and t])
+        sizes = np.concatenate([np.full(len(target), len(source)) for source, target in both])
         target_of, source_of = (np.concatenate([cell[side] for cell in cells]).astype(np.int64) for side in (0, 1))
         places = np.concatenate([[0], np.cumsum(sizes)])[:-1]
         couple, index = np.unique(source_of * len(outputs) + target_of, return_inverse=True)

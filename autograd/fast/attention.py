@@ -12,9 +12,10 @@ from ..function import unbroadcast
 from ..ops.attention import attention_plain, largest_score, with_four_axes
 from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.registry import QuickImplementation, implements
+from ..quick import blocks
 from ..random import ReplayedMask
 from .costs import ATTENTION, ATTENTION_BACKWARD
-from .parallel import parallel_for, pieces
+from .parallel import parallel_for
 
 
 def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
@@ -48,7 +49,7 @@ class StandardAttention(QuickImplementation):
         batch, heads, queries, _ = query.shape
         mask = self.mask_spec.as_mask(xp)
         shape = (batch, key.shape[2], heads, queries)
-        wide = _wide(np.result_type(query.dtype, key.dtype))
+        wide = np.result_type(query.dtype, key.dtype, np.float32)  # the dtype of the scores
         weights = xp.empty(shape, query.dtype)
         out = empty_heads(xp, (batch, heads, queries, value.shape[3]), np.result_type(query.dtype, value.dtype))[0]
         keep_mask, factor = None, 1.0
@@ -64,7 +65,7 @@ class StandardAttention(QuickImplementation):
         changes = [(change, keys_first(operand)) for change, operand in changes]
 
         def part(start, stop):
-            for rows in pieces(start, stop, weights[:1].size):
+            for rows in blocks(start, stop, weights[:1].size):
                 scores = weights[rows] if wide == weights.dtype else xp.empty(weights[rows].shape, wide)
                 q, k = query[rows].astype(wide, copy=False), key[rows].astype(wide, copy=False)
                 xp.matmul(k, q.swapaxes(-1, -2), out=by_head(scores))
@@ -98,13 +99,13 @@ class StandardAttention(QuickImplementation):
     def backward(self, g):
         query, key, value = self.saved[:3]
         weights, keep_mask, factor, out = self.kept
-        xp, wide = array_module(g), _wide(weights.dtype)
+        xp, wide = array_module(g), np.promote_types(weights.dtype, np.float32)
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
         all_d_scores = xp.empty(weights.shape, wide) if len(self.saved) == 4 and self.needs[3] else None
         divisor = wide.type(factor or 1.0)  # the factor is 0 if everything is dropped, and so are all gradients
 
         def part(start, stop):
-            for rows in pieces(start, stop, weights[:1].size):
+            for rows in blocks(start, stop, weights[:1].size):
                 q, k, v, gradient = (x[rows].astype(wide, copy=False) for x in (query, key, value, g))
                 dropped = weights[rows].astype(wide, copy=False)
                 dropped = dropped if keep_mask is None else dropped * keep_mask[rows]
@@ -154,11 +155,6 @@ def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
         xp.matmul(x, y, out=out)
     else:
         out[...] = xp.matmul(x, y)
-
-
-def _wide(dtype: Any) -> Any:
-    """Return the dtype of the scores, which is float32 for float16."""
-    return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)
 
 
 def row_dots(x: Any, y: Any) -> Any:

@@ -64,10 +64,10 @@ class LinearReLUCompiled(LinearReLUOnCPU):
 
     def finish(self, y, bias, start, stop):
         keep_mask = None if self.mask is None else self.mask[start:stop]
-        loops().relu_dropout(y, bias, keep_mask, y.dtype.type(self.scale), 0, len(y))
+        loops().relu_dropout(y, bias, keep_mask, y.dtype.type(self.scale))
 
     def mask_gradient(self, g, out, d):
-        loops().relu_backward(np.ascontiguousarray(g), out, d.dtype.type(self.scale), d, 0, len(d))
+        loops().relu_backward(np.ascontiguousarray(g), out, d.dtype.type(self.scale), d)
 
 
 @implements(attention_plain, "compiled", all_of(unsupported_reason, standard))
@@ -82,15 +82,13 @@ class StandardAttentionCompiled(StandardAttention):
             for change, operand in changes:
                 change(scores, operand, out=scores)
         dropped = None if keep_mask is None else np.empty_like(scores)
-        loops().attention_weights(
-            columns(scores), scale, one(factor), columns(keep_mask), columns(dropped), 0, len(scores)
-        )
+        loops().attention_weights(columns(scores), scale, one(factor), columns(keep_mask), columns(dropped))
         return scores if dropped is None else dropped
 
     def scores_gradient(self, d_scores, weights, keep_mask, dots, unscaled):
         loops().attention_backward(
             columns(d_scores), columns(weights), columns(keep_mask), dots.reshape(len(dots), -1),
-            d_scores.dtype.type(self.scale), columns(unscaled), 0, len(d_scores),
+            d_scores.dtype.type(self.scale), columns(unscaled),
         )  # fmt: skip
 
 

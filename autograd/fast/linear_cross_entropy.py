@@ -12,9 +12,10 @@ import numpy as np
 from ..ops.linalg import rows_of
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
+from ..quick import blocks
 from .costs import CROSS_ENTROPY, FLOPS
 from .mkl import multiply
-from .parallel import parallel_for, pieces
+from .parallel import parallel_for
 
 #: Bytes of logits held at a time; half of the weight's bytes if that is more. For every block BLAS packs the weight
 #: again and adds to dW. One block of all logits, however, would take more memory than the rest of the step.
@@ -52,7 +53,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
 
     def compute(self, x, weight, bias):
         """Compute the loss, dx, dW and db. If the call is not recorded, the gradients are None."""
-        self.wide = wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+        self.wide = wide = np.promote_types(x.dtype, np.float32)
         rows, real = rows_of(x), np.flatnonzero(self.target != self.ignore_index)
         rows = (rows if len(real) == len(rows) else rows[real]).astype(wide, copy=False)
         target, weight_wide = self.target[real], weight.astype(wide, copy=False)
@@ -109,7 +110,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
         """Compute losses and F from the products, for rows `start` to `stop` of a block."""
         own, each, total_each, count = terms
-        for piece in pieces(start, stop, z.shape[1] // 4):
+        for piece in blocks(start, stop, z.shape[1] // 4):
             y, a = z[piece], own[piece]
             at_target = np.arange(len(y)), target[piece]
             if bias is not None:

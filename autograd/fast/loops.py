@@ -1,9 +1,10 @@
 """The steps between the matrix products of a training step, each as a loop that Numba compiles.
 
-Arrays are float32 and contiguous. A loop computes rows `start` to `stop`, so that several threads can share an array;
-`nogil` releases Python's lock. A mask or a bias that is None takes no time, because Numba compiles a version for each
-combination of types. `fused` loops can add in another order and round x * y + z only once, which allows vector
-instructions. Their results differ from NumPy's in the last bits. `exact` loops give the same bits as NumPy.
+Arrays are float32 and contiguous. A loop with the arguments `start` and `stop` computes these rows, so that several
+threads can share an array; `nogil` releases Python's lock. A mask or a bias that is None takes no time, because Numba
+compiles a version for each combination of types. `fused` loops can add in another order and round x * y + z only once,
+which allows vector instructions. Their results differ from NumPy's in the last bits. `exact` loops give the same bits
+as NumPy.
 """
 
 from collections.abc import Callable
@@ -269,16 +270,16 @@ def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor,
 
 
 @fused
-def attention_weights(scores, scale, factor, mask, dropped, start, stop):
+def attention_weights(scores, scale, factor, mask, dropped):
     """Replace scores (batch, keys, columns) by softmax(scale * scores) over axis 1, times `factor`.
     With a mask, also write the weights times the mask into `dropped`.
 
     The weights of a column in which all scores are -inf are 0. `mask` and `dropped` can both be None.
     """
-    _, keys, columns = scores.shape
+    batch, keys, columns = scores.shape
     top = np.empty(columns, np.float32)
     total = np.empty(columns, np.float32)
-    for i in range(start, stop):
+    for i in range(batch):
         top[:] = _F(-np.inf)
         total[:] = _ZERO
         for k in range(keys):
@@ -303,14 +304,14 @@ def attention_weights(scores, scale, factor, mask, dropped, start, stop):
 
 
 @fused
-def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, stop):
+def attention_backward(d_scores, weights, mask, dots, scale, unscaled):
     """Overwrite d_scores = G V^T, of shape (batch, keys, columns), with weights * (d_scores * mask - dots) * scale.
 
     `dots` is (batch, columns). If `unscaled` is an array, also write the result without the factor `scale` into it. The
     mask may be None.
     """
-    _, keys, columns = d_scores.shape
-    for i in range(start, stop):
+    batch, keys, columns = d_scores.shape
+    for i in range(batch):
         for k in range(keys):
             for c in range(columns):
                 t = d_scores[i, k, c]
@@ -326,9 +327,9 @@ def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, st
 
 
 @exact
-def relu_dropout(y, bias, mask, scale, start, stop):
+def relu_dropout(y, bias, mask, scale):
     """Compute y = relu(y + bias) * mask * scale in place, for y (rows, features). `bias` and `mask` may be None."""
-    for i in range(start, stop):
+    for i in range(y.shape[0]):
         for j in range(y.shape[1]):
             t = y[i, j]
             if bias is not None:
@@ -340,9 +341,9 @@ def relu_dropout(y, bias, mask, scale, start, stop):
 
 
 @exact
-def relu_backward(g, out, scale, d, start, stop):
+def relu_backward(g, out, scale, d):
     """Compute d = g * scale where `out` is above 0 or NaN, else 0."""
-    for i in range(start, stop):
+    for i in range(g.shape[0]):
         for j in range(g.shape[1]):
             d[i, j] = g[i, j] * (_ZERO if out[i, j] <= _ZERO else _ONE) * scale
 

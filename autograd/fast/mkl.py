@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import blas_of_numpy
-from ..quick import switched_on
-from .parallel import pieces
+from ..quick import blocks, switched_on
 
 #: A product with fewer multiplications is left to NumPy: MKL's kernels gain less than the call's 5 microseconds.
 MIN_MULTIPLICATIONS = 1 << 20
@@ -127,7 +126,7 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
         if not add:
             np.matmul(a, b, out=out)
             return
-        for rows in pieces(0, len(a), out.shape[1] // 4):  # NumPy has no product that adds: it needs another array
+        for rows in blocks(0, len(a), out.shape[1] // 4):  # NumPy has no product that adds: it needs another array
             out[rows] += a[rows] @ b
 
 

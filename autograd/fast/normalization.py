@@ -11,9 +11,10 @@ from ..backend import Array
 from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
+from ..quick import PIECE, blocks
 from ..random import ReplayedMask
 from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
-from .parallel import PIECE, parallel_for, pieces
+from .parallel import parallel_for
 from .products import sum_of_rows
 
 
@@ -33,7 +34,7 @@ class Normalization(QuickImplementation):
         rows, past = contiguous_rows(x), None if residual is None else contiguous_rows(residual)
         keep_mask, scale = self.generator.keep_mask(rows.shape, p) if p else (None, 1.0)
         scale = x.dtype.type(scale)
-        wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+        wide = np.promote_types(x.dtype, np.float32)
         x_hat, rstd, out = np.empty(rows.shape, wide), np.empty((len(rows), 1), wide), np.empty(x.shape, x.dtype)
         sums = None if total is None else rows_of(total)
         arrays = rows, past, keep_mask, scale, weight, bias, wide.type(self.eps), sums, x_hat, rstd, rows_of(out)
@@ -56,7 +57,7 @@ class Normalization(QuickImplementation):
             z += past[piece]
             return z
 
-        for piece in pieces(start, stop, rows.shape[1]):
+        for piece in blocks(start, stop, rows.shape[1]):
             centred, y, z = x_hat[piece], out[piece], summed(piece)
             np.subtract(z, row_mean(z.astype(wide, copy=False)), out=centred)
             rstd[piece] = 1.0 / np.sqrt(row_mean(centred, centred) + eps)

@@ -17,7 +17,7 @@ threads.
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -26,7 +26,6 @@ import numpy as np
 
 from .. import quick
 from ..backend import blas_of_numpy, openblas_function
-from ..quick import PIECE
 
 #: Nanoseconds of work that justify waking a thread, which takes some 40 microseconds.
 PART_NS = 1e5
@@ -158,15 +157,6 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
         job.end()  # again, because an interrupt may have cut the first call short
     if job.errors:
         raise job.errors.pop()
-
-
-def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
-    """Yield consecutive slices of start..stop.
-    In each slice, the rows (of `width` numbers) of several arrays fit into the cache.
-    """
-    length = max(PIECE // max(width, 1), 1)
-    for first in range(start, stop, length):
-        yield slice(first, min(first + length, stop))
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks

@@ -25,7 +25,7 @@ import numpy as np
 from ....autograd.backend import array_module
 from ....autograd.fast import compiled, mkl
 from ....autograd.fast.loops import LANES, fused, largest
-from ....autograd.fast.parallel import parallel_for, pieces
+from ....autograd.quick import blocks, parallel_for
 from .team import INTEGER, PARTS, bytes_at, call_address, floats, integers, intrinsic, ir, job, run, types
 
 LEVELS = 127  # the largest of the 8-bit integers
@@ -58,7 +58,7 @@ class Screen:
         b[:], lengths = bias, np.empty(vocabulary, np.float32)
 
         def part(first: int, last: int) -> None:
-            for some in pieces(first, last, features):
+            for some in blocks(first, last, features):
                 self.integers[some], scale[some], r = quantise(weight[some])
                 self.added[some] = OFFSET * self.integers[some].sum(axis=1, dtype=np.int64)
                 lengths[some] = _length(weight[some])
