@@ -4,7 +4,6 @@ It replaces `linear_cross_entropy_plain` of linear_cross_entropy.py. Only one bl
 and no logit is computed twice.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..quick import blocks
 from .costs import CROSS_ENTROPY, FLOPS
+from .loss import divisor_of_mean
 from .mkl import multiply
 from .parallel import parallel_for
 
@@ -58,7 +58,13 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         rows = (rows if len(real) == len(rows) else rows[real]).astype(wide, copy=False)
         target, weight_wide = self.target[real], weight.astype(wide, copy=False)
         classes = len(weight)
-        own, each, total_each, total_weight = self.terms(target, self.class_weight, classes, wide)
+        smooth = self.label_smoothing / max(classes, 1)
+        row_weight = np.ones(len(real), wide) if self.class_weight is None else self.class_weight[target].astype(wide)
+        own = (1 - self.label_smoothing) * row_weight
+        # The terms (s/V) w of the classes, and their sum.
+        each = smooth if self.class_weight is None else smooth * self.class_weight.astype(wide)
+        total_each = wide.type(self.label_smoothing) if self.class_weight is None else each.sum()
+        total_weight = row_weight.sum() if self.reduction == "mean" else 1
         count = np.where(total_weight == 0, 1, total_weight)
         losses = np.empty(len(real), wide)
         dx: Any = None
@@ -85,26 +91,17 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             dx = self.spread(dx, real, x)
         return np.asarray(losses.sum() / divisor_of_mean(total_weight)).astype(x.dtype), dx, dw, db
 
-    def terms(self, target, class_weight, classes, wide):
-        """Return a of each row, (s/V) w of the classes (one number without class weights), the sum of (s/V) w, and the
-        divisor of the mean.
-        """
-        row_weight = np.ones(len(target), wide) if class_weight is None else class_weight[target].astype(wide)
-        smooth = self.label_smoothing / max(classes, 1)
-        each = smooth if class_weight is None else smooth * class_weight.astype(wide)
-        total_each = wide.type(self.label_smoothing) if class_weight is None else each.sum()
-        total_weight = row_weight.sum() if self.reduction == "mean" else 1
-        return (1 - self.label_smoothing) * row_weight, each, total_each, total_weight
-
     def block(self, z, rows, target, weight, bias, terms, losses, factor):
         """Write the losses of a block of rows into `losses`, F into `z`, and (k / l) / count into `factor`."""
 
         def logits(start, stop):
             multiply(rows, weight[start:stop].T, out=z[:, start:stop])
 
+        def softmax(start, stop):
+            self.softmax(z, target, bias, terms, losses, factor, start, stop)
+
         # The product is divided by classes, so that BLAS packs only a part of the weight in each thread.
         parallel_for(np, len(weight), logits, cost=rows.size / FLOPS)
-        softmax = partial(self.softmax, z, target, bias, terms, losses, factor)
         parallel_for(np, len(z), softmax, cost=CROSS_ENTROPY * z.shape[1])
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
@@ -118,7 +115,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             y -= y.max(axis=1, keepdims=True)
             loss = -a * y[at_target]
             if self.label_smoothing:
-                loss -= y @ each if np.ndim(each) else y.sum(axis=1) * each
+                loss -= y.sum(axis=1) * each if self.class_weight is None else y @ each
             np.exp(y, out=y)
             total = y.sum(axis=1)
             k = a + total_each
@@ -150,13 +147,13 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         parallel_for(np, CLASS_PARTS, part, cost=2 * size * rows.size / FLOPS)
         return d_parts.sum(axis=0) * factor
 
-    def spread(self, found, real, x):
-        """Return the values of all rows, in x's shape, from those of the rows `real`; 0 for other rows, padding."""
+    def spread(self, dx, real, x):
+        """Return dx of all rows from dx of the rows `real`. The gradient of other rows, which are padding, is 0."""
         if len(real) < len(self.target):
-            every = np.zeros((len(self.target), *found.shape[1:]), found.dtype)
-            every[real] = found
-            found = every
-        return found.reshape(x.shape)
+            every = np.zeros((len(self.target), x.shape[-1]), dx.dtype)
+            every[real] = dx
+            dx = every
+        return dx.reshape(x.shape)
 
     def backward(self, g):
         # The stored gradients are handed over; a second pass through a retained graph computes them again.
@@ -167,8 +164,3 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
                 if gradient is not None:
                     gradient *= g
         return tuple(gradients[: len(self.inputs)])
-
-
-def divisor_of_mean(count: Any) -> Any:
-    """Return `count`, or NaN if `count` is 0, so that the mean over no target is NaN."""
-    return np.where(count == 0, np.float32(np.nan), count)

@@ -1,44 +1,70 @@
 """Cross-entropy in one op, for NumPy arrays: replaces `cross_entropy_plain` of loss.py.
 
-Arrays of shape (rows, classes) are the largest of a training step. Only three such arrays are stored: logits, F of
-`LinearCrossEntropyOnCPU`, and the gradient.
+Arrays of shape (rows, classes) are the largest of a training step. Only three such arrays are stored: logits,
+probabilities and gradient.
 """
 
-from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..ops.loss import cross_entropy_plain
-from ..ops.registry import implements, on_cpu
-from .costs import CROSS_ENTROPY
-from .linear_cross_entropy import LinearCrossEntropyOnCPU, divisor_of_mean
-from .parallel import parallel_for
+from ..ops.registry import QuickImplementation, implements, on_cpu
 
 
 @implements(cross_entropy_plain, "cpu", on_cpu)
-class CrossEntropyOnCPU(LinearCrossEntropyOnCPU):
-    """Cross-entropy on the CPU, with the losses and F of `LinearCrossEntropyOnCPU`: dx = g (k / l) F."""
+class CrossEntropyOnCPU(QuickImplementation):
+    """Cross-entropy on the CPU, with its gradient.
 
-    record = True
+    A row of logits x with p = softmax(x), lse = log sum exp x and a = (1 - s) w_t has the loss a (lse - x_t) + (s/V)
+    sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w).
+    """
 
-    def forward(self, logits):  # type: ignore[override]
-        wide, real = np.promote_types(logits.dtype, np.float32), np.flatnonzero(self.target != self.ignore_index)
-        f, target = logits[real].astype(wide, copy=False), self.target[real]
-        own, each, total_each, total_weight = self.terms(target, self.weight, f.shape[1], wide)
-        losses, factor = np.empty(len(f), wide), np.empty((len(f), 1), wide)
-        some_rows = partial(self.softmax, f, target, None, (own, each, total_each, 1), losses, factor)
-        parallel_for(np, len(f), some_rows, cost=CROSS_ENTROPY * f.shape[1])
+    wide_start = True
+
+    def forward(self, logits):
+        rows, classes = logits.shape
+        dtype = np.float32 if logits.dtype == np.float16 else logits.dtype
+        real = self.target != self.ignore_index
+        target = np.where(real, self.target, 0)
+        weight = np.ones(classes, dtype) if self.weight is None else self.weight.astype(dtype)
+        row_weight = weight[target] * real
+        own = (1 - self.label_smoothing) * row_weight
+        each = self.label_smoothing / max(classes, 1) * weight
+
+        # With the row's maximum subtracted nothing overflows, and the loss of large logits keeps its digits.
+        p = np.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)
+        own_logit = p[np.arange(rows), target]
+        all_logits = p @ each if self.label_smoothing else 0.0
+        np.exp(p, out=p)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        log_total = np.log(total)[:, 0]
+        loss = own * np.where(real, log_total - own_logit, 0)  # padding gets 0 even if its logits are infinite or NaN
+        if self.label_smoothing:
+            loss += np.where(real, log_total * each.sum() - all_logits, 0)
+        count = row_weight.sum()
         self.save(logits)
-        self.keep(f, factor, real, np.where(total_weight == 0, 1, total_weight))
+        self.keep(p, target, own, each, real, np.where(count == 0, 1, count))
         if self.reduction == "none":
-            return self.spread(losses, real, self.target).astype(logits.dtype)
-        return np.asarray(losses.sum() / divisor_of_mean(total_weight)).astype(logits.dtype)
+            return loss.astype(logits.dtype)
+        divisor = 1 if self.reduction == "sum" else divisor_of_mean(count)
+        return np.asarray(loss.sum() / divisor).astype(logits.dtype)
 
     def backward(self, g):
         (logits,) = self.saved
-        f, factor, real, count = self.kept
+        p, target, own, each, real, count = self.kept
         if self.reduction == "mean":
             g = g / count
-        if self.reduction == "none":
-            g = g[real, None]
-        return self.spread(f * (factor * g), real, logits).astype(logits.dtype, copy=False)
+        row = (g * real)[:, None]
+        # In place, so that no further array (rows, classes) is made.
+        out = p * (row * (own + each.sum())[:, None])
+        if self.label_smoothing:
+            out -= row * each
+        out[np.arange(len(own)), target] -= row[:, 0] * own
+        return out if out.dtype == logits.dtype else out.astype(logits.dtype)
+
+
+def divisor_of_mean(count: Any) -> Any:
+    """Return `count`, or NaN if `count` is 0, so that the mean over no target is NaN."""
+    return np.where(count == 0, np.float32(np.nan), count)

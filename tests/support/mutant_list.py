@@ -152,7 +152,7 @@ MUTANTS = (
     # Losses: reduction, weights, padding, smoothing.
     M("losses", "cross_entropy", "fast.loss:CrossEntropyOnCPU.backward", "g = g / count", "pass"),
     M("losses", "cross_entropy", "ops.registry:through_plain", "return _run", "inputs = (inputs[0].detach(), *inputs[1:])\n        return _run"),
-    M("losses", "cross_entropy", "fast.loss:CrossEntropyOnCPU.backward", "factor * g", "factor"),
+    M("losses", "cross_entropy", "fast.loss:CrossEntropyOnCPU.backward", "(g * real)", "(g * (real | True))"),
     M("losses", "mse_loss", "ops.elementwise_loss:_reduced", "loss.mean()", "loss.sum()"),
     M("losses", "binary_cross_entropy", "ops.elementwise_loss:BinaryCrossEntropy.backward", "log_q - log_p", "log_p - log_q"),
     M("losses", "binary_cross_entropy", "ops.elementwise_loss:BinaryCrossEntropy.backward", "p * (1 - p)", "p"),
@@ -204,7 +204,7 @@ OF_FORMS = (
     M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearOnCPU.finish", "y += bias", "pass"),
     M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearReLUOnCPU.finish", "y *= y.dtype.type(self.scale)", "pass"),
     M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearReLUOnCPU.dropout_mask", "~(self.kept[0] <= 0)", "(self.kept[0] <= 0)"),
-    M("quick", partial(examine_implementations, "loss"), "fast.linear_cross_entropy:LinearCrossEntropyOnCPU.terms", "class_weight[target].astype(wide)", "np.ones(len(target), wide)"),
+    M("quick", partial(examine_implementations, "loss"), "fast.loss:CrossEntropyOnCPU.forward", "own * np.where(real", "real * np.where(real"),
     M("quick", partial(examine_implementations, "embedding"), "fast.embedding:EmbeddingOnCPU.backward", "gradient.without(self.padding_id)", "gradient"),
     M("quick", partial(examine_implementations, "dropout"), "fast.dropout:masked", "y += flat_added[piece]", "pass"),
     M("quick", partial(examine_implementations, "attention"), "fast.attention:StandardAttention.weigh", "scores *= wide.type(self.scale)", "pass"),
