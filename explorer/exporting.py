@@ -30,8 +30,9 @@ def export(run: Path, folder: Path) -> None:
     config: Any = subject.model.config
     others = [field for field in dataclasses.fields(config) if field.name not in SUPPORTED]
     wrong = [field.name for field in others if getattr(config, field.name) != field.default]
-    if not isinstance(subject, TranslatorSubject) or wrong:
-        what = f"its {wrong[0]} is {getattr(config, wrong[0])!r}" if wrong else "it is not a translator"
+    translates = isinstance(subject, TranslatorSubject)
+    if wrong or not translates:
+        what = f"its {wrong[0]} is {getattr(config, wrong[0])!r}" if translates else "it is not a translator"
         raise InputError(f"The browser can't run the model of {run}: {what}. Explore it without --export.")
     if not isinstance(subject.tokenizer, BPETokenizer) or subject.tokenizer.pattern != "gpt2":
         raise InputError(f"The browser can't run the tokenizer of {run}: it needs byte-level BPE with GPT-2's pattern.")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from ..autograd import Parameter, Tensor
 from ..autograd.backend import native, to_device
@@ -150,10 +151,11 @@ class Module:
             more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
             raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:5])}{more}")
         arrays = {name: np.asarray(state[name]) for name in own}
-        memory = {_owner(parameter.data) for parameter in own.values()}
-        for name, parameter in own.items():
-            if arrays[name] is not parameter.data and _owner(arrays[name]) in memory:
-                arrays[name] = arrays[name].copy()  # or loading another parameter might change it
+        held = np.array([byte_bounds(p.data) for p in own.values() if isinstance(p.data, np.ndarray)]).reshape(-1, 2)
+        for name, array in arrays.items():
+            start, stop = byte_bounds(array)
+            if array is not own[name].data and ((held[:, 0] < stop) & (start < held[:, 1])).any():
+                arrays[name] = array.copy()  # or loading another parameter might change it
         for name, parameter in own.items():
             parameter.data[...] = to_device(arrays[name].astype(parameter.dtype, copy=False), parameter.device)
             parameter.mark_changed()
@@ -170,13 +172,6 @@ class Module:
         if not children:
             return f"{type(self).__name__}({self.extra_repr()})"
         return f"{type(self).__name__}(\n  " + "\n  ".join(inside) + "\n)"
-
-
-def _owner(array: Any) -> int:
-    """Return the id of the array in whose memory this array is: itself, or the array of which it is a view."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return id(array)
 
 
 def _holds_modules(value: Any) -> bool:

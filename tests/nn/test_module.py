@@ -95,6 +95,9 @@ def test_state_dict_round_trip_and_its_errors() -> None:
     own, copies = pair.state_dict(), [layer.weight.data.copy() for layer in pair]
     pair.load_state_dict({**own, "0.weight": own["1.weight"], "1.weight": own["0.weight"]})
     assert np.array_equal([layer.weight.data for layer in pair], copies[::-1])
+    views = {name: memoryview(array) for name, array in pair.state_dict().items()}
+    pair.load_state_dict({**views, "0.weight": views["1.weight"], "1.weight": views["0.weight"]})
+    assert np.array_equal([layer.weight.data for layer in pair], copies)
 
 
 def test_a_deleted_model_frees_its_arrays_at_once() -> None:

@@ -147,7 +147,7 @@ def load_trained(
         sizes = read(**config["model"])
         with skip_init():
             model: Module = build(sizes)
-    except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, KeyError, MemoryError, TypeError, ValueError) as error:
         raise InputError(
             f"{run.model_path} does not say which {what} it holds ({error}). Give the folder of a run that trained "
             "one with this version of handloom."

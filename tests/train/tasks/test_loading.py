@@ -83,6 +83,11 @@ def test_sizes_that_no_model_has_are_never_built(folder: Path, name: str, value:
     assert name in refusal(folder)
 
 
+def test_a_model_that_does_not_fit_into_memory(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"does not say which model it holds \(Unable to allocate"):
+        load_trained(folder, "model", {"": (lambda config: np.empty(1 << 50), models.Seq2SeqConfig)})
+
+
 @pytest.mark.parametrize(("name", "value"), [("decoder_layers", 3), ("source_vocab_size", 300), ("dim_feedforward", 9)])
 def test_sizes_that_the_tensors_do_not_have(folder: Path, name: str, value: int) -> None:
     resave(folder, model={name: value, "share_embeddings": False})
