@@ -48,15 +48,18 @@ def shown(form: str, row: dict[str, Any]) -> str:
 
 
 def filled(formats: str, row: str, found: list[dict[str, Any]]) -> str | None:
-    """Return the row, filled in from the object that has most of its cells; None if no object has any of them."""
+    """Return the row, filled in from the object that has most of its names, then most of its cells; None if no object
+    has any of them.
+    """
     forms, values = cells(formats), cells(row)
     plain = [value.replace("**", "") for value in values]
     if plain[0].startswith(("the report", "†")):
         return row
 
-    def agreement(made: list[str]) -> tuple[bool, int]:
-        agree = (bool(form and new) and new == old for form, new, old in zip(forms, made, plain, strict=True))
-        return made == plain, sum(agree)
+    def agreement(made: list[str]) -> tuple[bool, int, int]:
+        agree = [bool(form and new) and new == old for form, new, old in zip(forms, made, plain, strict=True)]
+        names = sum(same for form, same in zip(forms, agree, strict=True) if ":" not in form)
+        return made == plain, names, sum(agree)
 
     made = [[shown(form, each) if form else value for form, value in zip(forms, plain, strict=True)] for each in found]
     best = max(made, key=agreement, default=None)
@@ -64,7 +67,8 @@ def filled(formats: str, row: str, found: list[dict[str, Any]]) -> str | None:
         return None
     if best == plain:
         return row
-    return f"| {' | '.join(old if new == bare else new for old, bare, new in zip(values, plain, best, strict=True))} |"
+    new_cells = (old if new == bare else new for old, bare, new in zip(values, plain, best, strict=True))
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in new_cells)
 
 
 def tables(page: Path) -> Iterator[tuple[str, str, list[str], list[dict[str, Any]]]]:
