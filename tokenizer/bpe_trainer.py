@@ -120,11 +120,11 @@ class _TrackedPairs:
         left, right = text.tokens[:-1], text.tokens[1:]
         codes = _pack(left, right)
         positions = np.flatnonzero((left >= 0) & (right >= 0))
-        found = _sum_by_code(codes[positions], text.weights[positions])
-        self.floor = max(lowest, int(found[1].max(initial=0)) // _EPOCH_RANGE)
+        codes, counts, starts, order = _sum_by_code(codes[positions], text.weights[positions])
+        self.floor = max(lowest, int(counts.max(initial=0)) // _EPOCH_RANGE)
         self._codes = self._counts = np.empty(0, np.int64)
         self._positions: dict[int, Ints] = {}
-        self._track(*found, positions)
+        self._track(codes, counts, starts, order, positions)
         self._level = np.iinfo(np.int64).max  # pairs with at least this count are sorted; it falls step by step
 
     def most_frequent(self) -> Iterator[Pair]:
@@ -158,6 +158,7 @@ class _TrackedPairs:
         self._track(*_sum_by_code(codes, weights), positions)
 
     def _track(self, codes: Ints, counts: Ints, starts: Ints, order: Ints, positions: Ints) -> None:
+        """Track the pairs of the result of `_sum_by_code` that are frequent enough; `positions` are unsorted."""
         positions = positions[order]
         ends = np.append(starts[1:], len(positions))
         kept = counts >= self.floor

@@ -7,8 +7,6 @@ space, control characters, the soft hyphen) are represented by the characters fr
 `Ġ`, and the line feed is `Ċ`.
 """
 
-from collections import defaultdict
-
 _VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _HIDDEN = [byte for byte in range(256) if byte not in set(_VISIBLE)]
 
@@ -20,8 +18,14 @@ BYTE_TO_CHARACTER: list[str] = [_CHARACTERS[byte] for byte in range(256)]
 BYTES_IN_ID_ORDER: list[int] = sorted(range(256), key=BYTE_TO_CHARACTER.__getitem__)
 
 
-# A table for `str.translate`: characters that represent no byte become one that Latin-1 can't encode.
-_BYTE_TABLE = defaultdict(lambda: "\uffff", {ord(char): chr(byte) for byte, char in enumerate(BYTE_TO_CHARACTER)})
+class _ByteTable(dict[int, str]):
+    """A table for `str.translate`: characters that represent no byte become one that Latin-1 can't encode."""
+
+    def __missing__(self, code: int) -> str:  # a defaultdict would store every such character
+        return "\uffff"
+
+
+_BYTE_TABLE = _ByteTable({ord(character): chr(byte) for byte, character in enumerate(BYTE_TO_CHARACTER)})
 
 
 def bytes_to_text(token: bytes) -> str:

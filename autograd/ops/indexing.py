@@ -174,7 +174,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     for indices that are not integers.
     """
     indices = integers("take: indices", indices)
-    if axis is None or (axis in (0, -1) and not len(shape_of(x))):
+    if axis is None or (axis in (0, -1) and not shape_of(x)):
         return getitem(ravel(x), (indices,))
     (axis,) = normalized_axes(axis, len(shape_of(x)))
     return getitem(x, (*(slice(None),) * axis, indices))

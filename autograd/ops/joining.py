@@ -115,7 +115,7 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     """Repeat each element along `axis` (of the flattened x for None).
     `repeats` has one number for all or one for each.
     """
-    if axis is None or not len(shape_of(x)):
+    if axis is None or not shape_of(x):
         x, axis = ravel(x), axis or 0
     repeats, shape = array_of(repeats), shape_of(x)
     (axis,) = normalized_axes(axis, len(shape))

@@ -29,7 +29,7 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def axis_of(x: Any, axis: Axis) -> Axis:
     """Return `axis`, or () if x is 0-d and `axis` is 0 or -1, which NumPy's sum and PyTorch's reductions accept."""
-    return () if axis in (0, -1) and not len(shape_of(x)) else axis
+    return () if axis in (0, -1) and not shape_of(x) else axis
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:

@@ -211,6 +211,6 @@ class CumSum(Function):
 @declare(np.cumsum)
 def cumsum(x: Any, axis: int | None = None) -> Tensor:
     """Compute the running sum along `axis`, of the flattened x for None. float16 is accumulated in float32."""
-    if axis is None or not len(shape_of(x)):
+    if axis is None or not shape_of(x):
         return CumSum(axis or 0)(reshape(x, -1))
     return CumSum(axis)(x)

@@ -230,7 +230,7 @@ class FrenchStories:
         return f"{subject.english} {english}", with_subject(subject, french)
 
     def predicate(self, subject: NounPhrase, mood: FrenchAdjective, tense: str, negated: bool) -> Pair:
-        """Return a clause that describes somebody in the present, imparfait or future, often with a relative clause."""
+        """Describe somebody in a clause in the present, imparfait or future, sometimes with a relative clause."""
         english, french, *_ = subject
         if subject not in _PRONOUNS and self.random() < 0.5:
             verb = verb_phrase(self.choice(TRANSITIVE), "past" if tense == "past" else "present", subject, False)
