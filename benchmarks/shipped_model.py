@@ -3,11 +3,11 @@
     HANDLOOM_DATA=... python -m benchmarks.shipped_model runs/tatoeba tatoeba-de-en
     python -m benchmarks.shipped_model --everyday everyday-de-en
 
-The run's matrices are rounded to 8 bits. The model's folder in models/shipped receives the files that an example loads:
-configuration, weights and tokenizer. It also receives the losses of the first updates, which a test repeats, and
-figures.json with the scores in the model's card. A translator is scored on Tatoeba sentences and Multi30k's
-descriptions of pictures that are not in the training data, a classifier on the test articles of its data, a language
-model on the validation and test parts of its text.
+The run's matrices are rounded to 8 bits, or to --bits. The model's folder in models/shipped receives the files that an
+example loads: configuration, weights and tokenizer. It also receives the losses of the first updates, which a test
+repeats, and figures.json with the scores in the model's card. A translator is scored on Tatoeba sentences and
+Multi30k's descriptions of pictures that are not in the training data, a classifier on the test articles of its data, a
+language model on the validation and test parts of its text.
 
 With --everyday, a translator given by its name or folder translates the 200 sentences of everyday.tsv, which were
 written for this test and are in no training text. results/everyday.json receives the translations and their BLEU: with
@@ -32,7 +32,7 @@ from handloom.train.cli.translation import translation_task
 from handloom.train.data.news import load_news
 from handloom.train.data.running_text import load_text_data
 from handloom.train.data.translation import load_translation_data
-from handloom.train.runs.checkpoints import read_config, rounded_to_8_bits, save_checkpoint
+from handloom.train.runs.checkpoints import read_config, rounded, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables import language_models, news
 from handloom.train.tasks.classification import Classifier
@@ -43,15 +43,15 @@ FIRST_UPDATES = 20
 TESTED_SENTENCES = 200  # sentences that a test translates, evenly spaced in the test set, which is sorted by length
 
 
-def write_rounded(run: Path, folder: Path) -> bool:
-    """Write the run's model, with its matrices in 8 bits, and the losses of the first updates.
+def write_rounded(run: Path, folder: Path, bits: int) -> bool:
+    """Write the run's model, with its matrices rounded to `bits`, and the losses of the first updates.
 
     If `run` began with the model of another run (--init), the configuration and the first updates are those of the run
     with which the training began. If a run began with the model that it replaces, both files are left unchanged, and
     False is returned.
     """
     model = handloom.load(run).model
-    size = save_checkpoint(folder, rounded_to_8_bits(model.state_dict()), read_config(run)).stat().st_size
+    size = save_checkpoint(folder, rounded(model.state_dict(), bits), read_config(run)).stat().st_size
     print(f"{model.parameter_count():,} parameters, {size:,} bytes")
     shutil.copyfile(run / "tokenizer.json", folder / "tokenizer.json")
     while (Path(RunFolder.open(run).config["options"]["init"] or "") / "metrics.jsonl").exists():
@@ -145,6 +145,7 @@ def main() -> None:
     parser.add_argument("run", metavar="RUN", nargs="?", help="folder of the training run")
     parser.add_argument("name", metavar="NAME", nargs="?", choices=MODELS, help=f"model to build: {', '.join(MODELS)}")
     parser.add_argument("--out", type=Path, help="folder to write to (default: the model's folder in the package)")
+    parser.add_argument("--bits", type=int, choices=range(2, 9), default=8, help="bits of a weight (default: 8)")
     parser.add_argument("--everyday", metavar="MODEL", help="only translate the 200 everyday sentences with MODEL")
     arguments = parser.parse_args()
     if arguments.everyday:
@@ -156,7 +157,7 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     file = folder / "figures.json"
     recorded = environment()
-    if not write_rounded(Path(arguments.run), folder):
+    if not write_rounded(Path(arguments.run), folder, arguments.bits):
         old = json.loads(file.read_text(encoding="utf-8"))
         recorded = {name: old[name] for name in recorded}
     file.write_text(json.dumps(recorded | measure(folder), indent=1) + "\n")

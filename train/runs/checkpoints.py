@@ -76,16 +76,18 @@ def save_checkpoint(
     return path
 
 
-def rounded_to_8_bits(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def rounded(tensors: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.ndarray]:
     """Return each matrix as int8 and, under its name and ".scale", a float32 factor for each row; copy other arrays.
 
-    The largest number of a row becomes 127 or -127. `load_checkpoint` multiplies the two.
+    The largest number of a row becomes 2^(bits - 1) - 1 in magnitude, 127 for 8 bits. `load_checkpoint` multiplies the
+    two. Fewer bits do not change the size of the file, but compression, such as that of a wheel, makes it smaller.
     """
+    largest = 2 ** (bits - 1) - 1
     found: dict[str, np.ndarray] = {}
     integers: dict[int, np.ndarray] = {}  # of an array with several names
     for name, tensor in tensors.items():
         if tensor.ndim == 2 and id(tensor) not in integers:
-            scale = np.maximum(np.abs(tensor).max(axis=1) / 127, 1e-12).astype(np.float32)
+            scale = np.maximum(np.abs(tensor).max(axis=1) / largest, 1e-12).astype(np.float32)
             found[f"{name}.scale"] = scale
             integers[id(tensor)] = np.rint(tensor / scale[:, None]).astype(np.int8)
         found[name] = integers.get(id(tensor), tensor)

@@ -185,18 +185,19 @@ def test_an_array_with_several_names_is_stored_once(tmp_path: Path) -> None:
     assert path.read_bytes() == again
 
 
-def test_matrices_rounded_to_8_bits_come_back_to_half_a_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("bits", "largest"), [(8, 127), (6, 31)])
+def test_rounded_matrices_come_back_to_half_a_step(tmp_path: Path, bits: int, largest: int) -> None:
     generator = np.random.default_rng(0)
     table = generator.normal(size=(5, 300)).astype(np.float32) * np.array([[0], [1e-6], [1], [1], [1e6]], np.float32)
     tensors = {"table": table, "bias": generator.normal(size=300).astype(np.float32), "output": table}
-    path = save_checkpoint(tmp_path, checkpoints.rounded_to_8_bits(tensors), CONFIG)
+    path = save_checkpoint(tmp_path, checkpoints.rounded(tensors, bits), CONFIG)
     assert path.stat().st_size < table.size + 4 * 300 + 1000
     loaded = load_checkpoint(tmp_path).tensors
     assert loaded.keys() == tensors.keys()
     assert loaded["output"] is loaded["table"]
     assert loaded["table"].dtype == np.float32
     np.testing.assert_array_equal(loaded["bias"], tensors["bias"])
-    step = np.abs(table).max(axis=1, keepdims=True) / 127
+    step = np.abs(table).max(axis=1, keepdims=True) / largest
     assert (np.abs(loaded["table"] - table) <= 0.5001 * step).all()
 
 
