@@ -66,20 +66,13 @@ class NumPyHabits:
     def __and__(self, other: Any) -> Tensor:
         return self._bitwise("&", operator.and_, self, other)
 
-    def __rand__(self, other: Any) -> Tensor:
-        return self._bitwise("&", operator.and_, other, self)
-
     def __or__(self, other: Any) -> Tensor:
         return self._bitwise("|", operator.or_, self, other)
-
-    def __ror__(self, other: Any) -> Tensor:
-        return self._bitwise("|", operator.or_, other, self)
 
     def __xor__(self, other: Any) -> Tensor:
         return self._bitwise("^", operator.xor, self, other)
 
-    def __rxor__(self, other: Any) -> Tensor:
-        return self._bitwise("^", operator.xor, other, self)
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__  # the order of the operands does not matter
 
     def __invert__(self) -> Tensor:
         return self._bitwise("~", operator.invert, self)
@@ -118,12 +111,6 @@ class NumPyHabits:
         return made
 
     # -- rounding and text ------------------------------------------------------------------------------------------
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return array_module(self).floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return array_module(self).floor_divide(other, self)
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other

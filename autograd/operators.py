@@ -4,6 +4,7 @@ these methods too, so a backward rule that uses them works for arrays and tensor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,24 @@ import numpy as np
 if TYPE_CHECKING:  # the ops import this package; `bind` passes them in
     from . import ops as _ops
     from .tensor import Tensor
+
+
+Method = Callable[[Any, Any], Any]
+
+
+def _methods(op: str) -> tuple[Method, Method, Method]:
+    """Return the methods of an operator: for `x + y` with a Tensor x, for `y + x` with another y, and for `x += y`."""
+
+    def forward(self: Any, other: Any) -> Tensor:
+        return getattr(_ops, op)(self, other)
+
+    def reflected(self: Any, other: Any) -> Tensor:
+        return getattr(_ops, op)(other, self)
+
+    def in_place(self: Any, other: Any) -> Tensor:
+        return self._update(getattr(_ops, op), other)
+
+    return forward, reflected, in_place
 
 
 class Operators:
@@ -31,41 +50,14 @@ class Operators:
 
     # -- arithmetic ------------------------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Tensor:
-        return _ops.add(self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _ops.add(other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _ops.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _ops.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _ops.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _ops.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _ops.divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _ops.divide(other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return _ops.power(self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return _ops.power(other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return _ops.remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return _ops.remainder(other, self)
+    __add__, __radd__, __iadd__ = _methods("add")
+    __sub__, __rsub__, __isub__ = _methods("subtract")
+    __mul__, __rmul__, __imul__ = _methods("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _methods("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _methods("floor_divide")
+    __mod__, __rmod__, __imod__ = _methods("remainder")
+    __pow__, __rpow__, __ipow__ = _methods("power")
+    __matmul__, __rmatmul__, __imatmul__ = _methods("matmul")
 
     def __neg__(self) -> Tensor:
         return _ops.negative(self)
@@ -75,12 +67,6 @@ class Operators:
 
     def __abs__(self) -> Tensor:
         return _ops.abs(self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return _ops.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return _ops.matmul(other, self)
 
     # -- NumPy's methods -------------------------------------------------------------------------------------------
 

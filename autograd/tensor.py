@@ -7,6 +7,7 @@ broadcasting and dtypes follow NumPy, and Python scalars are weakly typed (float
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,13 @@ from .row_gradient import RowGradient, as_dense
 if TYPE_CHECKING:  # a Tensor's methods call modules that import this one; `bind` passes them in
     from . import engine as _engine
     from . import ops as _ops
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> operators.Method:
+    def compared(self: Tensor, other: Any) -> Tensor:
+        return Tensor(compare(self.data, array_of(other)))
+
+    return compared
 
 
 class Tensor(Operators, NumPyHabits):
@@ -227,23 +235,9 @@ class Tensor(Operators, NumPyHabits):
 
     # They give boolean tensors, elementwise, and cut the graph. (So a Tensor hashes by identity.)
 
-    def __lt__(self, other: Any) -> Tensor:
-        return Tensor(self.data < array_of(other))
-
-    def __le__(self, other: Any) -> Tensor:
-        return Tensor(self.data <= array_of(other))
-
-    def __gt__(self, other: Any) -> Tensor:
-        return Tensor(self.data > array_of(other))
-
-    def __ge__(self, other: Any) -> Tensor:
-        return Tensor(self.data >= array_of(other))
-
-    def __eq__(self, other: Any) -> Any:
-        return Tensor(self.data == array_of(other))
-
-    def __ne__(self, other: Any) -> Any:
-        return Tensor(self.data != array_of(other))
+    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
+    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
+    __eq__, __ne__ = _comparison(operator.eq), _comparison(operator.ne)
 
     __hash__ = object.__hash__
 
@@ -277,36 +271,10 @@ class Tensor(Operators, NumPyHabits):
             self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
             self.mark_changed()
 
-    # -- augmented assignment --------------------------------------------------------------------------------------
-
-    # x -= y means x = x - y, but under no_grad the values of a parameter, or of another leaf that requires a gradient,
-    # are changed, and x is still the same object.
-
-    def __iadd__(self, other: Any) -> Tensor:
-        return self._update(_ops.add, other)
-
-    def __isub__(self, other: Any) -> Tensor:
-        return self._update(_ops.subtract, other)
-
-    def __imul__(self, other: Any) -> Tensor:
-        return self._update(_ops.multiply, other)
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self._update(_ops.divide, other)
-
-    def __ifloordiv__(self, other: Any) -> Tensor:
-        return self._update(_ops.floor_divide, other)
-
-    def __imod__(self, other: Any) -> Tensor:
-        return self._update(_ops.remainder, other)
-
-    def __ipow__(self, other: Any) -> Tensor:
-        return self._update(_ops.power, other)
-
-    def __imatmul__(self, other: Any) -> Tensor:
-        return self._update(_ops.matmul, other)
-
     def _update(self, op: Callable[[Any, Any], Tensor], other: Any) -> Tensor:
+        """Return x - y for `x -= y`, and so on for other operators. Under no_grad, the values of a parameter, or of
+        another leaf that requires a gradient, are changed instead, and x is still the same object.
+        """
         result = op(self, other)
         if is_grad_enabled() or not self.is_leaf or not (self.requires_grad or isinstance(self, Parameter)):
             return result
