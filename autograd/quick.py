@@ -9,7 +9,7 @@ module is imported.
 
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import SettingError
@@ -71,13 +71,14 @@ def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: fl
     body(0, count)
 
 
-def blocks(start: int, stop: int, width: int = 1) -> Iterator[slice]:
-    """Yield consecutive slices of start..stop, each of PIECE elements in rows of `width` elements, or of one row. The
-    last slice can be shorter.
-    """
-    length = max(PIECE // max(width, 1), 1)
-    for first in range(start, stop, length):
-        yield slice(first, min(first + length, stop))
+def slices(start: int, stop: int, length: int) -> list[slice]:
+    """Return consecutive slices of `length` indices that cover start..stop. The last slice can be shorter."""
+    return [slice(first, min(first + length, stop)) for first in range(start, stop, length)]
+
+
+def blocks(start: int, stop: int, width: int = 1) -> list[slice]:
+    """Return `slices` of as many rows of `width` elements as have PIECE elements together, and of one row at least."""
+    return slices(start, stop, max(PIECE // max(width, 1), 1))
 
 
 @replaceable

@@ -8,8 +8,9 @@ import numpy as np
 from ..autograd import default_generator, no_grad, ops, record
 from ..autograd.backend import DeviceError, check_device, to_device
 from ..autograd.ops.attention import MaskSpec, attention_plain
-from ..autograd.ops.attention_blocked import BLOCKS_FROM, BlockedAttention, blocks, can_skip
+from ..autograd.ops.attention_blocked import BLOCKS_FROM, BlockedAttention, can_skip
 from ..autograd.ops.registry import unsupported_reason
+from ..autograd.quick import slices
 from .asking import Ask
 from .attention import chosen_layer, place
 from .packing import packed
@@ -111,8 +112,8 @@ def grid(mask_spec: MaskSpec, size: int) -> list[dict[str, Any]]:
     """Return every block of queries and keys in the order of computation, and whether the block is skipped."""
     size = min(size, max(mask_spec.query_length, mask_spec.key_length))
     found = []
-    for q in blocks(mask_spec.query_length, size):
-        for k in blocks(mask_spec.key_length, size):
+    for q in slices(0, mask_spec.query_length, size):
+        for k in slices(0, mask_spec.key_length, size):
             skipped = can_skip(mask_spec, (slice(0, 1), slice(0, 1), q, k))
             found.append({"queries": [q.start, q.stop], "keys": [k.start, k.stop], "skipped": skipped})
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from ..ops.linalg import rows_of
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
-from ..quick import blocks
+from ..quick import blocks, slices
 from .costs import CROSS_ENTROPY, FLOPS
 from .loss import divisor_of_mean
 from .mkl import multiply
@@ -51,7 +51,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             self.keep(*gradients)
         return loss
 
-    def compute(self, x, weight, bias):
+    def compute(self, x, weight, bias=None):
         """Compute the loss, dx, dW and db. If the call is not recorded, the gradients are None."""
         self.wide = wide = np.promote_types(x.dtype, np.float32)
         rows, real = rows_of(x), np.flatnonzero(self.target != self.ignore_index)
@@ -77,14 +77,13 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         step = self.block_rows or max(most // max(classes * wide.itemsize, 1), 1)
         step = -(-len(real) // max(-(-len(real) // step), 1))  # blocks of equal size
         buffer = np.empty((step, classes), wide)
-        for start in range(0, len(real), max(step, 1)):
-            block = slice(start, min(start + step, len(real)))
-            z = buffer[: block.stop - start]
+        for block in slices(0, len(real), max(step, 1)):
+            z = buffer[: block.stop - block.start]
             factor = np.empty((len(z), 1), wide)
             terms = own[block], each, total_each, count
             self.block(z, rows[block], target[block], weight_wide, bias, terms, losses[block], factor)
             if self.record:
-                dx[block] = self.gradients(z, rows[block], factor, weight_wide, dw, db, first=start == 0)
+                dx[block] = self.gradients(z, rows[block], factor, weight_wide, dw, db, first=block.start == 0)
         if self.record:
             if not len(real):
                 dw[...] = 0
@@ -157,7 +156,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
 
     def backward(self, g):
         # The stored gradients are handed over; a second pass through a retained graph computes them again.
-        gradients = self.kept or self.compute(*self.saved, *([None] * (3 - len(self.saved))))[1:]
+        gradients = self.kept or self.compute(*self.saved)[1:]
         self.keep()
         if g != 1:
             for gradient in gradients:

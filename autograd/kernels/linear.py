@@ -14,6 +14,7 @@ from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import QuickImplementation, all_of, implements
+from ..quick import slices
 from ..tensor import Tensor, array_of
 from . import fused
 from .fused import NO_DROPOUT, column_sums
@@ -122,7 +123,7 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
             self.keep(count, *gradients)
         return loss
 
-    def compute(self, x, weight, bias):
+    def compute(self, x, weight, bias=None):
         """Return the loss of each row and, if they are needed, the gradients dx, dW and db of the sum of the losses."""
         xp, rows, (classes, features) = array_module(x), contiguous_rows(x), weight.shape
         count, weight = len(rows), xp.ascontiguousarray(weight)
@@ -132,9 +133,8 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
         dx: Any = xp.empty((count, features), x.dtype) if self.record else None
         dw: Any = None
         db: Any = None
-        for start in range(0, count, max(step, 1)):
-            block = slice(start, min(start + step, count))
-            z = buffer[: block.stop - start]
+        for block in slices(0, count, max(step, 1)):
+            z = buffer[: block.stop - block.start]
             product(rows[block], weight.T, out=z)
             options: Any = {"gradient": self.record, "out": losses[block]}
             fused.cross_entropy_rows(z, bias, self.target[block], self.ignore_index, self.label_smoothing, **options)
@@ -153,6 +153,6 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
     def backward(self, g):
         count, *gradients = self.kept
         if not gradients:  # already handed over: a second pass through a retained graph computes them again
-            gradients = self.compute(*self.saved, *([None] * (3 - len(self.saved))))[1:]
+            gradients = self.compute(*self.saved)[1:]
         self.keep(count)
         return tuple(fused.scale_gradients(g, count, gradients, self.saved[0].dtype)[: len(self.inputs)])

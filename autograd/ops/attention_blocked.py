@@ -23,7 +23,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, unbroadcast
-from ..quick import parallel_for
+from ..quick import parallel_for, slices
 from ..random import ReplayedMask, keep_mask
 from ..tensor import Tensor, array_of
 from .attention import MaskSpec, attention_plain, largest_score
@@ -91,11 +91,6 @@ def part(array: Any, block: Block) -> Any:
     return array[tuple(slice(None) if size == 1 else cut for size, cut in cuts)]
 
 
-def blocks(length: int, size: int) -> list[slice]:
-    """Return slices of `size` elements that cover range(length). The last slice can be shorter."""
-    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
-
-
 def fitted(buffer: Any, shape: tuple[int, ...]) -> Any:
     """Return a view of `buffer` that starts at the buffer's first element and has this shape."""
     return buffer[tuple(slice(side) for side in shape)]
@@ -156,14 +151,14 @@ class BlockedAttention(Function):
         size, groups = self.groups(batch, heads)
 
         def work(group, buffer):
-            for q in blocks(queries, size):
+            for q in slices(0, queries, size):
                 here = (*group, q)
                 scaled = self.widened(query, here) * self.wide.type(self.scale)
                 m = xp.full((*scaled.shape[:2], 1, scaled.shape[2]), -np.inf, dtype=self.wide)
                 total = xp.zeros_like(m)
                 o = xp.zeros((*scaled.shape[:3], value.shape[3]), dtype=self.wide)
                 factor = 1.0
-                for block in self.visible([(*here, k) for k in blocks(key.shape[2], size)]):
+                for block in self.visible([(*here, k) for k in slices(0, key.shape[2], size)]):
                     s = self.scores(block, scaled, buffer)
                     new_m = xp.maximum(m, s.max(axis=-2, keepdims=True))
                     base = xp.where(new_m == -np.inf, 0, new_m)  # -inf: no key allowed so far, all weights are zero
@@ -208,9 +203,9 @@ class BlockedAttention(Function):
             delta = (whole_g * out[group]).sum(axis=-1)[:, :, None]
             for total in (d_query, d_key, d_value):
                 total[group] = 0
-            for k in blocks(key.shape[2], size):
+            for k in slices(0, key.shape[2], size):
                 key_block, value_block = (self.widened(x, (*group, k)) for x in (key, value))
-                for block in self.visible([(*group, q, k) for q in blocks(query.shape[2], size)]):
+                for block in self.visible([(*group, q, k) for q in slices(0, query.shape[2], size)]):
                     q = block[2]
                     p, g_block = self.weights_block(block, scaled[:, :, q], buffer), whole_g[:, :, q]
                     if self.dropout:  # the factor multiplies g, which is smaller than the weights
@@ -259,7 +254,7 @@ class BlockedAttention(Function):
         """
         size = min(max(*self.lengths, 1), self.block_size or BLOCK_LENGTH)
         together = max(1, min(BLOCK_SCORES // size**2, batch * heads // MIN_GROUPS))
-        rows, some = blocks(batch, max(1, together // max(heads, 1))), blocks(heads, min(together, max(heads, 1)))
+        rows, some = slices(0, batch, max(1, together // max(heads, 1))), slices(0, heads, min(together, max(heads, 1)))
         return size, list(product(rows, some))
 
     def each(self, groups: list[Group], size: int, work: Any, buffers: int = 1, threads: bool = True) -> None:
@@ -317,7 +312,7 @@ class BlockedAttention(Function):
         """Return the dropout factors of all blocks, (batch, heads, query, key)."""
         size, groups = self.groups(*shape[:2])
         whole = np.zeros(shape, dtype=dtype)
-        for group, q, k in product(groups, blocks(shape[2], size), blocks(shape[3], size)):
+        for group, q, k in product(groups, slices(0, shape[2], size), slices(0, shape[3], size)):
             block = (*group, q, k)
             transposed = whole[block].swapaxes(-1, -2)
             keep_mask, factor = self.keep_block(block, transposed)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backend import array_module
-from ...autograd.quick import parallel_for, replaceable
+from ...autograd.quick import parallel_for, replaceable, slices
 
 CHUNK = 1 << 18  # elements that stay in a processor's cache between two passes
 STRIP = 256  # see _candidates
@@ -26,9 +26,8 @@ def log_sum_exp(logits: Any) -> Any:
 
     def part(first: int, last: int) -> None:
         buffer = np.empty((min(chunk, last - first), vocabulary), dtype)
-        for start in range(first, last, chunk):
-            stop = min(start + chunk, last)
-            _sum_chunk(logits[start:stop], buffer[: stop - start], out[start:stop])
+        for some in slices(first, last, chunk):
+            _sum_chunk(logits[some], buffer[: some.stop - some.start], out[some])
 
     parallel_for(np, rows, part, cost=0.7 * vocabulary)
     return out
@@ -69,10 +68,9 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     values, ids = xp.empty((rows, k), logits.dtype), xp.empty((rows, k), np.int64)
 
     def part(first: int, last: int) -> None:
-        chunk = max(CHUNK // vocabulary, 1) if xp is np else rows
-        starts = range(first, last, chunk)
-        found = [_candidates(logits[start : min(start + chunk, last)], k) for start in starts]
-        row = xp.concatenate([row + (start - first) for start, (row, _) in zip(starts, found, strict=True)])
+        chunks = slices(first, last, max(CHUNK // vocabulary, 1) if xp is np else rows)
+        found = [_candidates(logits[chunk], k) for chunk in chunks]
+        row = xp.concatenate([row + (chunk.start - first) for chunk, (row, _) in zip(chunks, found, strict=True)])
         contenders = xp.concatenate([ids for _, ids in found])
         values[first:last], ids[first:last] = _sorted(logits[first:last], row, contenders, k)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....autograd.backend import array_module, blas_of_numpy
 from ....autograd.fast import compiled
-from ....autograd.quick import parallel_for, replaces
+from ....autograd.quick import parallel_for, replaces, slices
 from .. import affine as plain
 from ..affine import Affine, finish
 
@@ -73,10 +73,9 @@ class PackedAffine(Affine):
         chunk = max(CHUNK // (len(y) * width), 1)
 
         def part(first: int, last: int) -> None:
-            for start in range(first, last, chunk):
-                stop = min(start + chunk, last)
-                np.matmul(x, packed[start:stop, None], out=results[start:stop])
-                columns = slice(start * width, min(stop * width, self.out_features))
+            for some in slices(first, last, chunk):
+                np.matmul(x, packed[some, None], out=results[some])
+                columns = slice(some.start * width, min(some.stop * width, self.out_features))
                 finish(y[:rows, columns], None if bias is None else bias[columns], relu)
 
         # Reading a weight takes about 0.4 ns; multiplying it with a row takes 0.02 ns.
