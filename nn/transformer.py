@@ -34,7 +34,46 @@ def has_biases(bias: str) -> tuple[bool, bool, bool]:
     return BIASES[bias]
 
 
-class TransformerEncoderLayer(Module):
+class _Layer(Module):
+    """The parts of an encoder layer and, if `cross_attention` is true, of a decoder layer."""
+
+    cross_attention = False
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        norm_first: bool = False,
+        layer_norm_eps: float = 1e-5,
+        *,
+        norm: str = "layer",
+        bias: str = "all",
+        **attention: Any,
+    ):
+        self.activation, self.norm_first = activation, norm_first
+        qkv, out, feed = has_biases(bias)
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **attention)
+        if self.cross_attention:
+            sizes: dict[str, Any] = {name: attention.get(name) for name in ("head_dim", "kv_heads")}
+            self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **sizes)
+        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward), feed)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, feed)
+        self.norm1, self.norm2 = (make_norm(norm, d_model, layer_norm_eps) for _ in range(2))
+        if self.cross_attention:
+            self.norm3 = make_norm(norm, d_model, layer_norm_eps)
+        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        if self.cross_attention:
+            self.dropout3 = Dropout(dropout)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
+
+
+class TransformerEncoderLayer(_Layer):
     """An encoder layer: self-attention and feed-forward, each with a residual connection, dropout and a norm.
 
     Args:
@@ -51,29 +90,6 @@ class TransformerEncoderLayer(Module):
     Source: arXiv 1706.03762, section 3.1; pre-norm: Xiong et al. 2020, arXiv 2002.04745.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str = "relu",
-        norm_first: bool = False,
-        layer_norm_eps: float = 1e-5,
-        *,
-        norm: str = "layer",
-        bias: str = "all",
-        **attention: Any,
-    ):
-        self.activation, self.norm_first = activation, norm_first
-        qkv, out, feed = has_biases(bias)
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **attention)
-        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward), feed)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, feed)
-        self.norm1, self.norm2 = (make_norm(norm, d_model, layer_norm_eps) for _ in range(2))
-        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
-
     def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
         """Return the layer's output for x (batch, length, d_model), in the same shape. `lengths` (batch,) exclude
         padding. `mask` is boolean; True means that a query may attend to a key.
@@ -88,39 +104,13 @@ class TransformerEncoderLayer(Module):
         x = self.norm1.after(attend(x), x, self.dropout1)
         return self.norm2.after(self._feed_forward(x), x, self.dropout2)
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
 
-
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_Layer):
     """A decoder layer: causal self-attention, cross-attention to the encoder output, and feed-forward. The arguments
     are the same as for TransformerEncoderLayer.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str = "relu",
-        norm_first: bool = False,
-        layer_norm_eps: float = 1e-5,
-        *,
-        norm: str = "layer",
-        bias: str = "all",
-        **attention: Any,
-    ):
-        self.activation, self.norm_first = activation, norm_first
-        qkv, out, feed = has_biases(bias)
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **attention)
-        sizes: dict[str, Any] = {name: attention.get(name) for name in ("head_dim", "kv_heads")}
-        self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **sizes)
-        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward), feed)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, feed)
-        self.norm1, self.norm2, self.norm3 = (make_norm(norm, d_model, layer_norm_eps) for _ in range(3))
-        self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
+    cross_attention = True
 
     def forward(
         self,
@@ -154,9 +144,6 @@ class TransformerDecoderLayer(Module):
         x = self.norm1.after(attend_self(x), x, self.dropout1)
         x = self.norm2.after(attend_memory(x), x, self.dropout2)
         return self.norm3.after(self._feed_forward(x), x, self.dropout3)
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
 
 
 class _Stack(Module):
