@@ -98,10 +98,20 @@ class _Pass:
     def deliver(self, origin: Leaf) -> None:
         """Add the collected gradient to its leaf's `grad`."""
         collected, leaf = self.leaves.pop(origin), origin.tensor()
-        if leaf is not None:  # otherwise the tensor, and with it its `grad`, was freed
-            _deliver(leaf, collected.finished(origin.hooks))
-            if self.ready is not None:
-                self.ready(leaf)
+        if leaf is None:  # the tensor, and with it its `grad`, was freed
+            return
+        value = collected.finished(origin.hooks)
+        if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
+            raise _replaced("backward", leaf, value)
+        with leaf_lock:
+            if leaf.grad_or_rows is None:
+                leaf.grad_or_rows = value
+            else:
+                total = _Gradient(leaf.grad_or_rows, owned=True)
+                total.add(value, owned=True)
+                leaf.grad_or_rows = total.value
+        if self.ready is not None:
+            self.ready(leaf)
 
     def give(self, origin: Origin, value: Any, owned: bool) -> None:
         """Add `value` to the gradient of the tensor with this `origin`."""
@@ -265,19 +275,6 @@ def backward(
         work.run(retain_graph)
         for origin in list(work.leaves):
             work.deliver(origin)
-
-
-def _deliver(leaf: Tensor, value: Any) -> None:
-    """Add `value`, which must share no memory with another array, to `leaf.grad`."""
-    if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
-        raise _replaced("backward", leaf, value)
-    with leaf_lock:
-        if leaf.grad_or_rows is None:
-            leaf.grad_or_rows = value
-        else:
-            collected = _Gradient(leaf.grad_or_rows, owned=True)
-            collected.add(value, owned=True)
-            leaf.grad_or_rows = collected.value
 
 
 def _replaced(caller: str, leaf: Tensor, gradient: Any) -> RuntimeError:

@@ -6,7 +6,7 @@ Every function that draws random numbers takes a `Generator`. The default genera
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from typing import Any
 
@@ -212,11 +212,9 @@ class Draws:
         self.repeats, self.index = False, 0
         self.outer: Draws | None = None
 
-    @contextmanager
-    def noted(self) -> Iterator[None]:
+    def noted(self) -> AbstractContextManager["Draws"]:
         """Record the draws of this block."""
-        with self._active(repeats=False):
-            yield
+        return self._active(repeats=False)
 
     @contextmanager
     def repeated(self) -> Iterator[None]:

@@ -81,9 +81,9 @@ class Tokenizer(ABC):
             raise InputError(f"{path} is not a {cls.kind} tokenizer file. Use load_tokenizer, which finds the class.")
         try:
             return cls._from_content(data)
+        except InputError:
+            raise
         except DAMAGED as error:
-            if isinstance(error, InputError):
-                raise
             raise InputError(f"{path} is a damaged {cls.kind} tokenizer file ({error}). Restore a copy.") from None
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:

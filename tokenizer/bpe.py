@@ -16,7 +16,7 @@ from .bpe_encoder import BPEEncoder
 from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, bytes_to_text, text_to_bytes
 from .pre_tokenizer import PreTokenizer
-from .text_encoder import NeedsCareError, TextEncoder
+from .text_encoder import TextEncoder
 from .tokenizer_json import bpe_from_json, bpe_to_json
 from .word_counts import count_words
 
@@ -163,16 +163,10 @@ class BPETokenizer(Tokenizer):
         return self._pre_tokenizer.pattern
 
     def _encode(self, text: str) -> list[int]:
-        if self._quick and not self.dropout:
-            try:
-                return self._texts.encode_quickly(text)
-            except NeedsCareError:
-                pass
-            except TypeError:
-                if isinstance(text, str):
-                    raise
         if not isinstance(text, str):
             raise TypeError(f"A tokenizer encodes a text (str), not {type(text).__name__}.")
+        if self._quick and not self.dropout and (found := self._texts.encode_quickly(text)) is not None:
+            return found
         ids: list[int] = []
         for part in self._splitter.split(text):
             if isinstance(part, int):

@@ -38,12 +38,10 @@ class ChunkCounts:
         lengths = ends - starts
         short = lengths <= 8
         eight_bytes = np.ndarray(len(padded) - 7, np.dtype("<u8"), padded, strides=(1,))  # from every byte on
-        numbers = eight_bytes[starts[short]] & _MASKS[lengths[short]]
-        numbers.sort()
-        first = _first_of_equals(numbers)
-        self._short.append(numbers[first])
-        self._counts.append(np.diff(np.append(first, len(numbers))))
-        self.size += 16 * len(first)
+        chunks, counts = np.unique(eight_bytes[starts[short]] & _MASKS[lengths[short]], return_counts=True)
+        self._short.append(chunks)
+        self._counts.append(counts)
+        self.size += 16 * len(chunks)
         bounds = zip(starts[~short].tolist(), ends[~short].tolist(), strict=True)
         self._add_long([block[start:end] for start, end in bounds])
 
@@ -57,16 +55,8 @@ class ChunkCounts:
         result = dict(self._long)
         if self._short:
             numbers, counts = np.concatenate(self._short), np.concatenate(self._counts)
-            order = np.argsort(numbers)
-            ordered = numbers[order]
-            starts = _first_of_equals(ordered)
-            chunks = ordered[starts].astype("<u8").view("S8").tolist()
-            sums = np.add.reduceat(counts[order], starts).tolist() if len(starts) else []
-            for chunk, count in zip(chunks, sums, strict=True):
+            distinct, places = np.unique(numbers, return_inverse=True)
+            sums = np.bincount(places, counts).astype(np.int64).tolist()  # exact below 2^53
+            for chunk, count in zip(distinct.astype("<u8").view("S8").tolist(), sums, strict=True):
                 result[chunk] = result.get(chunk, 0) + count
         return result
-
-
-def _first_of_equals(ordered: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the index of the first occurrence of each distinct number in sorted numbers."""
-    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]

@@ -12,8 +12,8 @@ _LONGEST = 100  # characters; a longer piece of text is unlikely to occur again
 _START = "\0"  # before the first chunk, which no blank precedes
 
 
-class NeedsCareError(Exception):
-    """Raised for a text that can't be split at blanks or contains an added token."""
+class _NeedsCareError(Exception):
+    """Raised for a chunk that begins with white space or contains an added token."""
 
 
 class TextEncoder:
@@ -21,7 +21,7 @@ class TextEncoder:
     into words.
 
     As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, or with an
-    added token, `encode_quickly` raises `NeedsCareError`. Only chunks that are not in the cache are split into words.
+    added token, `encode_quickly` returns None. Only chunks that are not in the cache are split into words.
 
     Args:
         encode_word: function that returns the ids of a word, given as bytes.
@@ -41,13 +41,14 @@ class TextEncoder:
         self._look_up_word = self._words.__getitem__
         self._look_up_chunk = self._chunks.__getitem__
 
-    def encode_quickly(self, text: str) -> list[int]:
-        """Return the ids of a text. Raises NeedsCareError if the text must be searched for added tokens and encoded by
-        `encode_words`.
-        """
+    def encode_quickly(self, text: str) -> list[int] | None:
+        """Return the ids of a text, or None if it must be searched for added tokens and encoded by `encode_words`."""
         if _START in text:
-            raise NeedsCareError
-        return list(chain.from_iterable(map(self._look_up_chunk, (_START + text).split(" "))))
+            return None
+        try:
+            return list(chain.from_iterable(map(self._look_up_chunk, (_START + text).split(" "))))
+        except _NeedsCareError:
+            return None
 
     def encode_words(self, text: str) -> list[int]:
         """Return the ids of a text without added tokens."""
@@ -55,7 +56,7 @@ class TextEncoder:
 
     def _encode_chunk(self, chunk: str) -> list[int]:
         if not chunk or chunk[0] in WHITE_SPACE or self._added.search(chunk):
-            raise NeedsCareError
+            raise _NeedsCareError
         words = self._pre_tokenizer.split(chunk[1:] if chunk[0] == _START else " " + chunk)
         return self._words[words[0]] if len(words) == 1 else [id for word in words for id in self._words[word]]
 

@@ -7,6 +7,7 @@ import regex
 
 from ..errors import InputError
 from .added_tokens import AddedToken
+from .base import DAMAGED
 from .pre_tokenizer import PATTERNS
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
             "dropout": dropout,
             **_pre_tokenizer_from_json(data.get("pre_tokenizer")),
         }
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except DAMAGED as error:
         raise InputError(
             f"The tokenizer file is not a byte-level BPE tokenizer.json: {type(error).__name__}: {str(error)[:100]}. "
             "Restore a copy, or train the tokenizer again."

@@ -95,16 +95,23 @@ class ResidualLayerNormOnDevice(QuickImplementation):
 
 @implements(Dropout, "device", by_kernels)
 class DropoutOnDevice(QuickImplementation):
-    """Dropout by a kernel that draws the mask in the forward pass and again in the backward pass."""
+    """Dropout, plus a residual if there is one, by a kernel that draws the mask in the forward pass and again in the
+    backward pass.
+    """
 
     composed = None
 
-    def forward(self, x):
+    def forward(self, x, *residual):
         self.drop = dropout_key(x, self.p, self.generator)
-        return fused.dropout_add(contiguous(x), self.drop)
+        return fused.dropout_add(contiguous(x), self.drop, *residual)
 
     def backward(self, g):
-        return run(SameDrop(self.drop), g)
+        return (run(SameDrop(self.drop), g), g)[: len(self.inputs)]
+
+
+@implements(dropout_add_plain, "device", by_kernels)
+class DropoutAddOnDevice(DropoutOnDevice):
+    pass
 
 
 class SameDrop(Function):
@@ -118,20 +125,6 @@ class SameDrop(Function):
 
     def backward(self, g):
         return run(SameDrop(self.drop), g)
-
-
-@implements(dropout_add_plain, "device", by_kernels)
-class DropoutAddOnDevice(QuickImplementation):
-    """The op residual + dropout(x) in one kernel."""
-
-    composed = None
-
-    def forward(self, x, residual):
-        self.drop = dropout_key(x, self.p, self.generator)
-        return fused.dropout_add(contiguous(x), self.drop, residual)
-
-    def backward(self, g):
-        return run(SameDrop(self.drop), g), g
 
 
 def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:

@@ -153,16 +153,31 @@ class SearchProgress:
         return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
 
     def rule_out(self, logits: Any, total: Any = 0.0) -> None:
-        """Set the logits of forbidden next tokens to -inf; `total` (rows,) is their log-sum-exp. Raises ValueError if a
-        rule contains a token that the model does not have.
+        """Set the logits (rows, vocab_size) of forbidden next tokens to -inf; `total` (rows,) is their log-sum-exp.
+
+        At the maximum length only `forced_last` is allowed, with probability 1. The tokens of a new rule must be added
+        to `Rules.ruled_out`. Raises ValueError if a rule contains a token that the model does not have.
         """
-        rules = self.rules
+        xp, rules = array_module(logits), self.rules
         if self.largest >= logits.shape[1]:
             raise ValueError(
                 f"a rule contains the token {self.largest}, but the model has only {logits.shape[1]} tokens"
             )
-        for ban in BANS:
-            ban(self, rules, logits, total)
+        if rules.forbidden:
+            logits[:, list(rules.forbidden)] = -np.inf
+        if rules.min_length or rules.min_total:
+            early = self.length + 1 - self.prefix_lengths < rules.min_length
+            early |= self.length + len(self.start) < rules.min_total
+            rows = xp.asarray(np.flatnonzero(early))
+            for end in rules.ends:
+                logits[rows, end] = -np.inf
+        if rules.no_repeat_ngram:
+            repeating, tokens = map(xp.asarray, repeated_ngrams(self.sequences(), rules.no_repeat_ngram))
+            logits[repeating, tokens] = -np.inf
+        if rules.forced_last is not None:
+            last = xp.asarray(np.flatnonzero(self.limits == self.length + 1))
+            logits[last] = -np.inf
+            logits[last, rules.forced_last] = total[last] if np.ndim(total) else total
 
     def ended(self, tokens: np.ndarray) -> np.ndarray:
         """Return whether the token ends its sequence, for each row: (rows,)."""
@@ -180,41 +195,3 @@ class SearchProgress:
         """Append a token to each sequence; `tokens` is (rows,)."""
         self.history[:, self.length] = tokens
         self.length += 1
-
-
-def ban_forbidden(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
-    if rules.forbidden:
-        logits[:, list(rules.forbidden)] = -np.inf
-
-
-def ban_early_ends(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
-    """Forbid tokens that end a sequence before its minimum length."""
-    if rules.min_length or rules.min_total:
-        early = search.length + 1 - search.prefix_lengths < rules.min_length
-        early |= search.length + len(search.start) < rules.min_total
-        rows = array_module(logits).asarray(np.flatnonzero(early))
-        for end in rules.ends:
-            logits[rows, end] = -np.inf
-
-
-def ban_repeated_ngrams(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
-    if rules.no_repeat_ngram:
-        xp = array_module(logits)
-        rows, tokens = repeated_ngrams(search.sequences(), rules.no_repeat_ngram)
-        if len(rows):
-            logits[xp.asarray(rows), xp.asarray(tokens)] = -np.inf
-
-
-def force_last(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
-    """At the maximum length, allow only `forced_last`, with probability 1."""
-    if rules.forced_last is not None:
-        last = np.flatnonzero(search.limits == search.length + 1)
-        if len(last):
-            rows = array_module(logits).asarray(last)
-            logits[rows] = -np.inf
-            logits[rows, rules.forced_last] = total[rows] if np.ndim(total) else total
-
-
-#: The functions that rule out tokens, in this order. Each sets logits (rows, vocab_size) of the next token to -inf;
-#: `total` (rows,) is their log-sum-exp. A new rule needs a field of `Rules`, its tokens in `ruled_out`, and a function.
-BANS = (ban_forbidden, ban_early_ends, ban_repeated_ngrams, force_last)

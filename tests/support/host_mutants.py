@@ -70,7 +70,6 @@ HOST_MUTANTS = [
     kernel_mutant("views", FUSED + "_aligned", " and x.flags.c_contiguous", "", views),
     kernel_mutant("views", OPS + "DropoutOnDevice.forward", "contiguous(x)", "x", views),
     kernel_mutant("views", OPS + "SameDrop.forward", "contiguous(x)", "x", views),
-    kernel_mutant("views", OPS + "DropoutAddOnDevice.forward", "contiguous(x)", "x", views),
     kernel_mutant("views", OPS + "LayerNormOnDevice.backward", "contiguous(g)", "g", each(_device.test_views_are_as_good_as_copies, ("layer_norm",))),
     kernel_mutant("views", OPS + "EmbeddingOnDevice.flat_ids", ".astype(np.int64, copy=False)", "", views),
     kernel_mutant("views", OPS + "CrossEntropyOnDevice.backward", "contiguous_rows(logits).copy()", "contiguous_rows(logits)", views),
