@@ -219,7 +219,7 @@ class _Check:
     def move(self, leaf: Tensor, positions: np.ndarray) -> None:
         """Move the entries at `positions` of a leaf away from a kink."""
         steps = self.rng.uniform(0.05, 0.3, positions.size) * self.rng.choice([-1, 1], positions.size)
-        moved = np.array(to_device(leaf.data, "cpu"))
+        moved = np.array(to_device(leaf.data, "cpu"), order="C")
         flat = moved.reshape(-1)
         flat[positions] += steps * (1 + abs(flat[positions]))
         leaf.data = to_device(moved, leaf.device)

@@ -58,7 +58,7 @@ class _Observer(Observer):
             if bad := _bad_kind(array, [*arrays, *vars(call).values()]):
                 raise AnomalyError(f"{call.name} made {bad} from {_describe(arrays)}\n{line}")
         # For the backward pass: the line, and checksums of the arrays that the rule needs.
-        call._seen = line, [_checksum(array) for _, array in call.held()]
+        call._seen = line, {id(array): _checksum(array) for _, array in call.held()}
         return output
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
@@ -68,8 +68,9 @@ class _Observer(Observer):
                     f"the gradient that arrives at output {slot} of {call.name} contains {bad}: it was passed to "
                     f"backward(), a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
                 )
-        for (name, array), checksum in zip(call.held(), call._seen[1] if call._seen else (), strict=False):
-            if _checksum(array) != checksum:
+        seen = call._seen[1] if call._seen else {}
+        for name, array in call.held():  # without arrays that an earlier pass has handed over
+            if (checksum := _checksum(array)) != seen.get(id(array), checksum):
                 raise AnomalyError(
                     f"{call.name}: {name} of shape {array.shape}, which its backward pass needs, was changed after the "
                     f"forward pass\n{self.line_of(call)}"

@@ -74,7 +74,7 @@ def test_a_cut_graph_is_found() -> None:
     ("fn", "inputs"),
     [
         (ops.relu, [np.array([0.0, 1.0, -1.0, 1e-9, -1e-4, 3e-3])]),
-        (ops.abs, [np.zeros((2, 2))]),
+        (ops.abs, [np.zeros((2, 2), order="F")]),
         (lambda x: ops.max(x), [np.array([1.0, 1.0, 1.0 + 1e-6])]),
         (ops.maximum, [np.array([1.0, 2.0]), np.array([1.0, 2.0])]),
         (lambda x: ops.sort(x), [np.array([2.0, 1.0, 2.0])]),
@@ -136,20 +136,11 @@ def test_a_function_that_ignores_its_arguments_is_refused() -> None:
     assert gradcheck(lambda x, y: ops.exp(x) * module.bias[0], [X, Y])  # one input is used
 
 
-@pytest.mark.parametrize(
-    "fn",
-    [
-        lambda x: x,
-        ops.sign,
-        ops.floor,
-        lambda x: ops.floor(x) * Tensor(2.0, requires_grad=True),
-        lambda x: (x > 0) * 1.0,
-        lambda x: Tensor(np.ones(3)),
-    ],
-)
-def test_a_function_whose_gradient_is_zero_or_that_is_constant_is_accepted(fn) -> None:
-    assert gradcheck(fn, [X])
-    assert gradgradcheck(fn, [X])
+def test_a_function_whose_gradient_is_zero_or_that_is_constant_is_accepted() -> None:
+    functions = [lambda x: x, ops.sign, ops.floor, lambda x: (x > 0) * 1.0, lambda x: Tensor(np.ones(3))]
+    for fn in (*functions, lambda x: ops.floor(x) * Tensor(2.0, requires_grad=True)):
+        assert gradcheck(fn, [X])
+        assert gradgradcheck(fn, [X])
 
 
 def test_inputs_are_not_changed() -> None:
