@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend import array_module, is_array
+from .backend import array_module, is_array, native
 from .function import Function
 from .origin import Leaf, Origin, enable_grad, graph_of, leaf_lock, no_grad
 from .row_gradient import RowGradient, as_dense
@@ -219,7 +219,7 @@ def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:
             value = changed if isinstance(changed, Tensor) else Tensor(changed)
         else:
             value = changed.data if isinstance(changed, Tensor) else changed
-            value = value if is_array(value) else np.asarray(value)  # arithmetic on 0-d arrays gives scalars
+            value = native(value) if is_array(value) else np.asarray(value)  # arithmetic on 0-d arrays gives scalars
     return value
 
 
@@ -243,8 +243,7 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
         if dtype == np.float16 and node is not None and node.wide_start and not (node.hooks or work.targets):
             dtype = np.dtype(np.float32)
         value = gradient.data if isinstance(gradient, Tensor) else gradient
-        if not is_array(value):
-            value = array_module(output.data).asarray(value, dtype=dtype)
+        value = native(value) if is_array(value) else array_module(output.data).asarray(value, dtype=dtype)
         if value.shape != output.shape:
             raise ValueError(
                 f"{caller}: the output gradient has shape {value.shape}, but the result has shape {output.shape}"
@@ -379,10 +378,11 @@ def inner_gradients(
 
 
 def _own(value: Any) -> Tensor:
-    """Return a new Tensor for a gradient, because two inputs can share one Tensor under create_graph."""
-    result = Tensor(value if is_array(value) else value.data)
-    if isinstance(value, Tensor) and value.requires_grad:
-        result.requires_grad, result._origin = True, value.origin
+    """Return a new Tensor for a gradient, which can be shared with another input or the caller under create_graph."""
+    if is_array(value) or not value.requires_grad:
+        return Tensor(value if is_array(value) else value.data.copy())
+    result = Tensor(value.data)
+    result.requires_grad, result._origin = True, value.origin
     return result
 
 

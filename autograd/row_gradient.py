@@ -53,6 +53,7 @@ class RowGradient:
 
 def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
     """Sum those of the rows (n, features) that have equal ids (n,). Rows are sorted by id, so no scatter is needed."""
+    ids = ids.astype(np.intp, copy=False)  # uint64 and int64 ids of two calls would be joined to floating-point ids
     if not ids.size:
         return RowGradient(ids, rows, shape)
     order = np.argsort(ids, kind="stable")

@@ -103,7 +103,7 @@ class Tensor(Operators, NumPyHabits):
                 f"the grad of a Tensor {self.dtype}{list(self.shape)} must have the same dtype and shape; it can't be "
                 f"{kind}"
             )
-        self.grad_or_rows = value.copy()  # passes add to it in place
+        self.grad_or_rows = native(value).copy()  # passes add to it in place
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -327,7 +327,7 @@ def constant_array(value: Any, name: str) -> Any:
     """
     if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled():
         raise TypeError(f"{name}: a Tensor that requires a gradient would get none here: pass its .detach()")
-    return array_of(value) if hasattr(value, "dtype") else as_array(value, name)
+    return native(array_of(value)) if hasattr(value, "dtype") else as_array(value, name)
 
 
 def bind(ops: ModuleType, engine: ModuleType) -> None:

@@ -221,7 +221,7 @@ def attention(
         window=window,
         slopes=_per("head", "alibi_slopes", alibi_slopes, query.shape[1], xp),
     )
-    scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
+    scale = float(max(query.shape[-1], 1) ** -0.5 if scale is None else constant_array(scale, "attention: scale"))
     generator = generator or default_generator
     operands = (query, key, value) if bias is None else (query, key, value, bias)
     options: dict[str, Any] = {"method": method, "block_size": block_size, "deterministic": deterministic}

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, run
-from ..tensor import Tensor, array_of
+from ..tensor import Tensor, array_of, constant_array
 from .indexing import PutInZeros, integers
 from .registry import declare, dispatch
 
@@ -40,7 +40,7 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float 
     instead. Raises IndexError for a padding_id outside the table, TypeError for ids that are not integers, and
     ValueError for a table that is not two-dimensional.
     """
-    ids = integers("embedding: ids", ids)
+    ids, scale = integers("embedding: ids", ids), float(constant_array(scale, "embedding: scale"))
     if len(table.shape) != 2:
         raise ValueError(f"embedding: the table must have the shape (rows, features), not {table.shape}")
     if array_module(ids) is np:
@@ -53,4 +53,4 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float 
     if padding_id is not None and padding_id < 0:
         padding_id += table.shape[0]  # the backward rule compares it with the ids
     ids = array_module(array_of(table)).asarray(ids)
-    return dispatch(Embedding, (table,), ids=ids, padding_id=padding_id, scale=float(scale))
+    return dispatch(Embedding, (table,), ids=ids, padding_id=padding_id, scale=scale)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, array_module, as_array, is_array
+from ..backend import Array, array_module, as_array, is_array, native
 from ..function import Function, run
 from ..tensor import Tensor, array_of, shape_of
 from .reduction import Axis, accumulator, narrowed, normalized_axes
@@ -147,10 +147,10 @@ class ScatterAdd(Function):
         self.index = index
 
     def forward(self, x, values):
-        out = x.copy()
+        out = x.astype(accumulator(x) or x.dtype)
         # NumPy's add.at (2.4) reads out of bounds if the values don't have the shape of x[index].
         add_at(out, self.index, array_module(out).broadcast_to(values, out[self.index].shape))
-        return out
+        return narrowed(out, x)
 
     def backward(self, g):
         return g, g[self.index]
@@ -188,7 +188,7 @@ def integers(name: str, indices: Any) -> Any:
         indices = indices if indices.size else indices.astype(int)
     if indices.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, not {indices.dtype}")
-    return indices
+    return native(indices)
 
 
 @declare(lambda x, indices, axis=-1: np.take_along_axis(x, indices, axis))

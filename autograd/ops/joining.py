@@ -76,6 +76,8 @@ class Split(Function):
     def forward(self, x):
         parts = tuple(array_module(x).split(x, self.sections, axis=self.axis))
         self.shapes = [part.shape for part in parts]
+        if sum(shape[self.axis] for shape in self.shapes) > x.shape[self.axis]:
+            raise ValueError(f"the indices {self.sections} do not ascend, so that the parts overlap: use slices of x")
         return parts
 
     def backward(self, *gradients):
@@ -91,7 +93,7 @@ class Split(Function):
 @declare(np.split)
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Split x along `axis` into equal parts (`sections` is a number), or before each index of the list `sections`.
-    Raises ValueError if x can't be divided into equal parts.
+    Raises ValueError if x can't be divided into equal parts, or if the indices don't ascend.
     """
     return Split(sections if isinstance(sections, int | np.integer) else list(sections), axis)(x)
 

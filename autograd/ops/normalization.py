@@ -7,7 +7,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..random import Generator, default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, constant_array
 from .dropout import _dropout_reference, check_probability, dropout_add
 from .elementwise import promoted
 from .reduction import narrowed, widened
@@ -67,7 +67,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     `eps` is added to the variance. Statistics of float16 rows are float32. Raises ValueError for a weight or bias of
     another shape. Source: Ba et al. 2016, arXiv 1607.06450.
     """
-    (x, weight, bias), eps = promoted(x, weight, bias), float(eps)
+    (x, weight, bias), eps = promoted(x, weight, bias), float(constant_array(eps, "layer_norm: eps"))
     _check_features("layer_norm", x, weight, bias)
     return dispatch(LayerNorm, (x, weight, bias), eps=eps)
 
@@ -110,7 +110,8 @@ def residual_layer_norm(
     """
     check_probability("residual_layer_norm", p)
     p, generator = p if training else 0.0, generator or default_generator
-    (x, residual, weight, bias), eps = promoted(x, residual, weight, bias), float(eps)
+    x, residual, weight, bias = promoted(x, residual, weight, bias)
+    eps = float(constant_array(eps, "residual_layer_norm: eps"))
     if x.shape != residual.shape:
         raise ValueError(
             f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ in shape"
@@ -163,5 +164,5 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5) -> Tensor:
     `eps` is added to the mean square. Statistics of float16 rows are float32. Raises ValueError for a weight of another
     shape. Source: Zhang and Sennrich 2019, arXiv 1910.07467.
     """
-    (x, weight), eps = promoted(x, weight), float(eps)
+    (x, weight), eps = promoted(x, weight), float(constant_array(eps, "rms_norm: eps"))
     return RMSNorm(eps)(x) if weight is None else RMSNorm(eps)(x, weight)

@@ -57,7 +57,7 @@ def test_what_backward_leaves(first, second, padding_id, kind):
         expected = expected + 2 * tensor.data
     loss.backward()
     assert isinstance(tensor.grad_or_rows, RowGradient) == (kind == "rows")
-    again, more = uses(tensor, second)
+    again, more = uses(tensor, second.astype(np.uint64))
     again.backward()  # adds to what is there
     np.testing.assert_allclose(tensor.grad, expected + more, atol=1e-12)
     assert isinstance(tensor.grad_or_rows, np.ndarray)  # asked for once, it stays an array

@@ -77,6 +77,7 @@ def test_sums_of_float16_are_taken_in_float32() -> None:
     found = ops.einsum("ij->j", two), ops.einsum("ij,j->j", two, row), ops.einsum("ij,k->j", two, row)
     assert [sums.data[0] for sums in found] == [5000, 5000, 10000]
     column, ids = np.zeros((5000, 1), np.float16), np.zeros(5000, int)
+    assert ops.scatter_add(row, ids, ones).data.tolist() == [5000, 1]
     for shape, function in (
         ((2,), lambda w: w * np.ones((5000, 2), np.float16)),  # a broadcast operand
         ((1, 2), lambda w: w * np.ones((5000, 2), np.float16)),

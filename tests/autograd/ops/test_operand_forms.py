@@ -110,7 +110,14 @@ def test_subclasses_of_arrays_mean_their_numbers() -> None:
         assert type(square.data) is np.ndarray
         assert square.data.tolist() == [[1, 4], [9, 16]]
     assert ops.sum(matrix, axis=0).shape == (2,)
-    masked = np.ma.array([1.0, 2.0], mask=[True, False])
-    for call in (lambda: Tensor(masked), lambda: ops.sum(masked), lambda: Tensor(np.ones(2)) * masked):
+    x = Tensor(matrix, requires_grad=True)
+    x.grad, y = matrix, x * matrix
+    y.register_hook(lambda g: g.view(np.matrix))
+    (y * matrix).backward(matrix)
+    assert (type(x.grad), x.grad.tolist()) == (np.ndarray, [[2, 10], [30, 68]])  # x + x^3
+    masked = np.ma.array([0, 1], mask=[True, False])
+    calls: list[Any] = [Tensor, ops.sum, x[0].backward, lambda m: Tensor(np.ones(2)) * m, lambda ids: ops.take(x, ids)]
+    calls += [lambda target: ops.cross_entropy(x, target), lambda w: ops.cross_entropy(x, [0, 1], weight=w)]
+    for call in calls:
         with pytest.raises(TypeError, match="masked array would lose its mask"):
-            call()
+            call(masked)
