@@ -59,7 +59,7 @@ class Function:
     output_count = 1
     hooks: dict[int, dict[int, Any]] | None = None  # output number -> hooks on that tensor's gradient
     _saved: tuple[Any, ...] | None = ()
-    _kept: tuple[Any, ...] = ()
+    kept: tuple[Any, ...] = ()  # see `keep`
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
     _original: "Function | None" = None  # the call that this one is a copy of, for a recorded backward pass
     _seen: Any = None  # what the observer recorded about this call
@@ -76,7 +76,7 @@ class Function:
 
     def keep(self, *values: Any) -> None:
         """Save values that have no gradient, such as masks, for the backward rule."""
-        self._kept = values
+        self.kept = values
 
     @property
     def saved(self) -> tuple[Any, ...]:
@@ -84,10 +84,6 @@ class Function:
         if saved is None:
             raise self._freed()
         return saved if self._original is None else tuple(map(self._restore, saved))
-
-    @property
-    def kept(self) -> tuple[Any, ...]:
-        return self._kept
 
     @property
     def needs(self) -> Sequence[bool]:
@@ -254,7 +250,7 @@ class Function:
                 of_input = id(value) in identities
                 yield (f"input {identities.index(id(value))}" if of_input else f"saved array {position}"), value
         own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        for name, value in {"kept array": self._kept, **own}.items():
+        for name, value in {"kept array": own.pop("kept", ()), **own}.items():
             for position, part in enumerate(value if isinstance(value, tuple | list) else (value,)):
                 if is_array(part):
                     yield (f"{name} {position}" if isinstance(value, tuple | list) else name), part
@@ -299,7 +295,7 @@ class Function:
     def release(self) -> None:
         """Free the saved values. A second backward pass through this call then raises an error."""
         self._saved = None
-        self._kept = ()
+        self.kept = ()
         self.inputs = ()  # a long chain is freed link by link, not in one deep recursion
 
     def hooks_of(self, slot: int) -> dict[int, Any]:
@@ -363,7 +359,6 @@ def weaken(arrays: list[Any]) -> None:
 
 def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
     """Return an error of the same type, with a message that names the op and its operands."""
-    operands = ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)
     devices = {device_of(a) for a in arrays if is_array(a)}
     if len(devices) > 1:
         cure = f"the operands are on different devices ({', '.join(sorted(devices))}): move one with .to(device)"
@@ -372,4 +367,9 @@ def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
         cure = "nested lists have different lengths: pad the shorter lists" if uneven else str(error)
     # NumPy's own subclasses (for an axis out of bounds, for dtypes that don't cast) need more than a message.
     kind = next(kind for kind in (ValueError, TypeError, IndexError) if isinstance(error, kind))
-    return kind(f"{name}({operands}): {cure}")
+    return kind(f"{name}({described(arrays)}): {cure}")
+
+
+def described(arrays: Sequence[Any]) -> str:
+    """Return the dtypes and shapes of arrays, and numbers as they are, as text for messages."""
+    return ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)

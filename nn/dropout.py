@@ -1,6 +1,7 @@
 """Dropout as a layer."""
 
 from ..autograd import Generator, Tensor, ops
+from ..autograd.ops.dropout import check_probability
 from .module import Module
 
 
@@ -12,8 +13,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5, *, generator: Generator | None = None):
-        if not 0 <= p <= 1:
-            raise ValueError(f"Dropout: p must be a probability from 0 to 1, not {p}")
+        check_probability("Dropout", p)
         self.p, self.generator = p, generator
 
     def forward(self, x: Tensor) -> Tensor:

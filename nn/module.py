@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from ..autograd import Parameter, Tensor
 from ..autograd.backend import native, to_device
@@ -151,10 +150,9 @@ class Module:
             more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
             raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:5])}{more}")
         arrays = {name: np.asarray(state[name]) for name in own}
-        held = np.array([byte_bounds(p.data) for p in own.values() if isinstance(p.data, np.ndarray)]).reshape(-1, 2)
+        held = [parameter.data for parameter in own.values() if isinstance(parameter.data, np.ndarray)]
         for name, array in arrays.items():
-            start, stop = byte_bounds(array)
-            if array is not own[name].data and ((held[:, 0] < stop) & (start < held[:, 1])).any():
+            if array is not own[name].data and any(np.may_share_memory(array, other) for other in held):
                 arrays[name] = array.copy()  # or loading another parameter might change it
         for name, parameter in own.items():
             parameter.data[...] = to_device(arrays[name].astype(parameter.dtype, copy=False), parameter.device)

@@ -28,13 +28,8 @@ class AddedTokenSplitter:
     def __init__(self, tokens: Iterable[AddedToken]) -> None:
         self._ids = {token.content: token.id for token in tokens}
         longest_first = sorted(self._ids, key=len, reverse=True)
-        self.expression = regex.compile("|".join(map(regex.escape, longest_first)) or r"(?!)")
+        self.expression = regex.compile(f"({'|'.join(map(regex.escape, longest_first)) or '(?!)'})")
 
     def split(self, text: str) -> list[str | int]:
         """Split `text` into the added tokens' ids and the non-empty strings between them, in order."""
-        parts: list[str | int] = []
-        end = 0
-        for match in self.expression.finditer(text):
-            parts += [text[end : match.start()], self._ids[match.group()]]
-            end = match.end()
-        return [part for part in (*parts, text[end:]) if part != ""]
+        return [self._ids.get(part, part) for part in self.expression.split(text) if part]

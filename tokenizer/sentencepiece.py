@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any, Self
 
 from ..errors import InputError, printable
@@ -71,15 +72,9 @@ class SentencePieceTokenizer(Tokenizer):
         special = set(self.special_ids.values())
         ids = [id for id in self._checked(ids) if not (skip_special_tokens and id in special)]
         texts: list[str] = []
-        run: list[str] = []
-        for id in [*ids, None]:
-            if id is None or id in special:
-                texts.append(self._target.decode_pieces(run))
-                run = []
-                if id is not None:
-                    texts.append(f"{self._pieces[id]} ")
-            else:
-                run.append(self._pieces[id])
+        for alone, group in groupby(ids, special.__contains__):
+            pieces = [self._pieces[id] for id in group]
+            texts += [f"{piece} " for piece in pieces] if alone else [self._target.decode_pieces(pieces)]
         return "".join(texts).replace("\u2581", " ").strip()
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:

@@ -37,22 +37,19 @@ class TextEncoder:
         self._added = added
         self._words = _Cache(self._encode_text_of_word)
         self._chunks = _Cache(self._encode_chunk)
-        # dict's own method, which calls __missing__ for a new chunk.
-        self._look_up_word = self._words.__getitem__
-        self._look_up_chunk = self._chunks.__getitem__
 
     def encode_quickly(self, text: str) -> list[int] | None:
         """Return the ids of a text, or None if it must be searched for added tokens and encoded by `encode_words`."""
         if _START in text:
             return None
         try:
-            return list(chain.from_iterable(map(self._look_up_chunk, (_START + text).split(" "))))
+            return list(chain.from_iterable(map(self._chunks.__getitem__, (_START + text).split(" "))))
         except _NeedsCareError:
             return None
 
     def encode_words(self, text: str) -> list[int]:
         """Return the ids of a text without added tokens."""
-        return list(chain.from_iterable(map(self._look_up_word, self._pre_tokenizer.split(text))))
+        return list(chain.from_iterable(map(self._words.__getitem__, self._pre_tokenizer.split(text))))
 
     def _encode_chunk(self, chunk: str) -> list[int]:
         if not chunk or chunk[0] in WHITE_SPACE or self._added.search(chunk):

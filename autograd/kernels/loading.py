@@ -36,16 +36,12 @@ def _inlined(path: Path, seen: set[Path]) -> str:
     return f'#line 1 "{path.name}"\n' + _INCLUDE.sub(put_in, text)
 
 
-def compile_options(constants: dict[str, int | float | bool]) -> tuple[str, ...]:
-    """Return the compiler options that define the constants: booleans as 0 and 1, floats as float literals."""
-    defined = []
-    for name, value in sorted(constants.items()):
-        text = f"{float(value)!r}f" if isinstance(value, float) else str(int(value))
-        defined.append(f"-D{name}={text}")
-    return ("-std=c++17", *defined)
+def compile_options(constants: dict[str, int | bool]) -> tuple[str, ...]:
+    """Return the compiler options that define the constants, booleans as 0 and 1."""
+    return ("-std=c++17", *(f"-D{name}={int(value)}" for name, value in sorted(constants.items())))
 
 
-def load_module(file: str, **constants: int | float | bool) -> Any:
+def load_module(file: str, **constants: int | bool) -> Any:
     """Return the cupy.RawModule of a kernel file with the given constants.
 
     The module is created once, and compiled at its first `get_function`.
@@ -55,7 +51,7 @@ def load_module(file: str, **constants: int | float | bool) -> Any:
     return _load(import_cupy(), file, tuple(sorted(constants.items())))
 
 
-def load_kernel(file: str, name: str, **constants: int | float | bool) -> Any:
+def load_kernel(file: str, name: str, **constants: int | bool) -> Any:
     """Return one kernel of `load_module`. The kernel is cached, because its look-up takes longer than its launch."""
     return _load_kernel(import_cupy(), file, name, tuple(sorted(constants.items())))
 

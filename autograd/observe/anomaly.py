@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array, to_device
-from ..function import Function
+from ..function import Function, described
 from ..row_gradient import as_dense
 from ..tensor import array_of
-from .observing import Observer, start_observing, stop_observing
+from .observing import Observer
 
 
 class AnomalyError(RuntimeError):
@@ -36,11 +36,8 @@ def detect_anomaly() -> Iterator[None]:
     NumPy's floating-point warnings are off inside the ops. Computations inside the block are several times slower than
     outside.
     """
-    observer = start_observing(_Observer())
-    try:
+    with _Observer():
         yield
-    finally:
-        stop_observing(observer)
 
 
 class _Observer(Observer):
@@ -56,7 +53,7 @@ class _Observer(Observer):
             output = super().forward(call, arrays)
         for array in output if isinstance(output, tuple) else (output,):
             if bad := _bad_kind(array, [*arrays, *vars(call).values()]):
-                raise AnomalyError(f"{call.name} made {bad} from {_describe(arrays)}\n{line}")
+                raise AnomalyError(f"{call.name} made {bad} from {described(arrays)}\n{line}")
         # For the backward pass: the line, and checksums of the arrays that the rule needs.
         call._seen = line, {id(array): _checksum(array) for _, array in call.held()}
         return output
@@ -80,7 +77,7 @@ class _Observer(Observer):
         outgoing = results if isinstance(results, tuple) else (results,)
         for position, (gradient, origin) in enumerate(zip(outgoing, call.inputs, strict=False)):
             if origin is not None and (bad := _bad_kind(as_dense(array_of(gradient)), [])):
-                shapes = _describe([array for _, array in call.held()])
+                shapes = described([array for _, array in call.held()])
                 raise AnomalyError(
                     f"{call.name}.backward made {bad} in the gradient of input {position}, of shape {gradient.shape}; "
                     f"the call had saved {shapes or 'nothing'}\n{self.line_of(call)}"
@@ -113,10 +110,6 @@ def _has_infinity(source: Any) -> bool:
     if _is_floating(source):
         return bool((abs(source) == np.inf).any())
     return isinstance(source, float) and abs(source) == np.inf
-
-
-def _describe(arrays: list[Any]) -> str:
-    return ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)
 
 
 def _checksum(array: Any) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from .. import function
 from ..function import Function
@@ -18,7 +18,7 @@ _stack: list[Observer] = []
 class Observer:
     """The base class of observers.
     It runs each computation and returns the result; subclasses also examine inputs and results. An observer observes
-    all threads.
+    all threads. It is a context manager: it is active in its `with` block.
     """
 
     inner: Observer | None = None  # the next one in the stack
@@ -32,6 +32,12 @@ class Observer:
         `gradients` are the gradients of the outputs, None for unused outputs.
         """
         return rule(*gradients) if self.inner is None else self.inner.backward(call, rule, gradients)
+
+    def __enter__(self) -> Self:
+        return start_observing(self)
+
+    def __exit__(self, *exception: object) -> None:
+        stop_observing(self)
 
 
 AnyObserver = TypeVar("AnyObserver", bound=Observer)

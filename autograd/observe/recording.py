@@ -9,7 +9,7 @@ from typing import Any
 from ..function import Function
 from ..row_gradient import as_dense
 from ..tensor import array_of
-from .observing import Observer, start_observing, stop_observing
+from .observing import Observer
 
 
 @dataclass
@@ -83,8 +83,5 @@ def record(label: Callable[[], str] = str) -> Iterator[Recording]:
         All values stay in memory as long as the recording. Other observers, such as `detect_anomaly`, can be active
         too.
     """
-    recording = start_observing(Recording(label))
-    try:
+    with Recording(label) as recording:
         yield recording
-    finally:
-        stop_observing(recording)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, run
+from ..function import Function, described, run
 from ..origin import Switch, no_grad
 from ..quick import PLAIN
 from ..tensor import array_of
@@ -209,7 +209,7 @@ def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
     finally:
         _mode.asked = False
     arrays = [array_of(operand) for operand in operands]
-    lines = [f"{function.__name__}({', '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)})"]
+    lines = [f"{function.__name__}({described(arrays)})"]
     selected = False
     for known in [*QUICK.get(plainly, ()), Implementation("plain", plainly, lambda arrays, options: None)]:
         reason = known.unsupported_reason(arrays, options)

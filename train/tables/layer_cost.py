@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Function, Observer, Tensor, no_grad, plain, start_observing, stop_observing
+from ...autograd import Function, Observer, Tensor, no_grad, plain
 from ...nn import Module, MultiHeadAttention, TransformerEncoder, TransformerEncoderLayer
 
 #: Counted values and formulas, where w is the width within the feed-forward network.
@@ -49,12 +49,8 @@ class Products(Observer):
 
 def multiply_adds(module: Module, *inputs: Tensor) -> int:
     """Count the multiply-adds of the module's forward pass."""
-    products = start_observing(Products())
-    try:
-        with plain(), no_grad():  # attention's products are calls of their own then
-            module(*inputs)
-    finally:
-        stop_observing(products)
+    with Products() as products, plain(), no_grad():  # attention's products are calls of their own then
+        module(*inputs)
     return products.count
 
 

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ....autograd.backend import array_module
-from ....autograd.fast import compiled, mkl
+from ....autograd.fast import mkl
 from ....autograd.fast.loops import LANES, fused, largest
 from ....autograd.quick import blocks, parallel_for
 from .team import INTEGER, PARTS, bytes_at, call_address, floats, integers, intrinsic, ir, job, run, types
@@ -108,13 +107,9 @@ def _counts(vocabulary: int, may_ban: tuple[int, ...]) -> np.ndarray:
 
 
 def screen(weight: Any, bias: Any) -> Screen | None:
-    """Return a Screen of this output layer, or None if the layer is not supported or a Screen would not be faster."""
-    arrays = weight, bias
-    if array_module(*arrays) is not np or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
-        return None
-    if weight.size < MIN_WEIGHTS or weight.shape[1] > MAX_FEATURES or compiled.missing():
-        return None
-    return Screen(weight, bias)
+    """Return a Screen of an output layer that `few_rows` multiplies, or None if it is not supported or not faster."""
+    supported = weight.flags.c_contiguous and weight.size >= MIN_WEIGHTS and weight.shape[1] <= MAX_FEATURES
+    return Screen(weight, bias) if supported else None
 
 
 def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
