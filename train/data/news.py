@@ -52,7 +52,7 @@ class News:
         )
 
 
-def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None = None, seed: int = 0) -> News:
+def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None = None) -> News:
     """Load one of the data sets `NEWS_NAMES`, or your own file, split by headline (see `split_by_sentence`).
 
     "news" is the HuffPost data set (Misra 2022, arXiv 2209.11429), which is complete on the Hugging Face hub. The
@@ -66,14 +66,13 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
         descriptions: keep only articles that have a description.
         categories: keep only validation and test articles whose category also occurs in training, for classification.
             The default is the opposite of `descriptions`.
-        seed: seed of the embedded grammar.
 
     Raises InputError if the data set can't be found or the file can't be used.
     """
     known = not descriptions if categories is None else categories
     if name_or_path == "embedded":
         made: dict[str, Article] = {}
-        for article in articles(seed):
+        for article in articles():
             made.setdefault(article.headline, article)
             if len(made) == EMBEDDED_ARTICLES:
                 break

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import numpy as np
-
 from ...errors import InputError
 from ...tokenizer import Tokenizer
 from .files import Pair
@@ -103,19 +101,6 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
             "side: the other pairs are too few for training, validation and test. Give pairs of more varied sentences."
         )
     return parts["train"], parts["valid"], parts["test"]
-
-
-def choose(pairs: list[Pair], size: int | None, seed: int) -> list[Pair]:
-    """Return `size` random pairs in their original order, or all pairs if `size` is None or at least their number.
-
-    Raises ValueError for a negative size.
-    """
-    if size is not None and size < 0:
-        raise ValueError(f"{size} pairs can't be chosen: the size must be at least 0.")
-    if size is None or size >= len(pairs):
-        return pairs
-    chosen = np.random.default_rng(seed).permutation(len(pairs))[:size]
-    return [pairs[i] for i in np.sort(chosen)]
 
 
 _FIRST_LETTER = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]")

@@ -38,11 +38,11 @@ class TextData:
         )
 
 
-def load_text_data(name_or_path: str, *, seed: int = 0, bare: bool = False) -> TextData:
+def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
     """Load one of `TEXT_NAMES`, several joined by +, or your own UTF-8 text file, gzipped or not.
 
     If a text has no official split, the first 90 % are for training, the next 5 % for validation and the last 5 % for
-    test. Each book of Gutenberg is split in this way. `seed` is the seed of the embedded grammar.
+    test. Each book of Gutenberg is split in this way.
     With `bare`, Gutenberg's books begin with their first paragraph; see `without_front_matter`.
 
     Raises InputError if the set can't be obtained or the file can't be used.
@@ -51,11 +51,11 @@ def load_text_data(name_or_path: str, *, seed: int = 0, bare: bool = False) -> T
     if len(names) > 1 and set(names) <= set(TEXT_NAMES) and not Path(name_or_path).exists():
         if len(set(names)) < len(names):
             raise InputError(f"{name_or_path} names a text twice. Name each one once.")
-        return _one_after_another([load_text_data(name, seed=seed, bare=bare) for name in names])
+        return _one_after_another([load_text_data(name, bare=bare) for name in names])
     if name_or_path == "gutenberg":
-        return load_gutenberg(seed, bare=bare)
+        return load_gutenberg(bare=bare)
     if name_or_path in SETS:
-        return SETS[name_or_path](seed)
+        return SETS[name_or_path]()
     if not Path(name_or_path).exists():
         known = ", ".join(TEXT_NAMES)
         raise InputError(
@@ -65,25 +65,25 @@ def load_text_data(name_or_path: str, *, seed: int = 0, bare: bool = False) -> T
     return _from_parts([read_text(name_or_path)], name_or_path)
 
 
-def load_embedded_text(seed: int) -> TextData:
+def load_embedded_text() -> TextData:
     """Load English sentences of the bilingual grammar, in paragraphs of three to eight. Nothing is downloaded."""
     from .grammar import generate  # imported only for this text
 
-    sentences = (sentence.english for sentence in itertools.islice(generate(seed), EMBEDDED_SENTENCES))
-    rng, paragraphs = random.Random(seed), []
+    sentences = (sentence.english for sentence in itertools.islice(generate(), EMBEDDED_SENTENCES))
+    rng, paragraphs = random.Random(0), []
     while paragraph := list(itertools.islice(sentences, rng.randint(3, 8))):
         paragraphs.append(" ".join(paragraph))
     return _from_parts(["\n\n".join(paragraphs)], "embedded")
 
 
-def load_shakespeare(seed: int) -> TextData:
+def load_shakespeare() -> TextData:
     """Load Shakespeare's plays, 1.1 million characters, from github.com/karpathy/char-rnn."""
     local = find_local("tinyshakespeare/input.txt.gz")
     path = local or fetch(SHAKESPEARE_URL, "tinyshakespeare", "input.txt", SHAKESPEARE_SHA256)
     return _from_parts([read_text(path)], "shakespeare")
 
 
-def load_gutenberg(seed: int, *, bare: bool = False) -> TextData:
+def load_gutenberg(*, bare: bool = False) -> TextData:
     """Load 15 novels from Project Gutenberg."""
     books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
     texts = [without_front_matter(book) for book in books] if bare else books
@@ -91,7 +91,7 @@ def load_gutenberg(seed: int, *, bare: bool = False) -> TextData:
     return replace(data, notes=(unverified("gutenberg", "".join(books).encode()),))
 
 
-def load_wikitext2(seed: int) -> TextData:
+def load_wikitext2() -> TextData:
     """Load WikiText-2, raw: the official parts, or the parts in HANDLOOM_DATA (Merity et al. 2016, arXiv 1609.07843).
 
     The files in HANDLOOM_DATA are `wikitext2/wiki.{train,valid,test}.raw.gz`. If the training file is missing, the
@@ -164,8 +164,8 @@ def _from_parts(texts: list[str], name: str) -> TextData:
     return TextData(parts[0], parts[1], parts[2], name)
 
 
-#: Loading functions by name of the text. The argument is the seed of the embedded grammar.
-SETS: dict[str, Callable[[int], TextData]] = {
+#: Loading functions by name of the text.
+SETS: dict[str, Callable[[], TextData]] = {
     "embedded": load_embedded_text,
     "shakespeare": load_shakespeare,
     "wikitext2": load_wikitext2,

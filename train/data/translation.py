@@ -24,47 +24,41 @@ from .files import (
     read_parallel_files,
     with_text_on_both_sides,
 )
-from .pairs import TranslationData, choose, clean_pairs, detokenized, sentence_key, split_by_sentence
+from .pairs import TranslationData, clean_pairs, detokenized, sentence_key, split_by_sentence
 
 _TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".jsonl.gz", ".tsv", ".txt", ".jsonl", ".gz")
 
 
-def load_translation_data(
-    name_or_path: str,
-    *,
-    seed: int = 0,
-    source: str = "de",
-    target: str = "en",
-    train_size: int | None = None,
-    valid_size: int | None = None,
-) -> TranslationData:
+def load_translation_data(name_or_path: str, *, source: str = "de", target: str = "en") -> TranslationData:
     """Load a data set for translation from `source` to `target`.
 
     Your own files are split by target sentence (`split_by_sentence`), unless the same folder has validation and test
     files: PATH.valid.de and PATH.valid.en (or corpus.valid.tsv for corpus.tsv), and such files with `test`. The named
-    data sets have official splits, except tatoeba, which is split by English sentence. Splits do not depend on `seed`,
-    so scores of runs with different seeds can be compared. Only the embedded grammar changes with the seed.
+    data sets have official splits, except tatoeba, which is split by English sentence. The same data give the same
+    splits, so scores of runs with different seeds can be compared.
 
     Args:
         name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `parse_tsv`); or a .jsonl file (see
             `read_jsonl`); or a prefix of two parallel files, PATH for PATH.de and PATH.en. Files may be gzipped. Write
             ./NAME for a path that equals a name.
-        seed: seed of the embedded grammar, and of the choice of pairs if a size is given.
-        source, target: language codes. The data sets embedded and tatoeba have en with de or fr; everyday,
-            everyday-glossary and wmt17 have de and en; multi30k has de, en and fr. In your own files, the codes are
-            name endings or columns.
-        train_size, valid_size: maximum number of pairs, which are chosen at random. For wmt17 see `load_wmt17`.
+        source, target: language codes. `SETS` lists those of the data sets. In your own files, the codes are name
+            endings or columns.
 
     Raises InputError if the name is unknown, the data set lacks these languages or can't be found, or a file can't be
     used.
     """
     if source == target:
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
-    if name_or_path in SETS:
-        data = SETS[name_or_path](source, target, seed=seed, train_size=train_size, valid_size=valid_size)
-    else:
-        data = _load_path(name_or_path, source, target)
-    return replace(data, train=choose(data.train, train_size, seed), valid=choose(data.valid, valid_size, seed))
+    if name_or_path not in SETS:
+        return _load_path(name_or_path, source, target)
+    load, offered = SETS[name_or_path]
+    if {source, target} not in offered:
+        pairs = ", ".join("-".join(sorted(pair)) for pair in offered)
+        raise InputError(
+            f"{name_or_path} has no {source}-{target} pairs; it has {pairs} (in either direction). Choose one of "
+            "these, or give your own files with --data PATH."
+        )
+    return load(source, target)
 
 
 def _load_path(path: str, source: str, target: str) -> TranslationData:
@@ -137,30 +131,30 @@ MULTI30K_SHA256: dict[str, str] = PUBLISHED["multi30k_sha256"]
 TATOEBA_URL = "https://www.manythings.org/anki/"
 OPENNMT_URL = "https://raw.githubusercontent.com/OpenNMT/OpenNMT-py/97111d97551c24857076a4102eabdb468b35cff4/data/"
 TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
+WMT17_PAIRS = 1_000_000  # for training
 
 
-def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
+def load_embedded(source: str, target: str) -> TranslationData:
     """Return random sentence pairs of a grammar in the package: English with German or French, in either direction.
 
     Validation and test contain combinations of words that do not occur in training.
     """
-    _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
     if "fr" in (source, target):
-        return _embedded_french(seed) if source == "en" else _embedded_french(seed).reversed()
+        return _embedded_french() if source == "en" else _embedded_french().reversed()
     from .grammar import build_corpus  # imported only for this set
 
-    corpus = build_corpus(seed)
+    corpus = build_corpus()
     parts = corpus.train, corpus.valid, corpus.test
     data = TranslationData(*parts, "embedded", "held-out combinations", "de", "en")
     return data if source == "de" else data.reversed()
 
 
-def _embedded_french(seed: int) -> TranslationData:
+def _embedded_french() -> TranslationData:
     """Return 20,000 training pairs of the small English-French grammar, and 500 pairs each for validation and test."""
     from .grammar.french import french_pairs
 
     found: dict[str, str] = {}
-    for english, french in french_pairs(seed):
+    for english, french in french_pairs():
         found.setdefault(english, french)
         if len(found) == 21_000:
             break
@@ -169,21 +163,19 @@ def _embedded_french(seed: int) -> TranslationData:
     return TranslationData(*parts, "embedded", "held-out sentences", "en", "fr")
 
 
-def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
+def load_multi30k(source: str, target: str) -> TranslationData:
     """Load Multi30k, task 1: image descriptions, with 29,000 training, 1,014 validation and 1,000 test pairs.
 
     Source: Elliott et al. 2016, W16-3210; French: Elliott et al. 2017, W17-4718.
     """
-    _check_languages("multi30k", source, target, [{"de", "en"}, {"de", "fr"}, {"en", "fr"}])
     names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
     paths = [fetch(MULTI30K_URL, "multi30k", name, MULTI30K_SHA256[name], all_names=names) for name in names]
     parts = [read_parallel_files(*sides) for sides in zip(paths[::2], paths[1::2], strict=True)]
     return _of_parts(parts, "multi30k", "test_2016_flickr", source, target)
 
 
-def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
+def load_tatoeba(source: str, target: str) -> TranslationData:
     """Load the sentence pairs of tatoeba.org that manythings.org offers, split by English sentence."""
-    _check_languages("tatoeba", source, target, [{"en", "de"}, {"en", "fr"}])
     other = target if source == "en" else source
     code, folder = TATOEBA_NAMES[other], f"tatoeba_en_{other}"
     path = find_local(f"{folder}/eng-{code}.tsv.gz")
@@ -200,7 +192,7 @@ def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
     return TranslationData(*parts, "tatoeba", name, source, target, notes)
 
 
-def load_everyday(source: str, target: str, *, seed: int, glossary: bool = False, **_: Any) -> TranslationData:
+def load_everyday(source: str, target: str, *, glossary: bool = False) -> TranslationData:
     """Load a mixture for everyday German and English: Tatoeba, Multi30k and 10,000 pairs of WMT's text, `augmented`.
 
     With `glossary`, the mixture also has `glossary_pairs`.
@@ -212,7 +204,6 @@ def load_everyday(source: str, target: str, *, seed: int, glossary: bool = False
     from .glossary import glossary_pairs
 
     name = "everyday-glossary" if glossary else "everyday"
-    _check_languages(name, source, target, [{"de", "en"}])
     parts = [load_tatoeba("de", "en"), load_multi30k("de", "en")]
     sides = [
         find_local(f"wmt_en_de_10k/train.{code}.gz") or fetch(OPENNMT_URL, "wmt_en_de_10k", name, None)
@@ -224,29 +215,23 @@ def load_everyday(source: str, target: str, *, seed: int, glossary: bool = False
     )
     held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
     pairs = [pair for part in parts for pair in part.train] + clean.pairs
-    pairs += glossary_pairs(each=6, seed=seed) if glossary else []
-    train = [pair for pair in augmented(pairs, seed) if held_out.isdisjoint(map(sentence_key, pair))]
+    pairs += glossary_pairs(each=6) if glossary else []
+    train = [pair for pair in augmented(pairs) if held_out.isdisjoint(map(sentence_key, pair))]
     notes = (*parts[0].notes, *parts[1].notes, clean.note(), f"{name}: {len(pairs):,} pairs, augmented.")
     valid = parts[0].valid + parts[1].valid
     found = replace(parts[0], train=train, valid=valid, name=name, notes=notes)
     return found if source == "de" else found.reversed()
 
 
-def load_wmt17(
-    source: str, target: str, *, seed: int, train_size: int | None, valid_size: int | None
-) -> TranslationData:
+def load_wmt17(source: str, target: str) -> TranslationData:
     """Load the news task of WMT17 (Bojar et al. 2017, W17-4717), German and English, through the `datasets` library.
 
-    The training set contains `train_size` (by default 1,000,000) random pairs of the 5.9 million training pairs. The
-    validation set is newstest2016, or `valid_size` other training pairs. The test set is newstest2017.
+    The training set contains 1,000,000 random pairs of the 5.9 million training pairs. The validation set is
+    newstest2016, and the test set is newstest2017.
     """
-    _check_languages("wmt17", source, target, [{"de", "en"}])
     hub = load_hub("wmt/wmt17", "de-en")
-    order = np.random.default_rng(seed).permutation(len(hub["train"]))
-    train_size = min(1_000_000 if train_size is None else train_size, len(order))
-    rows = {"train": hub["train"].select(np.sort(order[:train_size])), "valid": hub["validation"], "test": hub["test"]}
-    if valid_size is not None:
-        rows["valid"] = hub["train"].select(np.sort(order[train_size : train_size + valid_size]))
+    chosen = np.random.default_rng(0).permutation(len(hub["train"]))[:WMT17_PAIRS]
+    rows = {"train": hub["train"].select(np.sort(chosen)), "valid": hub["validation"], "test": hub["test"]}
     parts = [
         with_text_on_both_sides([(row[source], row[target]) for row in _translations(part)], f"wmt17 ({name})")
         for name, part in rows.items()
@@ -279,22 +264,13 @@ def _zip_lines(path: Path, member: str) -> list[str]:
         ) from None
 
 
-def _check_languages(name: str, source: str, target: str, offered: list[set[str]]) -> None:
-    if {source, target} not in offered:
-        pairs = ", ".join("-".join(sorted(pair)) for pair in offered)
-        raise InputError(
-            f"{name} has no {source}-{target} pairs; it has {pairs} (in either direction). Choose one of these, or "
-            f"give your own files with --data PATH."
-        )
-
-
-#: Loading functions by data set. Arguments: source and target language, `seed`, `train_size` and `valid_size`.
-SETS: dict[str, Callable[..., TranslationData]] = {
-    "embedded": load_embedded,
-    "multi30k": load_multi30k,
-    "tatoeba": load_tatoeba,
-    "everyday": load_everyday,
-    "everyday-glossary": partial(load_everyday, glossary=True),
-    "wmt17": load_wmt17,
+#: For each data set: its loading function of source and target language, and its pairs of languages.
+SETS: dict[str, tuple[Callable[[str, str], TranslationData], list[set[str]]]] = {
+    "embedded": (load_embedded, [{"de", "en"}, {"en", "fr"}]),
+    "multi30k": (load_multi30k, [{"de", "en"}, {"de", "fr"}, {"en", "fr"}]),
+    "tatoeba": (load_tatoeba, [{"en", "de"}, {"en", "fr"}]),
+    "everyday": (load_everyday, [{"de", "en"}]),
+    "everyday-glossary": (partial(load_everyday, glossary=True), [{"de", "en"}]),
+    "wmt17": (load_wmt17, [{"de", "en"}]),
 }
 DATA_NAMES = tuple(SETS)
