@@ -152,7 +152,7 @@ class Classifier(TrainedModel):
         self.model, self.tokenizer, self.labels = model.eval(), tokenizer, list(labels)
 
     @classmethod
-    def _of(cls, found: Trained, folder: str | Path) -> Self:
+    def of(cls, found: Trained, folder: str | Path) -> Self:
         names, classes = found.config.get("labels"), found.model.config.classes
         if not isinstance(names, list) or len({one for one in names if isinstance(one, str)}) != classes:
             raise InputError(f"The classifier in {folder} does not name its {classes} classes. Restore a copy of it.")
@@ -303,9 +303,6 @@ class Classification(Task[ClassifierPreset, Classifier]):
             number = {label: i for i, label in enumerate(self.labels)}
             weights = class_weights([number[label] for _, label in self.train], len(number), most=MAX_WEIGHT)
         return classification_loss(weights, self.preset.label_smoothing, teacher, self.preset.consistency)
-
-    def finish(self, model: TransformerClassifier, tokenizer: Tokenizer) -> Classifier:
-        return Classifier(model, tokenizer, self.labels)
 
     def step_words(self, batches: int) -> str:
         return f"{self.preset.batch_size * batches:,} texts"

@@ -183,7 +183,7 @@ class Writer(TrainedModel):
         self.model, self.tokenizer, self.length = model.eval(), tokenizer, length
 
     @classmethod
-    def _of(cls, found: Trained, folder: str | Path) -> Self:
+    def of(cls, found: Trained, folder: str | Path) -> Self:
         length: Any = found.config.get("length")
         if not fits(Length, length) or length > getattr(found.model.config, "max_length", length):
             raise InputError(f"The language model in {folder} does not record its context length. Restore a copy.")
@@ -308,22 +308,11 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
     def config(self, tokenizer: Tokenizer) -> LanguageModelConfig | RecurrentConfig:
         return self.model or self.preset.transformer(tokenizer.vocab_size)
 
-    def build(self, config: Any) -> Module:
-        return MODELS[kind_of(config)][0](config)
-
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         return language_model_loss(self.preset.label_smoothing, teacher)
-
-    def finish(self, model: Any, tokenizer: Tokenizer) -> Writer:
-        return Writer(model, tokenizer, self.preset.length)
 
     def step_words(self, batches: int) -> str:
         return f"{self.preset.batch_size * batches:,} windows of {self.preset.length}"
 
     def saved(self, config: Any) -> dict[str, Any]:
-        return {"kind": kind_of(config), "length": self.preset.length}
-
-
-def kind_of(config: Any) -> str:
-    """Return the kind in MODELS that a configuration describes."""
-    return next(kind for kind, (_, described) in MODELS.items() if isinstance(config, described))
+        return {"kind": Writer.kind_of(config), "length": self.preset.length}

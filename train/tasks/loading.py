@@ -60,7 +60,7 @@ class TrainedModel(ABC):
         """
         folder = model_path(str(folder))
         if not is_foreign(folder):
-            return cls._of(load_trained(folder, cls.what, cls.kinds, tasks), folder)
+            return cls.of(load_trained(folder, cls.what, cls.kinds, tasks), folder)
         from ...models import pretrained
 
         found = pretrained.load(folder, with_strategy=cls.searches, **options)
@@ -69,20 +69,21 @@ class TrainedModel(ABC):
             raise InputError(f"{folder} holds no {cls.what}: its model is a {type(found.model).__name__}.")
         assert found.tokenizer is not None
         known = {"labels": found.labels, "length": found.model.config.max_length, "strategy": found.strategy}
-        return cls._of(Trained(found.model, found.tokenizer, known), folder)
+        return cls.of(Trained(found.model, found.tokenizer, known), folder)
 
     @classmethod
     @abstractmethod
-    def _of(cls, found: Trained, folder: str | Path) -> Self:
-        """Return the object for a loaded model. Raises InputError if the configuration lacks what it needs."""
+    def of(cls, found: Trained, folder: str | Path) -> Self:
+        """Return the object for the model in `folder`. Raises InputError if the configuration lacks what it needs."""
+
+    @classmethod
+    def kind_of(cls, config: Any) -> str:
+        """Return the key of `kinds` for a model's configuration."""
+        return next(kind for kind, (_, described) in cls.kinds.items() if isinstance(config, described))
 
     def kept_rules(self) -> dict[str, Any]:
         """Return the rules of generation that a run which continues the training of this model saves."""
         return {}
-
-    def with_rules(self, rules: Mapping[str, Any]) -> Self:
-        """Apply rules that `kept_rules` has returned, and return this object."""
-        return self
 
     def set_dropout(self, probability: float) -> None:
         """Use another dropout probability in training. Weights and `token_dropout` do not change."""

@@ -26,7 +26,7 @@ from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
 from ..trainer import Batches, Loss, Record, Trainer
 from ..updates import UpdateOptions, Validation
-from .loading import TrainedModel, trained_config
+from .loading import Trained, TrainedModel, trained_config
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 AnyTrained = TypeVar("AnyTrained", bound=TrainedModel)
@@ -83,17 +83,13 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
     def config(self, tokenizer: Tokenizer) -> Any:
         """Return the configuration of the model."""
 
-    @abstractmethod
     def build(self, config: Any) -> Module:
         """Make the model. Its weights are drawn from the default generator."""
+        return self.trained.kinds[self.trained.kind_of(config)][0](config)
 
     @abstractmethod
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         """Return the loss for the Trainer."""
-
-    @abstractmethod
-    def finish(self, model: Any, tokenizer: Tokenizer) -> AnyTrained:
-        """Return the object that uses the trained model, as `handloom.load` does."""
 
     @abstractmethod
     def step_words(self, batches: int) -> str:
@@ -179,7 +175,8 @@ def train_model(
         say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {math.exp(min(best, 700)):.2f})")
     else:
         say(f"best {preset.monitor}: {best:.4f}")
-    return task.finish(model.eval(), tokenizer).with_rules(rules)
+    trained: Any = task.trained
+    return trained.of(Trained(model.eval(), tokenizer, trainer.config), run.path)
 
 
 def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:

@@ -125,17 +125,11 @@ class Translation(Task[TranslationPreset, Translator]):
         if self.preset.coverage_loss and not config.copy:
             raise InputError("--set coverage_loss needs a pointer-generator: add --set copy=true.")
 
-    def build(self, config: Seq2SeqConfig) -> Seq2SeqTransformer:
-        return Seq2SeqTransformer(config)
-
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         preset = self.preset
         if teacher is not None and preset.coverage_loss:
             raise InputError("--set coverage_loss has no effect with --teacher: leave out one of them.")
         return translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher, preset.coverage_loss)
-
-    def finish(self, model: Seq2SeqTransformer, tokenizer: Tokenizer) -> Translator:
-        return Translator(model, tokenizer)
 
     def step_words(self, batches: int) -> str:
         pairs = self.preset.pairs_per_batch

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -39,23 +39,19 @@ class Translator(TrainedModel):
         self.model, self.tokenizer, self.own, self.truecases = model, tokenizer, own or Strategy(), own is None
 
     @classmethod
-    def _of(cls, found: Trained, folder: str | Path) -> Self:
-        own = found.config.get("strategy")
+    def of(cls, found: Trained, folder: str | Path) -> Self:
+        own, rules = found.config.get("strategy"), found.config.get("rules", {})
         made = cls(found.model, found.tokenizer, own if isinstance(own, Strategy) else None)
         try:
-            return made.with_rules(found.config.get("rules", {}))
+            kept = {name: tuple(value) if isinstance(value, list) else value for name, value in rules.items()}
+            made.own = dataclasses.replace(made.own, rules=dataclasses.replace(made.own.rules, **kept))
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(f"The rules of the model in {folder} can't be used: {error}. Restore a copy.") from None
+        return made
 
     def kept_rules(self) -> dict[str, Any]:
         kept = {name: getattr(self.own.rules, name) for name in _RULES}
         return {name: value for name, value in kept.items() if value not in (None, ())}
-
-    def with_rules(self, rules: Mapping[str, Any]) -> Self:
-        lists = {name: tuple(value) for name, value in rules.items() if isinstance(value, list)}
-        given: dict[str, Any] = {**rules, **lists}
-        self.own = dataclasses.replace(self.own, rules=dataclasses.replace(self.own.rules, **given))
-        return self
 
     def as_written(self, texts: Sequence[str]) -> list[str]:
         """Return texts, such as references, in lower case if the model reads and writes lower case."""
