@@ -25,7 +25,7 @@ def main() -> None:
         found = {}
         for part in ("valid", "test"):
             articles = getattr(data, part)
-            texts = [f"{a.headline} {a.description}" if options.descriptions else a.headline for a in articles]
+            texts = [article.text(options.descriptions) for article in articles]
             found[part] = figures(model.predict(texts), [article.category for article in articles])
         rows.append({"cell": name, "valid_accuracy": found["valid"]["accuracy"], **found["test"]})
     print(markdown_table(rows, COLUMNS))

@@ -122,7 +122,7 @@ def category_rows(run: Path | None) -> list[Row]:
         for name, count in counts.most_common()
     ]
     if run is not None:
-        predicted = Classifier.load(run).predict([f"{a.headline} {a.description}" for a in data.test])
+        predicted = Classifier.load(run).predict([a.text(description=True) for a in data.test])
         right, named = Counter(a for a, b in zip(actual, predicted, strict=True) if a == b), Counter(predicted)
         for row in rows:
             name = row["cell"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.side_by_side import command, program, write_results
 from handloom.errors import InputError
+from handloom.examples import summarize_news
 from handloom.models.text_baselines import WordForWord, nearest
 from handloom.train.data.captions import caption_pairs, load_captions
 from handloom.train.data.files import Pair
@@ -20,7 +21,7 @@ from handloom.train.data.translation import load_translation_data
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.news import baselines
 from handloom.train.tables.pairs import set_long_apart
-from handloom.train.tasks.metrics import bleu, rouge
+from handloom.train.tasks.metrics import bleu
 
 Row = dict[str, Any]
 COLUMNS = {
@@ -35,31 +36,15 @@ COLUMNS = {
 
 def news_rows(name: str, descriptions: bool) -> list[Row]:
     """Return rows for the most frequent class, naive Bayes and TF-IDF regression."""
-    data = load_news(name, descriptions=descriptions, categories=True)
-    parts = [
-        [(f"{a.headline} {a.description}" if descriptions else a.headline, a.category) for a in part]
-        for part in (data.train, data.valid, data.test)
-    ]
-    return baselines(*parts)
+    return baselines(*load_news(name, descriptions=descriptions, categories=True).labelled(descriptions))
 
 
 def headline_rows() -> list[Row]:
     """Return rows for the description's first words (number chosen in validation) and the nearest headline."""
-    data = load_news("news", descriptions=True)
-    headlines = [[article.headline for article in part] for part in (data.train, data.valid, data.test)]
-    texts = [[article.description for article in part] for part in (data.train, data.valid, data.test)]
-
-    def first(count: int, part: Sequence[str]) -> list[str]:
-        return [" ".join(text.split()[:count]) for text in part]
-
-    most = max(range(4, 31), key=lambda count: rouge(first(count, texts[1]), headlines[1]).value)
-    found = {
-        f"first {most} words of the description": first(most, texts[2]),
-        "headline of the nearest training article": [headlines[0][i] for i in nearest(texts[2], texts[0])],
-    }
+    words, near = summarize_news.baselines(load_news("news", descriptions=True))
     return [
-        {"cell": name, "bleu": bleu(texts, headlines[2]).value, "rougeL": rouge(texts, headlines[2]).value}
-        for name, texts in found.items()
+        {**words, "cell": f"{words['cell']} of the description"},
+        {**near, "cell": "headline of the nearest training article"},
     ]
 
 

@@ -128,22 +128,20 @@ def prepare(data_name: str, preset_name: str, changes: list[str], count: int) ->
     """Return a data set, its tokenizer, the size of the preset's model, and the first `count` training batches."""
     from handloom.errors import InputError
     from handloom.models.presets import translation_preset
-    from handloom.tokenizer import BPETokenizer
     from handloom.train.cli.training import changed
     from handloom.train.data.translation import load_translation_data
-    from handloom.train.tasks.translation import translation_batches
+    from handloom.train.tasks.translation import Translation
 
     try:
         data = load_translation_data(data_name)
         preset = changed(translation_preset(preset_name, data.name), changes)
     except InputError as error:
         raise SystemExit(str(error)) from None
-    tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], preset.vocab_size)
+    task = Translation(data.train, data.valid, preset=preset)
+    tokenizer = task.make_tokenizer()
     if tokenizer.pad_id != 0:
         raise SystemExit("the id of the tokenizer's padding token must be 0, because the PyTorch model assumes this id")
-    batches = translation_batches(
-        data.train, tokenizer, tokens_per_batch=preset.tokens_per_batch, max_length=preset.max_length, seed=0
-    )
+    batches = task.batches(tokenizer, seed=0).train
     epochs = itertools.chain.from_iterable(batches.epoch(epoch) for epoch in itertools.count())
     size = Size(
         "seq2seq", 0, 0, 0, tokenizer.vocab_size, preset.d_model, preset.dim_feedforward, preset.layers, preset.nhead,

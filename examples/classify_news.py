@@ -21,7 +21,7 @@ from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import each_text
 from handloom.train.cli.training import preset_of
-from handloom.train.data.news import NEWS_NAMES, Article, load_news, unlabelled_texts
+from handloom.train.data.news import NEWS_NAMES, load_news, unlabelled_texts
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion
@@ -83,17 +83,14 @@ def main() -> None:
         return
     data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))
     print(data.summary(), *data.notes, sep="\n")
-    parts = {
-        name: [(text_of(article, arguments.descriptions), article.category) for article in getattr(data, name)]
-        for name in ("train", "valid", "test")
-    }
+    train, valid, held_out = data.labelled(arguments.descriptions)
     preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
     own, changes = ablation_cells(arguments.table, preset)
     unlabelled = unlabelled_texts(data) if preset.word_vectors else []
     if unlabelled:
         print(f"word vectors from {len(unlabelled):,} texts, without those of held-out articles")
-    task = Classification(parts["train"], parts["valid"], unlabelled, preset=preset, name=TASK)
-    texts, labels = [text for text, _ in parts["test"]], [label for _, label in parts["test"]]
+    task = Classification(train, valid, unlabelled, preset=preset, name=TASK)
+    texts, labels = [text for text, _ in held_out], [label for _, label in held_out]
 
     def test(classifier: Classifier, task: Classification) -> tuple[dict[str, float], list[str]]:
         predicted = classifier.predict(texts)
@@ -106,7 +103,7 @@ def main() -> None:
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]
     ) -> str:
         rows = with_report_figures([{"cell": own or "Transformer", **rows[0]}, *rows[1:]], "accuracy")
-        rows = [*baselines(parts["train"], parts["valid"], parts["test"]), *rows]
+        rows = [*baselines(train, valid, held_out), *rows]
         more: dict[str, Table] = {}
         if arguments.table == "attention":
             more = looked_at(classifier, texts, run, names_in(article.description for article in data.train))
@@ -121,11 +118,6 @@ def main() -> None:
     train_and_report(
         arguments, "classify_news", data, task, test=test, report=report, cells=cells, init_options=labelled
     )
-
-
-def text_of(article: Article, description: bool) -> str:
-    """Return the text of an article in the form of the model's input."""
-    return f"{article.headline} {article.description}" if description else article.headline
 
 
 def looked_at(classifier: Classifier, texts: list[str], run: RunFolder, names: frozenset[str]) -> dict[str, Table]:

@@ -11,7 +11,7 @@ from ..files import write_text
 from .cli.command_line import run_main
 from .cli.options import OptionParser
 from .runs.folder import RunFolder, read_metrics
-from .runs.plots import plot_lines
+from .runs.plots import line_of, plot_lines
 from .tables.cells import markdown_table
 
 _COLUMNS = {
@@ -77,11 +77,11 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     columns |= {key: title for key, title in _COLUMNS.items() if any(row.get(key) is not None for row in rows)}
     lines = {}
     for name, run in zip(names, runs, strict=True):
-        valid = [row for row in run.metrics() if row.get("valid_loss") is not None]
-        for label, averaged in ((name, False), (f"{name}, averaged weights", True)):
-            points = [(row["step"], row["valid_loss"]) for row in valid if bool(row.get("averaged")) == averaged]
-            if points or not averaged:
-                lines[label] = [step for step, _ in points], [loss for _, loss in points]
+        logged = run.metrics()
+        lines[name] = line_of([row for row in logged if not row.get("averaged")], "valid_loss")
+        averaged = line_of([row for row in logged if row.get("averaged")], "valid_loss")
+        if averaged[0]:
+            lines[f"{name}, averaged weights"] = averaged
     return markdown_table(rows, columns), lines
 
 

@@ -1,6 +1,7 @@
 """Shared code of all programs: how they end, the texts that they read, and folders for their results."""
 
 import io
+import itertools
 import os
 import signal
 import sys
@@ -102,11 +103,8 @@ def _fail(error: object) -> NoReturn:
 
 def free_run_folder(name: str) -> Path:
     """Return runs/NAME, or the first of runs/NAME-2, runs/NAME-3, ... that does not exist."""
-    path, number = Path("runs", name), 1
-    while path.exists():
-        number += 1
-        path = Path("runs", f"{name}-{number}")
-    return path
+    names = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+    return next(path for own in names if not (path := Path("runs", own)).exists())
 
 
 def check_text(text: str, name: str) -> None:

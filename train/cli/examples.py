@@ -117,7 +117,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     contains the options that a new run saves, and `typed` is a command line with `options`. Raises InputError if the
     run can't be resumed, and OptionError for an option that has no effect.
     """
-    typed = parser.given(arguments)
+    typed = vars(parser.parse_args(arguments))
     trains = any("checkpoint" not in parser.uses[name] for name in typed)
     asks = {"texts", "interactive"} & typed.keys()
     chosen = {"checkpoint", "resume"} & typed.keys()
@@ -125,7 +125,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
         typed["checkpoint"] = MODELS[parser.shipped]
         print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL uses another one", file=sys.stderr)
     use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
-    values = {name: parser.get_default(name) for name in parser.uses}
+    values = dict(parser.defaults)
     if use == "resume":
         values |= _options_of_run(parser, typed["resume"])
         for name, value in typed.items():

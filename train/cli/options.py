@@ -19,11 +19,13 @@ _RETIRED = {"prefetch", "augment_share"}
 
 
 class OptionParser(Parser):
-    """A parser that distinguishes typed values from defaults.
+    """A parser that distinguishes typed values from defaults: `parse_args` returns only the options of a `group` that
+    are on the command line.
 
     Attributes:
         uses: dictionary from an option's name to the uses in which the option has an effect. In other uses the option
             is refused. `group` adds the names; the dictionary is empty for a program with a single use.
+        defaults: dictionary from the name of each option of a group to its default.
         texts: the input of a trained model, such as "German sentences".
         shipped: name in `models.shipped` of the model that is used for texts without --checkpoint; "" for none.
     """
@@ -34,6 +36,7 @@ class OptionParser(Parser):
     def __init__(self, **options: Any):
         super().__init__(**options)
         self.uses: dict[str, frozenset[str]] = {}
+        self.defaults: dict[str, Any] = {}
         self._options: dict[str, argparse.Action] = {}
 
     def group(self, title: str, *uses: Use) -> Callable[..., None]:
@@ -43,6 +46,7 @@ class OptionParser(Parser):
         def add_option(*names: str, uses: Sequence[Use] = uses, **settings: Any) -> None:
             option = add(*names, **settings)
             self.uses[option.dest], self._options[option.dest] = frozenset(uses), option
+            self.defaults[option.dest], option.default = option.default, argparse.SUPPRESS
 
         return add_option
 
@@ -54,17 +58,6 @@ class OptionParser(Parser):
             names = [self.spelled(name) for name, uses in self.uses.items() if "resume" in uses and name != "resume"]
             self._options["resume"].help = f"{_RESUME}; only {listed(names)} can be changed"
         return super().format_help()
-
-    def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return a dictionary of the options that are on the command line. Options with default values are left out."""
-        defaults = {option: option.default for option in self._options.values()}
-        for option in defaults:
-            option.default = argparse.SUPPRESS
-        try:
-            return vars(self.parse_args(arguments))
-        finally:
-            for option, default in defaults.items():
-                option.default = default
 
     def refuse_useless(self, given: Iterable[str], use: Use) -> None:
         """Raise OptionError if one of the options `given` has no effect in the use `use`."""
@@ -87,10 +80,10 @@ class OptionParser(Parser):
                 raise InputError(f"{origin} has an unknown option {name!r}. Restore a copy.")
         kept = {name: value for name, value in options.items() if "train" in self.uses.get(name, ())}
         try:
-            given = self.given(self.typed(kept))
+            given = vars(self.parse_args(self.typed(kept)))
         except OptionError as error:
             raise InputError(f"{origin} can't be used: {str(error)[:200]}. Restore a copy.") from None
-        parsed = {name: given.get(name, self.get_default(name)) for name in kept}
+        parsed = {name: given.get(name, self.defaults[name]) for name in kept}
         for name, value in kept.items():
             if not _same(plain(parsed[name]), value):
                 raise InputError(f"{origin} can't be used: {self.spelled(name)} is {short(value)}. Restore a copy.")
@@ -98,10 +91,8 @@ class OptionParser(Parser):
 
     def typed(self, options: Mapping[str, Any]) -> list[str]:
         """Return command-line arguments for `options`, which have the form of config.json. Defaults are omitted."""
-        own = ((self._options[name], value) for name, value in options.items())
-        return [
-            word for option, value in own if not _same(plain(option.default), value) for word in _typed(option, value)
-        ]
+        changed = {name: value for name, value in options.items() if not _same(plain(self.defaults[name]), value)}
+        return [word for name, value in changed.items() for word in _typed(self._options[name], value)]
 
     def spelled(self, name: str) -> str:
         """Return an option with its dashes, such as "--seed", or the name of a positional argument in --help."""

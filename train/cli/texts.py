@@ -66,10 +66,10 @@ def parse(task: TaskName) -> argparse.Namespace:
     if task != "classify":
         add("--seed", type=whole, default=0, help="random seed of sampling (default: 0)")
         add_generation_options(parser, translates=task != "generate")
-    given = parser.given()
+    given = vars(parser.parse_args())
     if {"checkpoint", "to"} <= given.keys():
         parser.error("--to chooses between the models that come with handloom: leave out --model, or --to")
-    values = {name: parser.get_default(name) for name in parser.uses} | given
+    values = parser.defaults | given
     if "to" in given:
         values["checkpoint"] = TRANSLATORS[given["to"]]
     if values["checkpoint"] is None:

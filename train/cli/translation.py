@@ -49,7 +49,6 @@ def _training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
             f"{len(lines) - len(sentences):,} sentences that are in the validation or test data"
         )
     if arguments.clean:
-        cleaned = clean_pairs(pairs)
-        pairs = cleaned.pairs
-        print(cleaned.note())
+        pairs, note = clean_pairs(pairs)
+        print(note)
     return pairs

@@ -49,18 +49,6 @@ class Batch:
         return self.target_lengths.sum()
 
 
-@dataclass(frozen=True)
-class SourceBatch:
-    """A batch of B source sentences: `source` (B, S), `source_lengths` (B,) and `indices` (B,), all int64."""
-
-    source: np.ndarray
-    source_lengths: np.ndarray
-    indices: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-
 class TokenSequences:
     """A list of token sequences, stored in one flat array: sequence i is `tokens[offsets[i]:offsets[i + 1]]`.
 
@@ -257,8 +245,11 @@ def fingerprint_of(options: tuple[Any, ...], *arrays: np.ndarray) -> str:
     return total.hexdigest()
 
 
-def source_batches(source_ids: Sequence[Sequence[int]], *, tokens_per_batch: int, pad_id: int) -> Iterator[SourceBatch]:
-    """Yield batches of sentences to translate, from long to short. `indices` are the positions of the sentences.
+def source_batches(
+    source_ids: Sequence[Sequence[int]], *, tokens_per_batch: int, pad_id: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield batches of sentences to translate, from long to short: the positions of the sentences (B,), their padded
+    tokens (B, S) and their lengths (B,), all int64.
 
     A sentence that is longer than `tokens_per_batch` is the only sentence of its batch.
     """
@@ -267,7 +258,7 @@ def source_batches(source_ids: Sequence[Sequence[int]], *, tokens_per_batch: int
     cuts = _cut(source.lengths[order], tokens_per_batch)
     for start, stop in reversed(list(itertools.pairwise(cuts))):
         indices = order[start:stop]
-        yield SourceBatch(source.pad(indices, pad_id), source.lengths[indices], indices)
+        yield indices, source.pad(indices, pad_id), source.lengths[indices]
 
 
 def join_neighbours(

@@ -12,10 +12,9 @@ import shlex
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ...errors import InputError
 from ...files import check_line_ends, open_file, parse_json
@@ -36,25 +35,12 @@ _COLUMN_NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class ParallelText:
-    """Sentence pairs (source, target) in file order.
-
-    `dropped` contains the line numbers, from 1, of pairs that were left out because a source or target was blank.
-    """
+class ParallelText(NamedTuple):
+    """Sentence pairs (source, target) in file order. `note` is a sentence about those that were left out, or ""."""
 
     pairs: list[Pair]
-    dropped: list[int]
+    note: str
     origin: str
-
-    def note(self) -> str:
-        """Return a sentence about the pairs that were left out, or "" if there are none."""
-        if not self.dropped:
-            return ""
-        first = ", ".join(str(number) for number in self.dropped[:5])
-        more = ", ..." if len(self.dropped) > 5 else ""
-        pairs = "1 pair" if len(self.dropped) == 1 else f"{len(self.dropped):,} pairs"
-        return f"{self.origin}: left out {pairs} with a blank side (line {first}{more})."
 
 
 def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
@@ -204,18 +190,16 @@ def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1)
 
     Raises InputError if every pair has a blank source or target.
     """
-    kept, dropped = [], []
-    for number, pair in enumerate(pairs, start=first_line):
-        if pair[0].strip() and pair[1].strip():
-            kept.append(pair)
-        else:
-            dropped.append(number)
+    kept = [pair for pair in pairs if all(map(str.strip, pair))]
     if not kept:
         raise InputError(
             f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give pairs of sentences that "
             "are not blank."
         )
-    return ParallelText(kept, dropped, origin)
+    blank = [f"{number}" for number, pair in enumerate(pairs, first_line) if not all(map(str.strip, pair))]
+    count = "1 pair" if len(blank) == 1 else f"{len(blank):,} pairs"
+    lines = ", ".join([*blank[:5], "..."] if len(blank) > 5 else blank)
+    return ParallelText(kept, f"{origin}: left out {count} with a blank side (line {lines})." if blank else "", origin)
 
 
 def _header(path: str, first_row: str, source: str, target: str) -> tuple[str, ...] | None:

@@ -28,6 +28,10 @@ class Article:
     headline: str
     description: str
 
+    def text(self, description: bool) -> str:
+        """Return the headline, or the headline and the description."""
+        return f"{self.headline} {self.description}" if description else self.headline
+
 
 @dataclass(frozen=True)
 class News:
@@ -43,6 +47,10 @@ class News:
     def categories(self) -> list[str]:
         """The categories of the training articles, in alphabetical order."""
         return sorted({article.category for article in self.train})
+
+    def labelled(self, descriptions: bool) -> list[list[tuple[str, str]]]:
+        """Return the text (see `Article.text`) and the category of the training, validation and test articles."""
+        return [[(a.text(descriptions), a.category) for a in part] for part in (self.train, self.valid, self.test)]
 
     def summary(self) -> str:
         """Return one line with the name of the data set and the sizes of its training, validation and test sets."""

@@ -7,8 +7,9 @@ import hashlib
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 from ...errors import InputError
@@ -73,9 +74,7 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
     Raises InputError if there are fewer than three different sentences, or nearly all pairs have the same sentence.
     """
     keys = [sentence_key(pair[side]) for pair in pairs]
-    counts: dict[str, int] = {}
-    for key in keys:
-        counts[key] = counts.get(key, 0) + 1
+    counts = Counter(keys)
     if len(counts) < 3:
         raise InputError(
             f"The data hold only {len(counts)} different sentence{'s' if len(counts) > 1 else ''}, too few to set some "
@@ -94,10 +93,10 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
     for key, pair in zip(keys, pairs, strict=True):
         parts[part_of.get(key, "train")].append(pair)
     if not all(parts.values()):
-        often = max(counts, key=lambda key: counts[key])
-        text = next(pair[side] for key, pair in zip(keys, pairs, strict=True) if key == often)
+        ((often, count),) = counts.most_common(1)
+        text = pairs[keys.index(often)][side]
         raise InputError(
-            f"{counts[often]:,} of the {len(pairs):,} sentence pairs have the same sentence, {text[:40]!r}, on one "
+            f"{count:,} of the {len(pairs):,} sentence pairs have the same sentence, {text[:40]!r}, on one "
             "side: the other pairs are too few for training, validation and test. Give pairs of more varied sentences."
         )
     return parts["train"], parts["valid"], parts["test"]
@@ -108,39 +107,25 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?]\s)\W*\w")
 
 
-@dataclass
-class Cleaned:
-    """The pairs that were kept, in order, and the number of dropped pairs for each reason."""
-
-    pairs: list[Pair]
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    def note(self) -> str:
-        """Return a sentence about the dropped pairs, or "" if there are none."""
-        if not self.dropped:
-            return ""
-        total = sum(self.dropped.values())
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items())
-        return f"Clean-up dropped {total:,} of {total + len(self.pairs):,} pairs: {reasons}."
-
-
-def clean_pairs(pairs: Iterable[Pair], *, max_words: int = 200, max_ratio: float = 3.0) -> Cleaned:
-    """Return the pairs without those that are useless or harmful for training. One reason is counted per dropped pair.
+def clean_pairs(pairs: Sequence[Pair], *, max_words: int = 200, max_ratio: float = 3.0) -> tuple[list[Pair], str]:
+    """Return the pairs without those that are useless or harmful for training, and a sentence about the dropped pairs,
+    or "" if there are none. One reason is counted per dropped pair.
 
     Args:
         max_words: maximum number of words in a source or target.
         max_ratio: maximum ratio of the lengths of source and target, in characters. A difference of up to 20 characters
             is always allowed, for pairs such as "Ja." and "Yes, I do.".
     """
-    cleaned, seen = Cleaned([]), set()
+    kept: dict[Pair, None] = {}
+    dropped = Counter[str]()
     for pair in pairs:
-        reason = _reason(pair, max_words, max_ratio) or ("repeated" if pair in seen else "")
-        if reason:
-            cleaned.dropped[reason] = cleaned.dropped.get(reason, 0) + 1
+        if reason := _reason(pair, max_words, max_ratio) or ("repeated" if pair in kept else ""):
+            dropped[reason] += 1
         else:
-            seen.add(pair)
-            cleaned.pairs.append(pair)
-    return cleaned
+            kept[pair] = None
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+    note = f"Clean-up dropped {dropped.total():,} of {len(pairs):,} pairs: {reasons}." if dropped else ""
+    return list(kept), note
 
 
 def _reason(pair: Pair, max_words: int, max_ratio: float) -> str:

@@ -75,7 +75,7 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
         if own_test:
             train, test = train + test, own_test.pairs
     test_name = own_test.origin if own_test else "held-out sentences"
-    notes = tuple(part.note() for part in (text, own_valid, own_test) if part and part.note())
+    notes = tuple(part.note for part in (text, own_valid, own_test) if part and part.note)
     return TranslationData(train, valid, test, path, test_name, source, target, notes)
 
 
@@ -187,7 +187,7 @@ def load_tatoeba(source: str, target: str) -> TranslationData:
     columns = ("en", other, "attribution")[: rows[0].count("\t") + 1]  # older editions don't have the third
     text = parse_tsv(rows, str(path), source, target, columns=columns)
     parts = split_by_sentence(text.pairs, side=0 if source == "en" else 1)
-    notes = tuple(filter(None, [text.note(), unverified("tatoeba", path.read_bytes())]))
+    notes = tuple(filter(None, [text.note, unverified("tatoeba", path.read_bytes())]))
     name = "tatoeba, held-out English sentences"
     return TranslationData(*parts, "tatoeba", name, source, target, notes)
 
@@ -210,14 +210,14 @@ def load_everyday(source: str, target: str, *, glossary: bool = False) -> Transl
         for code, name in (("de", "tgt-train.txt"), ("en", "src-train.txt"))
     ]
     news = read_parallel_files(*sides)
-    clean = clean_pairs(
+    clean, note = clean_pairs(
         [(detokenized(german), detokenized(english)) for german, english in news.pairs], max_words=50, max_ratio=2.0
     )
     held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
-    pairs = [pair for part in parts for pair in part.train] + clean.pairs
+    pairs = [pair for part in parts for pair in part.train] + clean
     pairs += glossary_pairs(each=6) if glossary else []
     train = [pair for pair in augmented(pairs) if held_out.isdisjoint(map(sentence_key, pair))]
-    notes = (*parts[0].notes, *parts[1].notes, clean.note(), f"{name}: {len(pairs):,} pairs, augmented.")
+    notes = (*parts[0].notes, *parts[1].notes, note, f"{name}: {len(pairs):,} pairs, augmented.")
     valid = parts[0].valid + parts[1].valid
     found = replace(parts[0], train=train, valid=valid, name=name, notes=notes)
     return found if source == "de" else found.reversed()
@@ -242,7 +242,7 @@ def load_wmt17(source: str, target: str) -> TranslationData:
 def _of_parts(parts: list[ParallelText], name: str, test_name: str, source: str, target: str) -> TranslationData:
     """Return a data set of three texts, with their notes."""
     train, valid, test = (part.pairs for part in parts)
-    notes = tuple(filter(None, (part.note() for part in parts)))
+    notes = tuple(filter(None, (part.note for part in parts)))
     return TranslationData(train, valid, test, name, test_name, source, target, notes)
 
 

@@ -1,6 +1,7 @@
 """The folder of a training run: runs/NAME/{config.json, metrics.jsonl, loss.png, model.safetensors, ...}."""
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -342,9 +343,8 @@ def _set_aside(run: Path) -> Path:
     """
     if is_link(run) or run.name in ("", ".."):
         raise InputError(f"{run} is a link or a relative name. Name the run's folder itself, or choose another --out.")
-    number = 1
-    while os.path.lexists(old := run.with_name(f"{run.name}.old-{number}")):
-        number += 1
+    names = (run.with_name(f"{run.name}.old-{number}") for number in itertools.count(1))
+    old = next(path for path in names if not os.path.lexists(path))
     with contextlib.ExitStack() as locks:
         for folder in (run, *(lock.parent for lock in run.glob(f"{CELLS}/*/{LOCK_FILE}"))):
             locks.enter_context(folder_lock(folder))

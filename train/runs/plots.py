@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...errors import printable
 from ...files import atomic_file
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 TRAIN_COLOUR, VALID_COLOUR, RATE_COLOUR, GRID_COLOUR = "#4477aa", "#cc3311", "#228833", "#dddddd"
 LINE_STYLES = ("-", "--", ":")
 LINE_COLOURS = ("#4477aa", "#cc3311", "#228833", "#ee7733", "#aa3377", "#33bbee", "#777777")
+
+
+def line_of(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
+    """Return the steps and values of the rows whose value under this key is finite."""
+    points = [(row["step"], row[key]) for row in rows if "step" in row and row.get(key) is not None]
+    points = [(step, value) for step, value in points if math.isfinite(value)]
+    return [step for step, _ in points], [value for _, value in points]
 
 
 def plot_losses(
@@ -39,10 +47,10 @@ def plot_losses(
 
     Raises InputError if the picture can't be written, and ValueError if no row has a loss.
     """
-    averaged = _line([row for row in rows if row.get("averaged")], "valid_loss")
+    averaged = line_of([row for row in rows if row.get("averaged")], "valid_loss")
     rows = [row for row in rows if not row.get("averaged")]
-    train, valid, rate = (_line(rows, key) for key in ("loss", "valid_loss", "learning_rate"))
-    accuracies = _line(rows, "accuracy"), _line(rows, "valid_accuracy")
+    train, valid, rate = (line_of(rows, key) for key in ("loss", "valid_loss", "learning_rate"))
+    accuracies = line_of(rows, "accuracy"), line_of(rows, "valid_accuracy")
     if not train[0] and not valid[0]:
         raise ValueError("no row of the metrics has a step and a loss")
     below = [name for name, there in (("accuracy", any(a[0] for a in accuracies)), ("rate", rate[0])) if there]
@@ -241,13 +249,6 @@ def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Pat
     _save(figure, out_png)
 
 
-def _line(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """Return the steps and values of the rows whose value under this key is finite."""
-    points = [(row["step"], row[key]) for row in rows if "step" in row and row.get(key) is not None]
-    points = [(step, value) for step, value in points if math.isfinite(value)]
-    return [step for step, _ in points], [value for _, value in points]
-
-
 def _dots(line: tuple[list[float], list[float]]) -> str:
     """Return a marker for lines of few points, which would otherwise be hard to see."""
     return "." if len(line[0]) < 10 else ""
@@ -281,7 +282,7 @@ def _name_cells(
 
 def _visible(tokens: Sequence[str]) -> list[str]:
     """Replace each blank in tokens by a box, escape unprintable characters, and keep at most 24 characters."""
-    shown = ["".join(c if c.isprintable() else repr(c)[1:-1] for c in t.replace(" ", "\N{OPEN BOX}")) for t in tokens]
+    shown = [printable(token.replace(" ", "\N{OPEN BOX}")) for token in tokens]
     return [one if len(one) <= 24 else one[:23] + "\N{HORIZONTAL ELLIPSIS}" for one in shown]
 
 

@@ -12,7 +12,7 @@ from ...models.hyperparameters import LanguageModelPreset
 from ...models.presets import kth_cell
 from ...tokenizer import CharacterTokenizer
 from ..runs.folder import RunFolder
-from ..runs.plots import plot_lines
+from ..runs.plots import line_of, plot_lines
 from ..tasks.language_modelling import LanguageModelling, TokenizedText, Writer, evaluate
 from .cells import STATED, Row, numbered
 
@@ -146,9 +146,9 @@ def draw_comparison(run: RunFolder, runs: Mapping[str, RunFolder]) -> None:
     """
     alone = next(iter(runs.values())) if len(runs) == 1 else None
     for key, label, picture in (("loss", "loss (nats per token)", "comparison"), ("accuracy", "accuracy", "accuracy")):
-        lines = {name: _curve(each, f"valid_{key}") for name, each in runs.items()}
+        lines = {name: line_of(each.metrics(), f"valid_{key}") for name, each in runs.items()}
         if alone is not None:
-            lines = {"training": _curve(alone, key), "validation": _curve(alone, f"valid_{key}")}
+            lines = {"training": line_of(alone.metrics(), key), "validation": line_of(alone.metrics(), f"valid_{key}")}
         label = label if alone else f"validation {label}"
         plot_lines(lines, run.picture(picture), x_label="step (updates)", y_label=label)
     lines = {name: over_processor_time(each) for name, each in runs.items()}
@@ -159,10 +159,5 @@ def draw_comparison(run: RunFolder, runs: Mapping[str, RunFolder]) -> None:
 
 def over_processor_time(run: RunFolder) -> Curve:
     """Return the processor seconds at the validations, interpolated between rows of `timings.jsonl`, and the losses."""
-    (steps, losses), (known, seconds) = _curve(run, "valid_loss"), run.processor_seconds()
+    (steps, losses), (known, seconds) = line_of(run.metrics(), "valid_loss"), run.processor_seconds()
     return (list(np.interp(steps, [0, *known], [0.0, *seconds])), losses) if known else ([], [])
-
-
-def _curve(run: RunFolder, key: str) -> Curve:
-    rows = [row for row in run.metrics() if row.get(key) is not None]
-    return [row["step"] for row in rows], [row[key] for row in rows]

@@ -4,6 +4,7 @@ BLEU (Papineni et al. 2002) and chrF (Popovic 2015) are computed by sacrebleu (P
 The signature of a score describes its computation; two scores can be compared only if their signatures are equal.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
-from ...errors import several
+from ...errors import printable, several
 
 
 @dataclass(frozen=True)
@@ -155,13 +156,12 @@ def samples_text(
 def rows_text(rows: Sequence[Mapping[str, str]]) -> str:
     """Format rows of texts as plain text: a line for each text, after its name, and a blank line between two rows."""
     width = max((len(name) for row in rows for name in row), default=0)
-    return "\n\n".join("\n".join(f"{name:<{width}}  {_visible(text)}" for name, text in row.items()) for row in rows)
+    return "\n\n".join("\n".join(f"{name:<{width}}  {_one_line(text)}" for name, text in row.items()) for row in rows)
 
 
-def _visible(text: str) -> str:
+def _one_line(text: str) -> str:
     # A model that has learned little may generate any characters; escapes prevent them from disturbing the terminal.
-    shown = (c if c.isprintable() else " " if c.isspace() else c.encode("unicode_escape").decode() for c in text)
-    return "".join(shown).rstrip() or "(nothing)"
+    return printable(re.sub(r"\s", " ", text)).rstrip() or "(nothing)"
 
 
 def _check_lengths(**texts: Sequence[Any]) -> None:

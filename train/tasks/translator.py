@@ -43,7 +43,7 @@ class Translator(TrainedModel):
         own, rules = found.config.get("strategy"), found.config.get("rules", {})
         made = cls(found.model, found.tokenizer, own if isinstance(own, Strategy) else None)
         try:
-            kept = {name: tuple(value) if isinstance(value, list) else value for name, value in rules.items()}
+            kept: dict[str, Any] = {name: tuple(it) if isinstance(it, list) else it for name, it in rules.items()}
             made.own = dataclasses.replace(made.own, rules=dataclasses.replace(made.own.rules, **kept))
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(f"The rules of the model in {folder} can't be used: {error}. Restore a copy.") from None
@@ -106,20 +106,18 @@ class Translator(TrainedModel):
         ids = self.source_ids(sentences, too_long)
         tokens = max(4096 // strategy.width, 1)
         with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
-            for batch in source_batches(ids, tokens_per_batch=tokens, pad_id=tokenizer.pad_id):
+            for indices, source, lengths in source_batches(ids, tokens_per_batch=tokens, pad_id=tokenizer.pad_id):
                 found_in_batch = strategy.generate(
-                    self.model.start(
-                        batch.source, batch.source_lengths, decoder=decoder, keep_attention=strategy.coverage > 0
-                    ),
+                    self.model.start(source, lengths, decoder=decoder, keep_attention=strategy.coverage > 0),
                     bos_id=tokenizer.bos_id,
                     eos_id=tokenizer.eos_id,
-                    numbers=batch.indices.tolist(),
+                    numbers=indices.tolist(),
                     compared=lambda ids: _WORD.findall(tokenizer.decode(ids).casefold()),
                     scores=scores,
                 )
-                for index, result in zip(batch.indices, found_in_batch, strict=True):
+                for index, result in zip(indices, found_in_batch, strict=True):
                     found[index] = result
-                bar.update(len(batch))
+                bar.update(len(indices))
         return found
 
     @staticmethod

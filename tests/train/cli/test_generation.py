@@ -24,8 +24,8 @@ def parse(*options: str, translates: bool = True) -> argparse.Namespace:
     add("--seed", type=whole, default=0)
     add("--checkpoint")
     add("--interactive", action="store_true")
-    given = parser.given(options)
-    arguments = argparse.Namespace(**vars(parser.parse_args(options)), given=given, texts=[], what="words")
+    given = vars(parser.parse_args(options))
+    arguments = argparse.Namespace(**parser.defaults | given, given=given, texts=[], what="words")
     generation.check_generation_options(parser, arguments)
     return arguments
 

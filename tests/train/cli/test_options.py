@@ -43,11 +43,11 @@ def run(tmp_path, monkeypatch) -> Path:
 
 def test_given_options_are_distinguished_from_defaults() -> None:
     parser = make_parser()
-    assert parser.given([]) == {}
-    assert parser.given(["--seed", "0", "--set", "a=1", "--set", "b=2", "x", "y"]) == {
+    assert vars(parser.parse_args([])) == {}
+    assert vars(parser.parse_args(["--seed", "0", "--set", "a=1", "--set", "b=2", "x", "y"])) == {
         "seed": 0, "set": ["a=1", "b=2"], "texts": ["x", "y"],
     }  # fmt: skip
-    assert parser.parse_args([]).seed == 0, "the defaults are still there"
+    assert (parse().seed, parse().given) == (0, frozenset()), "the defaults are still there"
     assert parse("--beam", "5").given == {"beam"}
 
 
@@ -56,7 +56,7 @@ def every_option(parser: OptionParser) -> dict[str, list[str]]:
     values = {"schedule": "linear", "ema": 0.5, "monitor": "valid_loss", "set": "d_model=8", "texts": "x"}
     found = {}
     for name, option in parser._options.items():
-        value = values.get(name, option.default or (option.choices[0] if option.choices else 1))
+        value = values.get(name, parser.defaults[name] or (option.choices[0] if option.choices else 1))
         typed = [] if option.nargs == 0 else [str(value)] * (2 if option.nargs == 2 else 1)
         found[name] = [*option.option_strings, *typed]
     return found

@@ -101,7 +101,8 @@ def parse(preset: Preset, *options: str) -> Preset:
     add_preset_options(parser, type(preset))
     for name, default in (("table", "baselines"), ("tokenizer", "bpe"), ("positions", None)):
         parser.add_argument(f"--{name}", default=default)
-    return preset_of(Namespace(**vars(parser.parse_args(options)), given=parser.given(options).keys()), preset)
+    given = vars(parser.parse_args(options))
+    return preset_of(Namespace(**parser.defaults | given, given=given.keys()), preset)
 
 
 @pytest.mark.parametrize("preset", [SMOKE, *CLASSIFIER_PRESETS.values(), *LANGUAGE_MODEL_PRESETS.values()])

@@ -192,13 +192,13 @@ def test_sequences_from_a_flat_array():
 def test_source_batches_hold_every_sentence_once(source_ids, budget):
     seen = []
     widths = []
-    for batch in source_batches(source_ids, tokens_per_batch=budget, pad_id=PAD):
-        assert len(batch) == 1 or batch.source.size <= budget
-        for row, length, i in zip(batch.source, batch.source_lengths, batch.indices, strict=True):
+    for indices, source, lengths in source_batches(source_ids, tokens_per_batch=budget, pad_id=PAD):
+        assert len(indices) == 1 or source.size <= budget
+        for row, length, i in zip(source, lengths, indices, strict=True):
             assert row[:length].tolist() == source_ids[i]
             assert (row[length:] == PAD).all()
-        seen.extend(batch.indices.tolist())
-        widths.append(batch.source.shape[1])
+        seen.extend(indices.tolist())
+        widths.append(source.shape[1])
     assert sorted(seen) == list(range(len(source_ids)))
     assert widths == sorted(widths, reverse=True)
 

@@ -96,14 +96,13 @@ class TestParallel:
         write(tmp_path / "c.en", "one\nlost\ntwo\nthree\n\t\n")
         text = read_parallel(tmp_path / "c")
         assert text.pairs == [("eins", "one"), ("zwei", "two")]
-        assert text.dropped == [2, 4, 5]
-        assert "left out 3 pairs with a blank side (line 2, 4, 5)" in text.note()
+        assert "left out 3 pairs with a blank side (line 2, 4, 5)" in text.note
 
     def test_one_side_gzipped_and_other_languages(self, tmp_path):
         write(tmp_path / "c.en", f"{ODD_SEPARATORS}\ntwo\n")
         write(tmp_path / "c.fr.gz", gzip.compress(b"un\ndeux\n"))
         text = read_parallel(tmp_path / "c", "en", "fr")
-        assert (text.pairs, text.note()) == ([(ODD_SEPARATORS, "un"), ("two", "deux")], "")
+        assert (text.pairs, text.note) == ([(ODD_SEPARATORS, "un"), ("two", "deux")], "")
 
     @pytest.mark.parametrize(
         ("german", "english", "said"),
@@ -142,7 +141,7 @@ class TestTable:
         path = write(tmp_path / "t.tsv", "de\ten\nHallo\tHello\n\nJa\t\nNein\tNo\n")
         text = parse_tsv(read_lines(path), "t.tsv")
         assert text.pairs == [("Hallo", "Hello"), ("Nein", "No")]
-        assert text.dropped == [3, 4]
+        assert "left out 2 pairs with a blank side (line 3, 4)" in text.note
 
     @pytest.mark.parametrize(
         ("content", "said"),
@@ -166,7 +165,7 @@ class TestJsonLines:
         (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
         text = read_jsonl(tmp_path / "a.jsonl")
         assert text.pairs == [("Hund", "dog"), ("Katze", "cat")]
-        assert text.dropped == [2, 4]
+        assert "(line 2, 4)" in text.note
 
     @pytest.mark.parametrize("line", ["[1]", "{", '{"de": "Hund"}', '{"de": 1, "en": "x"}', '{"translation": 3}'])
     def test_what_is_no_pair_is_named(self, tmp_path, line):

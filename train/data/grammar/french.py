@@ -114,11 +114,6 @@ def contract(preposition: str, phrase: str) -> str:
     return elide(preposition, phrase)
 
 
-def agree(adjective: FrenchAdjective, feminine: bool, plural: bool) -> str:
-    """Return the form of the adjective that agrees with the noun."""
-    return adjective.french[feminine + 2 * plural]
-
-
 def noun_phrase(
     noun: FrenchNoun, determiner: str, plural: bool = False, adjective: FrenchAdjective | None = None
 ) -> NounPhrase:
@@ -128,7 +123,7 @@ def noun_phrase(
     before = plural_before if plural else determiner
     if adjective:
         english = f"{adjective.english} {english}"
-        form = agree(adjective, noun.feminine, plural)
+        form = adjective.french[noun.feminine + 2 * plural]
         if adjective.precedes and not plural and not noun.feminine and starts_with_vowel(french):
             form = adjective.before_vowel
         french = f"{form} {french}" if adjective.precedes else f"{french} {form}"
@@ -162,11 +157,6 @@ def verb_phrase(verb: FrenchVerb, tense: str, subject: NounPhrase, negated: bool
     else:
         finite = verb.stem + _FORMS[tense][subject.ending]
     return english, (negate(finite) if negated else finite) + rest
-
-
-def with_subject(subject: NounPhrase, verb: str) -> str:
-    """Join a French subject and verb; je becomes j' before a vowel."""
-    return elide(subject.french, verb) if subject.french == "je" else f"{subject.french} {verb}"
 
 
 class FrenchStories:
@@ -227,7 +217,7 @@ class FrenchStories:
         if kind >= 0.7 or self.random() < 0.3:
             parts.append(self.place())
         english, french = (" ".join(words) for words in zip(*parts, strict=True))
-        return f"{subject.english} {english}", with_subject(subject, french)
+        return f"{subject.english} {english}", elide(subject.french, french)
 
     def predicate(self, subject: NounPhrase, mood: FrenchAdjective, tense: str, negated: bool) -> Pair:
         """Describe somebody in a clause in the present, imparfait or future, sometimes with a relative clause."""
@@ -240,7 +230,7 @@ class FrenchStories:
         be, finite = _BE[tense][subject.plural], _FORMS[f"être {tense}"][subject.ending]
         if negated:
             be, finite = "will not be" if tense == "future" else be + " not", negate(finite)
-        form = agree(mood, subject.feminine, subject.plural)
+        form = mood.french[subject.feminine + 2 * subject.plural]
         return f"{english} {be} {mood.english}", f"{french} {finite} {form}"
 
     def sentence(self) -> Pair:
