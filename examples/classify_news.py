@@ -14,7 +14,6 @@ python examples/classify_news.py --init distilbert/distilbert-base-uncased --dat
 
 from typing import Any
 
-from handloom.models.hyperparameters import ClassifierPreset
 from handloom.models.presets import classifier_preset
 from handloom.models.shipped import model_path
 from handloom.train.cli.command_line import run_main
@@ -48,8 +47,7 @@ TASK = "categories of news"
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
-        ClassifierPreset,
-        choose=classifier_preset,
+        classifier_preset,
         data=f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
         texts="headlines",

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 from handloom.arguments import positive
-from handloom.models.hyperparameters import LanguageModelPreset
 from handloom.models.presets import language_model_preset
 from handloom.nn import POSITIONS
 from handloom.tokenizer.character import without_special
@@ -51,8 +50,7 @@ TASK = "text"
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
-        LanguageModelPreset,
-        choose=language_model_preset,
+        language_model_preset,
         data=f"one of {', '.join(TEXT_NAMES)}, several joined by +, or your own text file (default: "
         "embedded, which needs no network)",
         texts="prompts to continue",

@@ -46,8 +46,7 @@ COLUMNS = {
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
-        TranslationPreset,
-        choose=paraphrase_preset,
+        paraphrase_preset,
         data=f"one of {', '.join(CAPTION_NAMES)}, or a file of rows picture<TAB>caption "
         "(default: embedded, which needs no network)",
         texts="sentences to paraphrase",

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from handloom.errors import InputError
-from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import summary_preset
 from handloom.models.text_baselines import nearest
 from handloom.tokenizer.word import preprocess
@@ -54,8 +53,7 @@ COLUMNS = {
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
-        TranslationPreset,
-        choose=summary_preset,
+        summary_preset,
         data=f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
         texts="descriptions of articles",

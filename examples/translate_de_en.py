@@ -13,7 +13,6 @@ python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 
 
 from typing import Any
 
-from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import translation_preset
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
@@ -34,8 +33,7 @@ from handloom.train.tasks.translation import Translation, Translator
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
-        TranslationPreset,
-        choose=translation_preset,
+        translation_preset,
         data=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
         "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
         texts="German sentences",

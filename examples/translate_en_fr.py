@@ -9,7 +9,6 @@ python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the 
 import dataclasses
 from typing import Any
 
-from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import en_fr_preset
 from handloom.models.text_baselines import WordForWord
 from handloom.nn import POSITIONS
@@ -44,8 +43,7 @@ def parse_arguments() -> Any:
     names = [name for name in DATA_NAMES if name not in ("everyday", "everyday-glossary", "wmt17")]
     parser = example_parser(
         __doc__,
-        TranslationPreset,
-        choose=en_fr_preset,
+        en_fr_preset,
         data=f"one of {', '.join(names)}, or your own: a file of tab-separated English and French, or PATH for the two "
         "files PATH.en and PATH.fr (default: embedded, which needs no network)",
         texts="English sentences",

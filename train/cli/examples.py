@@ -39,25 +39,23 @@ _OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
 
 def example_parser(
     doc: str | None,
-    preset: type[Preset],
+    choose: Callable[[str, str], Preset],
     *,
     data: str,
     texts: str,
     generates: Literal["texts", "continuations", "nothing"] = "texts",
     shipped: str = "",
-    choose: Callable[[str, str], Preset] | None = None,
 ) -> OptionParser:
     """Return a parser with the options that all examples share. An example can add further options.
 
     Args:
         doc: the script's docstring, shown by --help.
-        preset: the kind of preset whose values can be chosen.
+        choose: function that returns the preset for the values of --preset and --data; --help shows its values.
         data: the help text of --data.
         texts: the input of a trained model, such as "German sentences".
         generates: "texts" if the model translates or rewrites texts, by beam search; "continuations" if it continues
             texts, by sampling; "nothing" if it is a classifier.
         shipped: name in `models.shipped` of the model that is used without --checkpoint; "" if there is none.
-        choose: function that returns the preset for the values of --preset and --data; --help shows its values.
     """
     parser = OptionParser(description=doc)
     parser.texts, parser.shipped = texts, shipped
@@ -76,7 +74,7 @@ def example_parser(
     add("--resume", type=path, metavar="RUN", uses=("resume",))
     words = "stop after update STEP and save the run, so that --resume can continue it"
     add("--stop-at", type=positive, metavar="STEP", help=words, uses=go_on)
-    add_preset_options(parser, preset, choose)
+    add_preset_options(parser, choose)
     if generates != "nothing":
         add_generation_options(parser, translates=generates == "texts")
     add = parser.group("using a trained model", "checkpoint")

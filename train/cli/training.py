@@ -24,13 +24,15 @@ MODEL_FIELDS = {
 } - {"max_length", "dropout"}
 
 
-def add_preset_options(
-    parser: OptionParser, preset: type[Preset], choose: Callable[[str, str], Preset] | None = None
-) -> None:
-    """Add --set for the fields of the class `preset`, the flags of these fields, --teacher and --init.
+def add_preset_options(parser: OptionParser, choose: Callable[[str, str], Preset]) -> None:
+    """Add --set for the fields of a preset, the flags of these fields, --teacher and --init.
 
     --help shows the values of the preset that `choose` returns for --preset and --data.
     """
+    size, data = _on_command_line("preset", "laptop"), _on_command_line("data", "embedded")
+    known = size in PRESET_NAMES
+    chosen = choose(size if known else "laptop", data)
+    preset = type(chosen)
     add = parser.group("training settings", "train")
     words = "change a value of the preset, for example activation=swiglu or pattern=local:16; the end of this help "
     words += "lists all names; can be repeated"
@@ -58,12 +60,10 @@ def add_preset_options(
     words = "start training from the weights, sizes and tokenizer of MODEL: a run folder, a folder of a Hugging Face "
     words += "transformers model, or a name on the Hugging Face Hub"
     add("--init", type=model_path, metavar="MODEL", help=words)
-    size, data = _on_command_line("preset", "laptop"), _on_command_line("data", "embedded")
-    chosen = choose(size, data) if choose and size in PRESET_NAMES else None
-    of = "a preset" if chosen is None else f"the preset {size} with --data {data}"
+    of = f"the preset {size} with --data {data}" if known else "a preset"
     rows = [f"values for --set, with the defaults of {of}:"]
     for name, (words, _) in settings(preset).items():
-        value = "" if chosen is None else f" (default: {_plain(getattr(chosen, name))})"
+        value = f" (default: {_plain(getattr(chosen, name))})" if known else ""
         rows.append(f"  {name:<24}{words}; {described(kinds[name])}{value}")
     rows += ["", "HANDLOOM_DATA: folder of data sets. Data sets not in this folder are downloaded on first use."]
     parser.epilog = "\n".join(rows)

@@ -11,8 +11,7 @@ import pytest
 
 from handloom.arguments import OptionError
 from handloom.errors import InputError
-from handloom.models.hyperparameters import TranslationPreset
-from handloom.models.presets import SMOKE
+from handloom.models.presets import SMOKE, translation_preset
 from handloom.train.cli.examples import example_parser, parse_training_arguments
 from handloom.train.cli.options import OptionParser
 from handloom.train.cli.training import preset_of
@@ -20,7 +19,7 @@ from handloom.train.runs.folder import RunFolder
 
 
 def make_parser(**options: Any) -> OptionParser:
-    parser = example_parser("doc", TranslationPreset, data="data", texts="texts", **options)
+    parser = example_parser("doc", translation_preset, data="data", texts="texts", **options)
     add = parser.group("this report", "train")
     add("--reverse", action="store_true")
     add("--back-translate", nargs=2)
