@@ -205,6 +205,8 @@ def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:
         if isinstance(value, np.ndarray):
             shown = value[...]  # read-only: another tensor's gradient may be the same array
             shown.flags.writeable = False
+        elif isinstance(value, Tensor):
+            shown = _own(value)  # elements that the hook sets are those of its own Tensor
         changed = hook(shown)
         if changed is None:
             continue

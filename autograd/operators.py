@@ -63,7 +63,7 @@ class Operators:
         return _ops.negative(self)
 
     def __pos__(self: Any) -> Tensor:
-        return self
+        return self.copy()  # as in NumPy: elements that are set in it are its own
 
     def __abs__(self) -> Tensor:
         return _ops.abs(self)

@@ -306,7 +306,7 @@ def only_python_numbers(value: Any) -> bool:
     """Return whether these nested lists contain only Python numbers, which, unlike NumPy's numbers, have no dtype."""
     if isinstance(value, list | tuple):
         return all(map(only_python_numbers, value))
-    return not isinstance(value, np.generic | np.ndarray | Tensor)
+    return isinstance(value, int | float | complex) and not isinstance(value, np.generic)
 
 
 def array_of(value: Any) -> Any:

@@ -291,7 +291,7 @@ def promoted(*operands: Any) -> tuple[Any, ...]:
     cast back.
     """
     first = getattr(operands[0], "dtype", np.dtype(object))
-    if first.kind == "f" and all(x is None or getattr(x, "dtype", None) == first for x in operands):
+    if first.kind == "f" and all(x is None or getattr(x, "dtype", 0) == first for x in operands):  # None is float64
         return operands
     known = (np.generic, int, float, type(None))
     weak = [isinstance(x, list | tuple) and only_python_numbers(x) for x in operands]

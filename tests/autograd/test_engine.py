@@ -137,12 +137,10 @@ def test_a_result_of_many_numbers_needs_an_output_gradient() -> None:
 
 
 def test_an_output_gradient_takes_the_results_dtype() -> None:
-    x = leaf([1.0, 2.0], np.float32)
-    (x * 2).backward(np.array([1.0, 2.0]))
-    assert x.grad.dtype == np.float32
-    x.grad = None
-    (x * 2).backward(Tensor([1, 2]))
-    np.testing.assert_array_equal(x.grad, [2.0, 4.0])
+    for gradient in (np.array([1.0, 2.0]), Tensor([1, 2])):
+        x = leaf([1.0, 2.0], np.float32)
+        (x * 2).backward(gradient)
+        assert (x.grad.dtype, x.grad.tolist()) == (np.float32, [2.0, 4.0])
 
 
 # -- grad() --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ FLOAT64 = Tensor(np.ones((2, 3)), requires_grad=True)
     ("data", "dtype"),
     [
         *((floats, np.float32) for floats in (1.5, [1.0, 2.0])),
-        *((data, np.float64) for data in (np.ones(2), np.float64(2.0))),
+        *((data, np.float64) for data in (np.ones(2), np.float64(2.0), memoryview(np.ones(2)))),
         *(([[1, 2], [3, 4]], np.int64), (True, np.bool_), (np.ones(2, np.float16), np.float16), (1j, np.complex128)),
     ],
 )
@@ -147,7 +147,7 @@ def test_scalars_are_weak(operation, scalar, dtype) -> None:
         assert x.grad.dtype == dtype
     numbers, loss = [[1, 0, 0], [0.0, 1.0, 0.0]], ops.binary_cross_entropy_with_logits
     losses = [ops.mse_loss(x.sum(), scalar), ops.l1_loss(x, numbers), ops.cross_entropy(x, numbers)]
-    losses.append(loss(x, numbers, weight=numbers, pos_weight=numbers))
+    losses += [loss(x, numbers, weight=numbers, pos_weight=numbers), ops.layer_norm(x, *numbers)]
     assert {loss.dtype for loss in losses} == {np.dtype(dtype)}
 
 
