@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.shipped_model import TESTED_SENTENCES
 from benchmarks.side_by_side import Worker, conditions, interleaved, program, started, worker_environment, write_results
-from handloom.autograd.fast import compiled, mkl
+from handloom.autograd.quick import libraries
 from handloom.train.tables.cells import markdown_table
 
 SIZES = {
@@ -302,7 +302,7 @@ def main() -> None:
         cells = compare(engines, options.threads, options.repeat)
         print(table(cells, engines))
     common = {**conditions("transformers", "torch", "ctranslate2"), "load average": os.getloadavg()[0]}
-    common["handloom uses"] = [name for name in (compiled.library(), mkl.library()) if name]
+    common["handloom uses"] = [name for name, _ in libraries().values() if name]
     common["threads"] = options.threads
     if options.prefix:
         common["ms a token after a prefix"] = prefixes(options.threads)

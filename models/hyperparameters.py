@@ -196,10 +196,7 @@ class TranslationPreset(Preset):
             pad_id=pad_id,
             share_embeddings=self.tied,
             tie_output=self.tied,
-            copy=self.copy,
-            title_case=self.title_case,
-            lowercase=self.lowercase,
-            **self._shared("max_length"),
+            **self._shared("max_length", "copy", "title_case", "lowercase"),
         )
 
 

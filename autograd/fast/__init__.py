@@ -9,7 +9,7 @@ from . import compiled, compiled_ops, dropout, embedding, heads, loss, mkl, prod
 
 @quick.replaces(quick.libraries)
 def libraries() -> dict[str, tuple[str | None, str | None]]:
-    return {
-        "compiled_loops": (compiled.library(), compiled.missing()),
-        "mkl": (mkl.library(), mkl.missing()),
-    }
+    from importlib.metadata import version  # slow to import, and needed once
+
+    found = {"compiled_loops": ("numba", compiled.missing()), "mkl": ("mkl", mkl.missing())}
+    return {use: (None if why else f"{name} {version(name)}", why) for use, (name, why) in found.items()}

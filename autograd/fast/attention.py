@@ -62,7 +62,7 @@ class StandardAttention(QuickImplementation):
             changes.append((xp.add, self.mask_spec.alibi(wide, xp)))
         if mask is not None:
             changes.append((xp.fmin, largest_score(mask, wide, xp)))
-        changes = [(change, keys_first(operand)) for change, operand in changes]
+        changes = [(change, operand.transpose(0, 3, 1, 2)) for change, operand in changes]  # (batch, key, head, query)
 
         def part(start, stop):
             for rows in blocks(start, stop, weights[:1].size):
@@ -137,11 +137,6 @@ class StandardAttention(QuickImplementation):
 
     def dropout_mask(self):
         return ReplayedMask(*self.kept[1:3])
-
-
-def keys_first(array: Any) -> Any:
-    """Return a view of (batch, head, query, key) with the axes (batch, key, head, query)."""
-    return array.transpose(0, 3, 1, 2)
 
 
 def by_head(array: Any) -> Any:

@@ -30,13 +30,6 @@ def missing() -> str | None:
     return None if find_spec("numba") else "Numba is not installed: pip install numba"
 
 
-def library() -> str | None:
-    """Return the compiler's name and version for the record of a run, or None without compiled loops."""
-    from importlib.metadata import version  # slow to import, and needed once
-
-    return None if missing() else f"numba {version('numba')}"
-
-
 def unsupported_reason(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """Condition: compiled code is available, and the arrays are large float32 NumPy arrays."""
     if refused := missing():

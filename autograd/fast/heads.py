@@ -57,11 +57,11 @@ def whole_of(parts: Any) -> Array | None:
         return None
     if not all(part.base is whole for part in parts):
         return None
-    start, whole = address_of(whole), whole.reshape(shape)
+    whole = whole.reshape(shape)
     for position, part in enumerate(parts):
         expected = whole[:, :, position].transpose(0, 2, 1, 3)
         if part.shape != expected.shape or part.strides != expected.strides or part.dtype != whole.dtype:
             return None
-        if address_of(part) != start + position * heads * width * whole.itemsize:
+        if address_of(part) != address_of(expected):
             return None
     return whole

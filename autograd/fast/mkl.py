@@ -92,13 +92,6 @@ def missing() -> str | None:
     return _load()[1]
 
 
-def library() -> str | None:
-    """Return MKL's name and version for the record of a run, or None without MKL."""
-    from importlib.metadata import version
-
-    return None if missing() else f"mkl {version('mkl')}"
-
-
 @functools.cache
 def _gemm(dtype: Any) -> Any:
     """Return MKL's function for products of matrices of this dtype, or None if MKL has no such function."""

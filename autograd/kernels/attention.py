@@ -141,7 +141,8 @@ class AttentionKernels:
         if not (batch and heads):
             return d_query, d_key, d_value
         delta = xp.empty(log_sum_exp.shape, dtype=np.float32)
-        constants, shared = self._backward_variant(query, value, options)
+        constants = backward_constants(*_asked(query, value, options), self.small)
+        shared = backward_shared(constants)
         owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
         tiles = math.ceil(queries / block)
         sums = None if deterministic else xp.zeros((batch, heads, tiles, block * constants["D"]), np.float32)
@@ -186,10 +187,6 @@ class AttentionKernels:
         """Return the constants of the forward kernel, and the number of bytes of shared memory that it needs."""
         constants = forward_constants(*_asked(query, value, options), self.small)
         return constants, forward_shared(constants)
-
-    def _backward_variant(self, query: Any, value: Any, options: AttentionOptions) -> tuple[dict[str, int], int]:
-        constants = backward_constants(*_asked(query, value, options), self.small)
-        return constants, backward_shared(constants)
 
     def _launch(self, which: tuple[str, str, Any], grid: tuple[int, ...], shared: int, *arguments: Any) -> None:
         file, name, constants = which

@@ -84,18 +84,21 @@ def flip(x: Any, axis: Axis = None) -> Tensor:
     return getitem(x, tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(ndim)))
 
 
-def _refuse_lost_gradient(call: Function, array: Array) -> bool:
-    raise TypeError(f"{call.name}: a value would lose its gradient in {array.dtype}: use a real floating dtype for x")
-
-
-class SetItem(Function):
-    """A copy of x with x[index] = value; dx is g with g[index] = 0, and d(value) = g[index]."""
+class _Write(Function):
+    """A copy of x into which values are written at an index."""
 
     broadcasts = True
-    _cuts_graph = _refuse_lost_gradient  # called for a result that is not of a real floating dtype
 
     def __init__(self, index):
         self.index = index
+
+    def _cuts_graph(self, array):  # called for a result that is not of a real floating dtype
+        cure = "use a real floating dtype for x"
+        raise TypeError(f"{self.name}: a value would lose its gradient in {array.dtype}: {cure}")
+
+
+class SetItem(_Write):
+    """A copy of x with x[index] = value; dx is g with g[index] = 0, and d(value) = g[index]."""
 
     def forward(self, x, value):
         self.value_shape = np.shape(value)
@@ -137,14 +140,8 @@ def setitem(x: Any, index: Any, value: Any) -> Tensor:
     return SetItem(plain_index(index, x))(x, value)
 
 
-class ScatterAdd(Function):
+class ScatterAdd(_Write):
     """A copy of x with values added at an index; dx = g, d(values) = g[index]."""
-
-    broadcasts = True
-    _cuts_graph = _refuse_lost_gradient  # called for a result that is not of a real floating dtype
-
-    def __init__(self, index):
-        self.index = index
 
     def forward(self, x, values):
         out = x.astype(accumulator(x) or x.dtype)

@@ -29,15 +29,11 @@ def config_here(config: dict[str, Any]) -> ClassifierConfig:
 
 def config_of(config: dict[str, Any], fields: Fields, **options: Any) -> ClassifierConfig:
     """Return the configuration of BERT or DistilBERT."""
-    pad_id = config.get("pad_token_id") or 0
     options |= {**read_fields(config, fields), **FIXED}
-    return ClassifierConfig(classes=classes_of(config), pad_id=pad_id, **options)
-
-
-def classes_of(config: dict[str, Any]) -> int:
-    """Return the number of classes in config.json, by default two."""
     refuse(config, problem_type=config.get("problem_type") and "single_label_classification")
-    return len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels", 2))
+    classes = len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels", 2))
+    pad_id = config.get("pad_token_id") or 0
+    return ClassifierConfig(classes=classes, pad_id=pad_id, **options)
 
 
 def entries(c: ClassifierConfig) -> Entries:

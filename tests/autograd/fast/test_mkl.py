@@ -204,7 +204,6 @@ def test_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         forget()
     monkeypatch.setattr(mkl, "_file", lambda: None)
     assert mkl.missing() == "MKL is not installed: pip install mkl"
-    assert mkl.library() is None
     forget()
     monkeypatch.setattr(mkl, "blas_of_numpy", lambda: Blas("mkl 2026.2", "unknown", 0))
     assert mkl.missing() == "NumPy multiplies with mkl 2026.2"
