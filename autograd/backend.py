@@ -155,7 +155,11 @@ def import_cupy() -> Any:
             "device 'cuda' needs CuPy, which is not installed: pip install 'cupy-cuda13x[ctk]' (CUDA 13) or "
             "'cupy-cuda12x[ctk]'; without a GPU use device 'cpu'"
         ) from error
-    if not _is_available(cupy):
+    try:
+        available = cupy.cuda.is_available()
+    except Exception:  # CuPy 13, where there is no driver or an old one
+        available = False
+    if not available:
         runtime = cupy.cuda.runtime
         driver, built = runtime.driverGetVersion() // 1000, runtime.runtimeGetVersion() // 1000
         if 0 < driver < built:
@@ -167,13 +171,6 @@ def import_cupy() -> Any:
             "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'"
         )
     return cupy
-
-
-def _is_available(cupy: Any) -> bool:
-    try:
-        return bool(cupy.cuda.is_available())
-    except Exception:  # CuPy 13, where there is no driver or an old one
-        return False
 
 
 def compute_capability(cupy: Any, device: int) -> int:

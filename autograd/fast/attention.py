@@ -112,7 +112,8 @@ class StandardAttention(QuickImplementation):
                 _multiply(xp, by_head(dropped), gradient, d_value[rows])
                 d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, wide)
                 xp.matmul(v, gradient.swapaxes(-1, -2), out=by_head(d_scores))
-                dots = row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor
+                past = out[rows].astype(wide, copy=False)
+                dots = (np.vecdot(gradient, past) if xp is np else (gradient * past).sum(axis=-1)) / divisor
                 mask_rows = None if keep_mask is None else keep_mask[rows]
                 unscaled = None if all_d_scores is None else all_d_scores[rows]
                 self.scores_gradient(d_scores, weights[rows], mask_rows, dots, unscaled)
@@ -150,8 +151,3 @@ def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
         xp.matmul(x, y, out=out)
     else:
         out[...] = xp.matmul(x, y)
-
-
-def row_dots(x: Any, y: Any) -> Any:
-    """Return the sums of x * y along the last axis, for arrays: (..., n) -> (...)."""
-    return np.vecdot(x, y) if array_module(x) is np else (x * y).sum(axis=-1)

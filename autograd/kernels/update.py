@@ -109,8 +109,15 @@ def adam(
     `prepare_update` decided to skip the step, nothing changes.
     """
     if isinstance(gradient, np.ndarray):
-        now, lr = state.view(STATE)[0], float(settings[0])
-        _adam_on_cpu(weights, gradient, m, v, copy, now, lr, betas, eps, weight_decay, decayed)
+        now, lr, (b1, b2) = state.view(STATE)[0], float(settings[0]), betas
+        if now["multiplier"] != 0:
+            g = gradient * np.float32(now["multiplier"])
+            root = (1 - b2 ** int(now["steps"])) ** 0.5
+            m[...] = b1 * m + (1 - b1) * g
+            v[...] = b2 * v + (1 - b2) * g * g
+            weights[:decayed] *= np.float32(1 - lr * weight_decay)
+            weights -= lr * root / (1 - b1 ** int(now["steps"])) * m / (np.sqrt(v) + np.float32(eps * root))
+            copy[...] = weights
         return
     blocks = max(min(-(-weights.size // _THREADS), _BLOCKS), 1)
     numbers = map(np.float32, (*betas, eps, weight_decay))
@@ -139,19 +146,3 @@ def _prepare_on_cpu(
     if state["good"][0] == interval:
         state["loss_scale"] *= 2
         state["good"] = 0
-
-
-def _adam_on_cpu(
-    weights: np.ndarray, gradient: np.ndarray, m: np.ndarray, v: np.ndarray, copy: np.ndarray, state: Any,
-    lr: float, betas: tuple[float, float], eps: float, weight_decay: float, decayed: int,
-) -> None:  # fmt: skip
-    if state["multiplier"] == 0:
-        return
-    b1, b2 = betas
-    g = gradient * np.float32(state["multiplier"])
-    root = (1 - b2 ** int(state["steps"])) ** 0.5
-    m[...] = b1 * m + (1 - b1) * g
-    v[...] = b2 * v + (1 - b2) * g * g
-    weights[:decayed] *= np.float32(1 - lr * weight_decay)
-    weights -= lr * root / (1 - b1 ** int(state["steps"])) * m / (np.sqrt(v) + np.float32(eps * root))
-    copy[...] = weights

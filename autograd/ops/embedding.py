@@ -48,9 +48,9 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float 
         if ids.size and (ids.min() < 0 or ids.max() >= table.shape[0]):
             wrong = ids[(ids < 0) | (ids >= table.shape[0])].flat[0]
             raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")
-    if padding_id is not None and not -table.shape[0] <= padding_id < table.shape[0]:
-        raise IndexError(f"embedding: padding_id {padding_id} is outside the table of {table.shape[0]} rows")
-    if padding_id is not None and padding_id < 0:
-        padding_id += table.shape[0]  # the backward rule compares it with the ids
+    if padding_id is not None:
+        if not -table.shape[0] <= padding_id < table.shape[0]:
+            raise IndexError(f"embedding: padding_id {padding_id} is outside the table of {table.shape[0]} rows")
+        padding_id %= table.shape[0]  # the backward rule compares it with the ids
     ids = array_module(array_of(table)).asarray(ids)
     return dispatch(Embedding, (table,), ids=ids, padding_id=padding_id, scale=scale)
