@@ -286,8 +286,7 @@ class Trainer:
         belongs to another model, optimiser or data set.
         """
         saved = self.group.from_first(self.saves.load)
-        own = {name: parameter.shape for name, parameter in self.model.named_parameters()}
-        check_shapes(own, {name: array.shape for name, array in saved.weights.items()}, self.saves.folder)
+        check_shapes(dict(self.model.named_parameters()), saved.weights, self.saves.folder)
         self.load_state_dict(saved.state)
         self._set_weights(saved.weights)
         return saved.damaged

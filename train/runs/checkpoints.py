@@ -199,22 +199,16 @@ def _open(path: Path) -> Iterator[Any]:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 
 
-def check_shapes(
-    expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str | Path
-) -> None:
-    """Compare the shapes that a model needs with those in a checkpoint, before anything is loaded.
+def check_shapes(expected: Mapping[str, Any], found: Mapping[str, Any], where: str | Path) -> None:
+    """Compare the shapes of a model's arrays with those in a checkpoint, before anything is loaded.
 
-    Args:
-        expected: name -> shape in the model.
-        found: name -> shape in the checkpoint.
-        where: description of the checkpoint for the message.
-
-    Raises InputError if tensors differ in shape, are missing or are superfluous; the message names the first ones.
+    Raises InputError if tensors differ in shape, are missing or are superfluous. The message names the first ones, and
+    calls the checkpoint `where`.
     """
     shapes = [
-        f"{name} is {found[name]}, the model needs {shape}"
-        for name, shape in expected.items()
-        if name in found and found[name] != shape
+        f"{name} is {found[name].shape}, the model needs {array.shape}"
+        for name, array in expected.items()
+        if name in found and found[name].shape != array.shape
     ]
     missing = [f"{name} is missing" for name in expected if name not in found]
     extra = [f"{name} is unknown to the model" for name in found if name not in expected]

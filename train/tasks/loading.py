@@ -142,7 +142,6 @@ def load_trained(
     task = config.get("task")
     if tasks is not None and task and task not in tasks:
         raise InputError(f"The run {run.path} was trained for {short(task)}; a run for {' or '.join(tasks)} is needed.")
-    shapes = {name: array.shape for name, array in tensors.items()}
     try:
         build, read = kinds[config.get("kind", "")]
         sizes = read(**config["model"])
@@ -153,7 +152,7 @@ def load_trained(
             f"{run.model_path} does not say which {what} it holds ({error}). Give the folder of a run that trained "
             "one with this version of handloom."
         ) from None
-    check_shapes({name: array.shape for name, array in model.state_dict().items()}, shapes, run.model_path)
+    check_shapes(model.state_dict(), tensors, run.model_path)
     check_finite(tensors, run.model_path)
     model.load_state_dict(tensors)
     return Trained(model.eval(), checked_tokenizer(run, config, sizes), config)
