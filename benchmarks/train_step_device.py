@@ -93,10 +93,10 @@ class HandloomOnDevice(OnDevice):
         updates = choose_updates(self.model, optimizer, options, find_process_group(), [default_generator])
         assert isinstance(updates, DeviceUpdates)
         self.updates, self.loss = updates, math.nan
-        self.compute = lambda batch: (loss(self.model, size, **batch), size.tokens)
+        self.mean_loss = lambda model, batch: (loss(model, size, **batch), size.tokens)
 
     def step(self) -> None:
-        self.updates.update([self.batch], lambda micro: None, self.compute, LEARNING_RATE)
+        self.updates.update([self.batch], self.mean_loss, 0, LEARNING_RATE)
 
     def wait(self) -> float:
         for _, means in self.updates.read().steps:

@@ -17,7 +17,7 @@ from .distributed import ProcessGroup
 from .optim.loss_scaling import LossScaler, float_constants
 from .optim.optimizers import ExponentialAverage, Optimizer, flat_form
 from .runs.progress import add_means, means_of
-from .updates import TOKEN_UNIT, Compute, MicroBatch, Prepare, Reading, UpdateOptions, Updates, check_counted
+from .updates import TOKEN_UNIT, Loss, MicroBatch, Reading, UpdateOptions, Updates, check_counted
 
 
 class DeviceUpdates:
@@ -28,8 +28,8 @@ class DeviceUpdates:
 
     Args:
         flat: all parameters in flat arrays, a FlatAdam (`optim/fast/flat_adam.py`).
-        model, optimizer, options, group: see `Updates`. `name_overflows` costs three launches for each parameter.
-        generators: the generators from which the passes draw.
+        model, optimizer, options, group, generators: see `Updates`. `name_overflows` costs three launches for each
+            parameter.
     """
 
     failed = False
@@ -41,10 +41,10 @@ class DeviceUpdates:
         optimizer: Optimizer,
         options: UpdateOptions,
         group: ProcessGroup,
-        generators: Sequence[Generator] = (),
+        generators: Sequence[Generator],
     ):
         self.flat, self.optimizer, self.options, self.group = flat, optimizer, options, group
-        self.generators = generators
+        self.model, self.generators = model, generators
         self.scaler = LossScaler() if options.precision == "fp16" else None
         self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
         self.graphs = cuda_graphs() if options.graphs else None
@@ -61,17 +61,17 @@ class DeviceUpdates:
             self.ema.averages = [own[id(p)] for p in self.ema.parameters]
         self.write()
 
-    def update(self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float) -> None:
+    def update(self, batches: Sequence[MicroBatch], loss: Loss, seed: int, lr: float) -> None:
         """Update the parameters once. See `Updates.update`."""
         flat, alone, clip_norm = self.flat, len(batches) * self.group.size == 1, self.options.clip_norm
         run: Callable[..., dict[str, Any]] = self.graphs or (lambda name, function, given: function(given))
         found = []
         for micro in batches:
-            prepare(micro)
+            micro.seed(self.generators, seed)
             seeds = None
             if self.graphs is not None:
                 seeds = np.array([[generator.begin_calls()] for generator in self.generators], np.uint64)
-            passed = partial(self._pass, compute, alone)
+            passed = partial(self._pass, loss, alone)
             found.append(run(("pass", alone), passed, (seeds, micro.batch)))
             count = found[-1]["count"]
             if not is_array(count):  # on the device: checked by `read`
@@ -85,7 +85,7 @@ class DeviceUpdates:
         run(name, partial(self._apply, alone, clip_norm), np.array([lr], np.float32))
         flat.mark_changed()
 
-    def _pass(self, compute: Compute, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
+    def _pass(self, loss: Loss, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
         """Add the gradient of a batch. Return its number of tokens, as `count`, and its mean losses.
 
         If an update uses several batches, it is the gradient of the sum of the batch's losses.
@@ -96,13 +96,13 @@ class DeviceUpdates:
                 generator.keep_seed_in(seed)
         states = [] if seeds is None else [generator.get_state()["state"] for generator in self.generators]
         with self.flat.passes():
-            loss, count, *more = compute(batch)
-            self.flat.backward(loss, 1.0 if alone else count / TOKEN_UNIT)
+            value, count, *more = loss(self.model, batch)
+            self.flat.backward(value, 1.0 if alone else count / TOKEN_UNIT)
         if not alone:
             self.tokens += count
         if seeds is not None and states != [generator.get_state()["state"] for generator in self.generators]:
             raise GraphError("the passes draw random numbers on the host, which a graph would freeze")
-        return {"count": count, "loss": loss.data, **(more[0] if more else {})}
+        return {"count": count, "loss": value.data, **(more[0] if more else {})}
 
     def _apply(self, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
         """Make the update from the gradient and token count that are on the device after the passes."""
@@ -171,7 +171,7 @@ def choose_updates(
     optimizer: Optimizer,
     options: UpdateOptions,
     group: ProcessGroup,
-    generators: Sequence[Generator] = (),
+    generators: Sequence[Generator],
 ) -> Updates | DeviceUpdates:
     """Return DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters, else `Updates`.
 
@@ -197,4 +197,4 @@ def choose_updates(
             "CUDA graphs need Adam or AdamW over all parameters, with one learning rate and weight decay: leave out "
             "--graphs, or choose --optimizer adam."
         )
-    return Updates(model, optimizer, options, group)
+    return Updates(model, optimizer, options, group, generators)

@@ -5,10 +5,9 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
-from ..autograd import Generator, Tensor, default_generator
+from ..autograd import Generator, default_generator
 from ..autograd.backend import to_device, use_device
 from ..errors import InputError
 from ..files import parse_json
@@ -22,7 +21,7 @@ from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
 from .runs.saves import SavedStates
-from .updates import MicroBatch, Reading, UpdateOptions, Validation, keep_freed_memory, updated_parameters
+from .updates import Loss, MicroBatch, Reading, UpdateOptions, Validation, keep_freed_memory, updated_parameters
 
 
 class Batches(Protocol):
@@ -35,12 +34,6 @@ class Batches(Protocol):
     def __len__(self) -> int: ...
 
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]: ...
-
-
-#: A function (model, batch) that returns the loss in nats per token, a Tensor with one element; the number of tokens
-#: over which it is the mean; and, optionally, further means over these tokens by name, such as {"accuracy": 0.5}. On a
-#: device the means may be 0-d arrays, so that nothing waits for them.
-Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,7 @@ class Trainer:
 
     Args:
         model: the model to train.
-        loss: see `Loss`.
+        loss: see `updates.Loss`.
         optimizer, schedule: the schedule sets the optimiser's learning rate at each step.
         train_batches: see `Batches`.
         validation: the validation data and options; with `ema`, its `average` has no effect.
@@ -185,14 +178,9 @@ class Trainer:
     def update(self, step: int, batches: list[MicroBatch]) -> None:
         """Make one update. `updates.read` returns its loss and the norm of its gradient."""
         self.model.train()
-        loss = partial(self.loss, self.model)
-        self.updates.update(batches, self._seed_generators, loss, self.schedule(step))
+        self.updates.update(batches, self.loss, self.progress.seed, self.schedule(step))
         if self.updates.failed:
             raise self._failure(step, self.updates.read())
-
-    def _seed_generators(self, micro: MicroBatch) -> None:
-        for number, generator in enumerate(self.generators):
-            generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
 
     def _read(self) -> Reading:
         """Read the results since the last call, add them to the progress and return them. This waits for the device."""

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ..autograd import Parameter, no_grad
+from ..autograd import Generator, Parameter, Tensor, no_grad
 from ..autograd.engine import backward
 from ..errors import InputError
 from ..nn import Module
@@ -25,10 +25,10 @@ from .runs.progress import add_means, means_of
 #: factor at the end turns the sum into the gradient of the mean. This number is a power of two: division is exact.
 TOKEN_UNIT = 1024
 
-#: A function from a batch to its loss, its number of tokens and, optionally, further means: see `trainer.Loss`.
-Compute = Callable[[Any], tuple[Any, ...]]
-#: A function that is called before each batch and seeds the generators for its position in the data.
-Prepare = Callable[["MicroBatch"], None]
+#: A function (model, batch) that returns the loss in nats per token, a Tensor with one element; the number of tokens
+#: over which it is the mean; and, optionally, further means over these tokens by name, such as {"accuracy": 0.5}. On a
+#: device the means may be 0-d arrays, so that nothing waits for them.
+Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]
 
 
 class MicroBatch(NamedTuple):
@@ -37,6 +37,11 @@ class MicroBatch(NamedTuple):
     epoch: int
     position: int
     batch: Any
+
+    def seed(self, generators: Sequence[Generator], seed: int) -> None:
+        """Seed the generators for the batch; `seed` is that of the run."""
+        for number, generator in enumerate(generators):
+            generator.set_state(Generator([seed, self.epoch, self.position, number]).get_state())
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ class Updates:
         optimizer: holds the parameters to update.
         options: see `UpdateOptions`.
         group: the processes that train together.
+        generators: the generators from which the passes draw.
 
     Attributes:
         scaler: the loss scale of fp16; None in fp32.
@@ -104,8 +110,16 @@ class Updates:
         failed: see `Reading`.
     """
 
-    def __init__(self, model: Module, optimizer: Optimizer, options: UpdateOptions, group: ProcessGroup):
+    def __init__(
+        self,
+        model: Module,
+        optimizer: Optimizer,
+        options: UpdateOptions,
+        group: ProcessGroup,
+        generators: Sequence[Generator],
+    ):
         self.model, self.optimizer, self.options, self.group = model, optimizer, options, group
+        self.generators = generators
         self.half = HalfPrecision(model) if options.precision == "fp16" else None
         self.scaler = self.half.scaler if self.half else None
         self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
@@ -114,16 +128,13 @@ class Updates:
         self.overflowed: str | None = None
         self.steps: list[tuple[float, dict[str, float]]] = []
 
-    def update(self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float) -> None:
-        """Make one update from `batches`, unless a gradient overflows.
+    def update(self, batches: Sequence[MicroBatch], loss: Loss, seed: int, lr: float) -> None:
+        """Make one update from `batches` with the learning rate `lr`, unless a gradient overflows.
 
-        Args:
-            prepare: function called before each batch.
-            compute: function that computes a batch's loss.
-            lr: the learning rate.
+        The seed of the run and the position of a batch determine the random numbers of its passes.
         """
         self.optimizer.zero_grad()
-        sums, tokens, scale = self._gradients(batches, prepare, compute)
+        sums, tokens, scale = self._gradients(batches, loss, seed)
         self.norm = clip_grad_norm(self.optimizer.parameters, self.options.clip_norm, scale=scale)
         means = {name: value / tokens for name, value in sums.items()}
         self.steps.append((tokens, means))
@@ -140,7 +151,7 @@ class Updates:
                 self.ema.update()
 
     def _gradients(
-        self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute
+        self, batches: Sequence[MicroBatch], loss: Loss, seed: int
     ) -> tuple[dict[str, float], float, float]:
         """Compute the gradient of the batches of all ranks, up to a factor, and store it in the parameters.
 
@@ -158,16 +169,16 @@ class Updates:
                 self.gradient_sum.begin()  # the sums over the ranks begin during the backward pass
                 ready = self.gradient_sum.ready
             with half.passes() if half else nullcontext():
-                prepare(batch)
-                loss, count, *more = compute(batch.batch)
+                batch.seed(self.generators, seed)
+                value, count, *more = loss(self.model, batch.batch)
                 count = float(count)  # a NumPy scalar would change the dtype of products
                 check_counted(count, f"Batch {batch.position + 1} of epoch {batch.epoch + 1}")
                 share = 1.0 if alone else count / TOKEN_UNIT
                 if half is not None:
-                    half.backward(loss, share)
+                    half.backward(value, share)
                 else:
-                    backward(loss, share, ready=ready)
-            add_means(sums, count, {"loss": loss.item(), **(more[0] if more else {})})
+                    backward(value, share, ready=ready)
+            add_means(sums, count, {"loss": value.item(), **(more[0] if more else {})})
         if self.gradient_sum is not None:
             if half is not None:  # whose gradients are final, in float32, after the passes only
                 self.gradient_sum.begin()
@@ -225,7 +236,7 @@ class Validation:
     patience: int | None = None
     average: int = 5
 
-    def measure(self, model: Module, loss: Callable[..., tuple[Any, ...]], group: ProcessGroup) -> dict[str, float]:
+    def measure(self, model: Module, loss: Loss, group: ProcessGroup) -> dict[str, float]:
         """Return the means over the tokens of all batches, without dropout.
 
         They are `valid_loss` in nats, the further means of the loss as `valid_NAME`, and `metrics`. Each rank computes

@@ -158,10 +158,10 @@ def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> Non
         trainer: Trainer = small_trainer(run)
     draws = {}
     for position in itertools.product(range(3), range(4)):
-        trainer._seed_generators(MicroBatch(*position, None))
+        MicroBatch(*position, None).seed(trainer.generators, trainer.progress.seed)
         draws[position] = trainer.generators[0].numpy.random()
     assert len(set(draws.values())) == 12
-    trainer._seed_generators(MicroBatch(1, 2, None))
+    MicroBatch(1, 2, None).seed(trainer.generators, trainer.progress.seed)
     assert trainer.generators[0].numpy.random() == draws[1, 2]
 
 

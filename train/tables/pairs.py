@@ -16,8 +16,7 @@ from ..distributed import ProcessGroup
 from ..optim.loss_scaling import HalfPrecision
 from ..tasks.metrics import ScoredTranslation, best_and_worst, bleu
 from ..tasks.translation import Translator, translation_batches, translation_loss
-from ..trainer import Loss
-from ..updates import Validation
+from ..updates import Loss, Validation
 from .cells import STATED
 
 #: Table 1 of the German-English report: sentence BLEU of the best and the worst translation of a random batch.

@@ -17,7 +17,7 @@ from ...models.word_vectors import word_vectors
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer
 from ..data.batches import TokenSequences, fingerprint_of
-from ..trainer import Loss
+from ..updates import Loss
 from .loading import Trained
 from .task import Task, TaskBatches, TrainedModel, with_teacher
 

@@ -32,8 +32,7 @@ from ...tokenizer.character import clean_text, lost_characters
 from ..data.batches import fingerprint_of
 from ..data.running_text import TextData
 from ..distributed import ProcessGroup
-from ..trainer import Loss
-from ..updates import Validation
+from ..updates import Loss, Validation
 from .loading import Trained
 from .task import Task, TaskBatches, TrainedModel, with_teacher
 

@@ -24,8 +24,8 @@ from ..distributed import ProcessGroup, find_process_group, local_device
 from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
-from ..trainer import Batches, Loss, Record, Trainer
-from ..updates import UpdateOptions, Validation
+from ..trainer import Batches, Record, Trainer
+from ..updates import Loss, UpdateOptions, Validation
 from .loading import Trained, TrainedModel, trained_config
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)

@@ -15,7 +15,7 @@ from ...nn import Module
 from ...tokenizer import BPETokenizer, Tokenizer, WordTokenizer
 from ..data.batches import Batch, BPEDropoutBatches, TokenBatches
 from ..data.pairs import title_case
-from ..trainer import Loss
+from ..updates import Loss
 from .metrics import bleu
 from .task import Task, TaskBatches, with_teacher
 from .translator import Translator
