@@ -92,7 +92,7 @@ def show(
     stated = ", ".join(f"{which} {score}" for which, score in BATCH_SCORES.items())
     return (
         f"{samples}\n\nBest and worst of a random batch (the report: {stated})\n\n{samples_text(batch)}\n\n"
-        f"{run.loss_picture} shows training and validation loss\n{data.test_name}: {letters}\n"
+        f"{run.picture('loss')} shows training and validation loss\n{data.test_name}: {letters}\n"
         f"{data.test_name}: {search}, {score.signature}\nBLEU = {score.value:.2f}"
     )
 

@@ -10,15 +10,16 @@ import gzip
 import re
 import shlex
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ...errors import InputError
 from ...files import check_line_ends, open_file, parse_json
 
+T = TypeVar("T")
 Pair = tuple[str, str]
 Rows = list[list[str]]  # of cells
 
@@ -287,3 +288,13 @@ def read_tables(module: str, name: str) -> dict[str, Rows]:
 def sections(tables: dict[str, Rows], kind: str) -> dict[str, Rows]:
     """Return the sections that are called "kind: name", by name."""
     return {name.removeprefix(f"{kind}: "): rows for name, rows in tables.items() if name.startswith(f"{kind}: ")}
+
+
+def distinct(items: Iterable[T], key: Callable[[T], str], count: int) -> list[T]:
+    """Return the first `count` items whose keys are different; of items with the same key, the first one."""
+    found: dict[str, T] = {}
+    for item in items:
+        found.setdefault(key(item), item)
+        if len(found) == count:
+            break
+    return list(found.values())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...errors import InputError
 from ...files import parse_json
 from .downloads import find_local, load_hub
-from .files import is_text, iter_lines, read_tables, sections
+from .files import distinct, is_text, iter_lines, read_tables, sections
 from .pairs import sentence_key, split_by_sentence
 
 NEWS_NAMES = ("embedded", "news", "news42")
@@ -79,12 +79,8 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
     """
     known = not descriptions if categories is None else categories
     if name_or_path == "embedded":
-        made: dict[str, Article] = {}
-        for article in articles():
-            made.setdefault(article.headline, article)
-            if len(made) == EMBEDDED_ARTICLES:
-                break
-        return _split(list(made.values()), "embedded", descriptions, known)
+        made = distinct(articles(), lambda article: article.headline, EMBEDDED_ARTICLES)
+        return _split(made, "embedded", descriptions, known)
     if name_or_path == "news":
         return _split(list(_huffpost(_ARTICLES if descriptions else (_HEADLINES,))), "news", descriptions, known)
     if name_or_path == "news42":

@@ -16,6 +16,7 @@ from .downloads import EMBEDDED_WORKS, PUBLISHED, fetch, find_local, load_hub, u
 from .files import (
     ParallelText,
     decode_lines,
+    distinct,
     find_parallel,
     parse_tsv,
     read_jsonl,
@@ -139,28 +140,17 @@ def load_embedded(source: str, target: str) -> TranslationData:
 
     Validation and test contain combinations of words that do not occur in training.
     """
+    from .grammar import build_corpus, french  # imported only for this set
+
     if "fr" in (source, target):
-        return _embedded_french() if source == "en" else _embedded_french().reversed()
-    from .grammar import build_corpus  # imported only for this set
-
-    corpus = build_corpus()
-    parts = corpus.train, corpus.valid, corpus.test
-    data = TranslationData(*parts, "embedded", "held-out combinations", "de", "en")
-    return data if source == "de" else data.reversed()
-
-
-def _embedded_french() -> TranslationData:
-    """Return 20,000 training pairs of the small English-French grammar, and 500 pairs each for validation and test."""
-    from .grammar.french import french_pairs
-
-    found: dict[str, str] = {}
-    for english, french in french_pairs():
-        found.setdefault(english, french)
-        if len(found) == 21_000:
-            break
-    pairs = list(found.items())
-    parts = pairs[1000:], pairs[:500], pairs[500:1000]
-    return TranslationData(*parts, "embedded", "held-out sentences", "en", "fr")
+        pairs = distinct(french.french_pairs(), lambda pair: pair[0], 21_000)
+        parts = pairs[1000:], pairs[:500], pairs[500:1000]
+        data = TranslationData(*parts, "embedded", "held-out sentences", "en", "fr")
+    else:
+        corpus = build_corpus()
+        parts = corpus.train, corpus.valid, corpus.test
+        data = TranslationData(*parts, "embedded", "held-out combinations", "de", "en")
+    return data if source == data.source else data.reversed()
 
 
 def load_multi30k(source: str, target: str) -> TranslationData:

@@ -90,6 +90,6 @@ class Display:
         start = time.perf_counter()
         rows = self.run.metrics() if self.shows else []
         if any(row.get(loss) is not None for row in rows for loss in ("loss", "valid_loss")):
-            plot_losses(rows, self.run.loss_picture, training_label=self.training_label, unit=self.unit)
+            plot_losses(rows, self.run.picture("loss"), training_label=self.training_label, unit=self.unit)
         end = time.perf_counter()
         self._next_picture = end + 20 * (end - start)

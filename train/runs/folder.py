@@ -62,10 +62,6 @@ class RunFolder:
         self.path, self.config = path, config
         self.metrics_path, self.timings_path = path / "metrics.jsonl", path / "timings.jsonl"
         self.model_path, self.tokenizer_path, self.saves_path = path / MODEL_FILE, path / "tokenizer.json", path / SAVES
-        self.table_path, self.results_path, self.samples_path = (
-            path / name for name in ("table.md", "results.json", "samples.txt")
-        )
-        self.loss_picture, self.attention_picture = path / "loss.png", path / "attention.png"
         self.replaced: Path | None = None
         self._created = self._made_folder = False  # by this object, which may then undo them
         self._lock = contextlib.ExitStack()
@@ -207,7 +203,7 @@ class RunFolder:
         _cut(self.timings_path, next(later, len(timings)))
 
     def picture(self, name: str) -> Path:
-        """Return the path of another picture, such as "accuracy", "confusion", "copied" or "encoder_heads"."""
+        """Return the path of a picture, such as "loss", "attention", "confusion" or "encoder_heads"."""
         if f"{name}.png" not in FILES:
             raise ValueError(f"a run has no picture {name!r}")
         return self.path / f"{name}.png"
@@ -220,16 +216,16 @@ class RunFolder:
 
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
-        write_text(self.samples_path, text.rstrip("\n") + "\n")
+        write_text(self.path / "samples.txt", text.rstrip("\n") + "\n")
 
     def write_table(self, text: str, **tables: Iterable[Mapping[str, Any]]) -> None:
         """Write `table.md`, and `results.json` with the rows of its tables (see `write_results`), both atomically."""
-        write_text(self.table_path, text.rstrip("\n") + "\n")
+        write_text(self.path / "table.md", text.rstrip("\n") + "\n")
         plain = {
             name: [{key: jsonable(value) for key, value in row.items()} for row in rows]
             for name, rows in tables.items()
         }
-        write_results(self.results_path, self.config, plain)
+        write_results(self.path / "results.json", self.config, plain)
 
     def close(self) -> None:
         """Close the open files. A later `log` opens them again."""

@@ -262,7 +262,7 @@ def draw_last_layers(translator: Translator, text: str, run: RunFolder) -> None:
     decoder = f"decoder.layers.{config.decoder_layers - 1}"
     cross = maps[f"{decoder}.multihead_attn"]
     title = f"Cross-attention, last layer ({decoder}), mean of its {len(cross)} heads"
-    plot_attention(cross.mean(axis=0), written, source, run.attention_picture, title)
+    plot_attention(cross.mean(axis=0), written, source, run.picture("attention"), title)
     read = ["<bos>", *written[:-1]]
     for name, weights, queries, keys, what in (
         ("encoder_heads", maps[encoder], source, source, "encoder self-attention"),

@@ -14,13 +14,12 @@ from ...models.hyperparameters import TranslationPreset
 from ...nn import Module
 from ...tokenizer import BPETokenizer, Tokenizer, WordTokenizer
 from ..data.batches import Batch, BPEDropoutBatches, TokenBatches
+from ..data.files import Pair
 from ..data.pairs import title_case
 from ..updates import Loss
 from .metrics import bleu
 from .task import Task, TaskBatches, with_teacher
 from .translator import Translator
-
-Pair = tuple[str, str]
 
 
 def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0) -> Loss:

@@ -31,7 +31,7 @@ def test_results_hold_rows_and_origin(tmp_path) -> None:
     config = {"command": "python examples/x.py", "options": {"seed": 3}, "data": "few", "data_sha256": "12"}
     with RunFolder.create(tmp_path / "run", config) as run:
         run.write_table("| a table |", models=[{"cell": "RNN", "loss": 1.5, "accuracy": float("nan")}])
-        found = json.loads(run.results_path.read_text(encoding="utf-8"))
+        found = json.loads((run.path / "results.json").read_text(encoding="utf-8"))
     assert found["tables"] == {"models": [{"cell": "RNN", "loss": 1.5, "accuracy": None}]}
     assert (found["command"], found["seed"]) == ("python examples/x.py", 3)
     assert found["data"] == {"summary": "few", "notes": None, "sha256": "12"}
