@@ -66,6 +66,8 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         add("--max-length", type=positive, metavar="N", help=words)
         words = "print the cross-attention weights of each output as text"
         add("--show-attention", action="store_true", help=words, uses=alone)
+    else:
+        parser.defaults |= {"coverage_penalty": 0.0, "consensus": 0, "min_length": 0, "max_length": None}
     words = "sampling temperature; lower values give less random outputs, and 0 selects greedy search"
     words += f" (default: {temperature:g})"
     add("--temperature", type=OfKind(NotNegative), default=temperature, help=words)
@@ -82,12 +84,12 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
 def check_generation_options(parser: OptionParser, arguments: argparse.Namespace) -> None:
     """Raise OptionError if options of `add_generation_options` conflict, or an option has no effect."""
     given = arguments.given
-    if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
+    if arguments.max_length is not None and arguments.min_length > arguments.max_length:
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
     strategy, translates = strategy_of(arguments), hasattr(arguments, "sample")
-    if translates and 0 < arguments.consensus < 3:  # two texts are equally similar to each other
+    if 0 < arguments.consensus < 3:  # two texts are equally similar to each other
         parser.error(f"--consensus {arguments.consensus} gives too few outputs to compare: use 3 or more")
-    if translates and arguments.consensus and arguments.nbest > arguments.consensus:
+    if arguments.consensus and arguments.nbest > arguments.consensus:
         parser.error(f"--nbest {arguments.nbest} needs at least as many samples: use --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: use --beam {arguments.nbest}")
@@ -116,21 +118,20 @@ def check_lengths(strategy: Strategy, most: int) -> None:
 
 def strategy_of(arguments: argparse.Namespace) -> Strategy:
     """Return a Strategy with the values of the options of `add_generation_options`."""
-    translates = hasattr(arguments, "sample")
     return Strategy(
         beam=arguments.beam,
         alpha=arguments.length_penalty,
-        coverage=arguments.coverage_penalty if translates else 0.0,
+        coverage=arguments.coverage_penalty,
         n_best=arguments.nbest,
-        sampling=arguments.sample or arguments.consensus > 0 if translates else arguments.beam == 1,
-        consensus=arguments.consensus if translates else 0,
+        sampling=arguments.consensus > 0 or getattr(arguments, "sample", arguments.beam == 1),
+        consensus=arguments.consensus,
         temperature=arguments.temperature,
         top_k=arguments.top_k,
         top_p=arguments.top_p,
         seed=arguments.seed,
         rules=Rules(
-            min_length=arguments.min_length if translates else 0,
-            max_length=arguments.max_length if translates else None,
+            min_length=arguments.min_length,
+            max_length=arguments.max_length,
             repetition_penalty=arguments.repetition_penalty,
             no_repeat_ngram=arguments.no_repeat_ngram,
         ),
