@@ -272,10 +272,13 @@ def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
 
 
 def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
-    """Return `values` as an array of `count` numbers, one for each batch row or head."""
+    """Return `values` as an array of `count` numbers, one for each batch row or head. A NumPy array is copied, because
+    the caller can change it before the backward pass.
+    """
     if values is None:
         return None
-    array = xp.asarray(constant_array(values, f"attention: {name}"))
+    array = constant_array(values, f"attention: {name}")
+    array = np.array(array) if xp is np else xp.asarray(array)
     if array.shape != (count,):
         raise ValueError(f"attention: {name} must have one number for each {what}, shape ({count},), not {array.shape}")
     return array

@@ -59,8 +59,7 @@ def test_an_exception_in_a_rule_says_in_which() -> None:
 def test_none_means_no_gradient() -> None:
     x, y = leaf([1.0]), leaf([2.0])
     Rule(lambda g: (None, g))(x, y).backward()
-    assert x.grad is None
-    np.testing.assert_array_equal(y.grad, [1.0])
+    assert (x.grad, y.grad.tolist()) == (None, [1.0])
 
 
 def test_a_rule_that_leaves_tensors_can_not_be_differentiated() -> None:

@@ -106,11 +106,16 @@ def test_indices_belong_to_the_call() -> None:
     x, ids = Tensor(np.arange(3.0), requires_grad=True), np.array([0, 0, 1])
     table = Tensor(np.ones((3, 1)), requires_grad=True)
     parts = [x[ids].sum(), ops.take(x, ids).sum(), ops.embedding(ids, table).sum()]
-    ids[:] = 2
+    keys = np.arange(3.0).reshape(1, 1, 3, 1)
+    query, slopes = Tensor(keys, requires_grad=True), np.ones(1)
+    loss = ops.attention(query, keys, keys, alibi_slopes=slopes, method="blocked").sum()
+    before = grad(loss, query, retain_graph=True).data
+    ids[:], slopes[:] = 2, 5
     for part in parts:
         part.backward()
     assert x.grad.tolist() == [4, 2, 0]
     assert table.grad.ravel().tolist() == [2, 1, 0]
+    np.testing.assert_array_equal(grad(loss, query).data, before)
 
 
 def test_cross_entropy_depends_on_differences_of_logits_only() -> None:
