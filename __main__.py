@@ -36,7 +36,11 @@ they are downloaded on first use. The embedded data need neither."""
 
 
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    try:
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:  # while modules are imported; later `run_main` handles it
+        print("\nstopped", file=sys.stderr)
+        sys.exit(130)
 
 
 def run(words: list[str]) -> int | str | None:

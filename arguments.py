@@ -24,8 +24,9 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports each error in one line."""
 
     def __init__(self, **options: Any):
-        if str(options.get("prog")).startswith("python -m") and sys.argv[0].startswith("handloom "):
-            options["prog"] = sys.argv[0]  # the command `handloom` started this program
+        if sys.argv[0].startswith("handloom "):  # the command `handloom` started this program
+            for name in {"prog", "description"} & options.keys():
+                options[name] = re.sub(r"python (-m handloom|examples/)[.\w]*", sys.argv[0], options[name] or "")
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
 
     def error(self, message: str) -> NoReturn:

@@ -109,6 +109,8 @@ def blas_findings(
     now = speed(environment)
     named = f"{blas.name}, kernels {blas.kernel}, {blas.threads or 'unknown'} threads: {now:.0f} GFLOP/s"
     cure = "install NumPy's own wheel, which brings OpenBLAS: pip install --force-reinstall numpy"
+    if now > 0 and blas.name.startswith("scipy-openblas"):  # the library of NumPy's own wheel
+        cure = "end other programs (see top)"
     yield judged(not now >= 10, "matrix products", named, cure)
     chosen = {name: environment[name] for name in SELECTING if name in environment}
     if chosen:

@@ -197,7 +197,7 @@ def make_folder(folder: str | Path) -> Path:
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"The folder {folder} can't be made: a file has this name. Choose another path.") from None
     except OSError as error:
-        raise InputError(f"The folder {folder} can't be made: {error.strerror}. Choose another path.") from None
+        raise InputError(f"The folder {folder} can't be made: {error.strerror}. {remedy(error)}") from None
     return folder
 
 

@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ..arguments import Parser, positive
+from ..arguments import Parser, Whole
 from ..train.cli.command_line import run_main
 from .chapter import Chapter, chapters
 from .checking import Report, bar, check, show
@@ -28,7 +28,7 @@ def main() -> None:
     inside = Parser(add_help=False)
     inside.add_argument("--dir", type=Path, default=Path(), help="folder of the course (default: the current folder)")
     one = commands.add_parser("check", parents=[inside], help="run a chapter's file and show which exercises pass")
-    number: dict[str, Any] = {"type": positive, "choices": range(1, len(chapters()) + 1), "metavar": "CHAPTER"}
+    number: dict[str, Any] = {"type": Whole(1, len(chapters())), "metavar": "CHAPTER"}
     words = "number of the chapter: 1, 2, ..."
     one.add_argument("chapter", nargs="?", help=f"{words} (default: all chapters)", **number)
     about = "show a hint for the first exercise that does not pass yet"

@@ -6,7 +6,7 @@ python examples/classify_news.py --data news --out runs/news     HuffPost headli
 python examples/classify_news.py --data news --descriptions     headline and description, as in the report
 python examples/classify_news.py --resume runs/news --table attention   analyses the attention of a finished run
 python examples/classify_news.py --table heads                   ablation: 1, 4, 8 and 16 heads
-mpirun -n 4 python examples/classify_news.py --table heads       four processes train the four models at once
+mpirun -n 4 python examples/classify_news.py --table heads       four processes train each model together
 python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bill"
 python examples/classify_news.py --checkpoint runs/a --also runs/b "Senate Passes Budget Bill"    averages two models
 python examples/classify_news.py --init distilbert/distilbert-base-uncased --data news --lr 3e-5

@@ -5,7 +5,7 @@ python examples/generate_text.py                                        embedded
 python examples/generate_text.py --data shakespeare --out runs/plays    Shakespeare, with the sizes of nanoGPT's CPU run
 python examples/generate_text.py --tokenizer bpe --table sizes          subwords instead of characters
 python examples/generate_text.py --table heads                          the same model with other numbers of heads
-mpirun -n 4 python examples/generate_text.py --table heads              four of these models at the same time
+mpirun -n 4 python examples/generate_text.py --table heads              four processes train each model together
 python examples/generate_text.py --augment runs/en_fr runs/fr_en        augment the text by back-translation
 python examples/generate_text.py --checkpoint runs/plays "This is a"    continue a prompt
 python examples/generate_text.py --checkpoint openai-community/gpt2 "This is a"

@@ -48,7 +48,7 @@ def threads(count: int, environment: doctor.Environment, usable: int = 4) -> Ite
         (doctor.blas_findings(HEALTHY, CHOSEN, NONE, halved), "kernel variables", "slow", "unset OPENBLAS_CORETYPE"),
         (doctor.blas_findings(HEALTHY, CHOSEN, NONE, lambda _: 400.0), "kernel variables", "note", ""),
         (doctor.blas_findings(NARROW, {}, AVX512, doubled), "kernel variables", "slow", "OPENBLAS_CORETYPE=SkylakeX"),
-        (doctor.blas_findings(HEALTHY, {}, NONE, lambda _: 2.0), "matrix products", "slow", "pip install"),
+        (doctor.blas_findings(HEALTHY, {}, NONE, lambda _: 2.0), "matrix products", "slow", "end other programs"),
         (doctor.blas_findings(HEALTHY, {}, NONE, lambda _: math.nan), "matrix products", "slow", "pip install"),
         (threads(1, {"OMP_NUM_THREADS": "1"}), "threads", "slow", "unset OMP_NUM_THREADS, unless"),
         (threads(8, {"OPENBLAS_NUM_THREADS": "8"}), "threads", "slow", "export OPENBLAS_NUM_THREADS=4"),

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for problem in failures:
         print(f"\n{problem}")
     wrong = f"{len(failures)} checks FAILED" if failures else "all ok"
-    print(f"\n{len(names)} ops in {time.perf_counter() - start:.1f} s: {wrong}")
+    print(f"\n{len(names)} op{'s' * (len(names) > 1)} in {time.perf_counter() - start:.1f} s: {wrong}")
     return 1 if failures else 0
 
 

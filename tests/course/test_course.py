@@ -248,16 +248,9 @@ def test_the_explorer_gets_what_the_learner_built(folder, capsys) -> None:
 
 def test_help_and_wrong_words(monkeypatch, capsys, folder) -> None:
     assert "watch" in call(monkeypatch, capsys)[1]
-    assert call(monkeypatch, capsys, "check", "99")[0] == 2
     assert call(monkeypatch, capsys, "hint", "1", "--exercise", "nothing", "--dir", str(folder.path))[0] == 2
-
-
-def test_an_error_is_one_line(tmp_path) -> None:
-    program = [sys.executable, "-m", "handloom.course", "check"]
-    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: There is no course in ")
-    assert done.stderr.count("\n") == 1
+    with pytest.raises(InputError, match="There is no course in "):
+        call(monkeypatch, capsys, "check", "--dir", str(folder.path.parent))
 
 
 def test_watching_sees_what_is_saved(folder) -> None:

@@ -47,7 +47,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[list[str]]) -> None:
-    options = {"resume": None, "out": tmp_path / "run", "overwrite": False, "options": {}, "typed": ""}
+    options = {"resume": None, "out": tmp_path / "run", "overwrite": False, "options": {}, "typed": "", "given": set()}
     for explore in (True, False):
         arguments = Namespace(explore=explore, **options)
         data = SimpleNamespace(summary=lambda: "none", notes=[], train=[], valid=[], test=[])

@@ -152,12 +152,13 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     if asked:
         print(prompt, file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
+        if b"\0" in line:
+            cure = "If the text is UTF-16, convert it, for example with iconv -f utf-16 -t utf-8"
+            raise InputError(f"Line {number} of standard input contains a NUL byte, which no text has. {cure}.")
         if number == 1:
             check_line_ends(line, "The text of standard input")
         try:
             text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
-            if "\0" in text:
-                raise InputError(f"Line {number} of standard input contains a NUL byte: convert it to UTF-8 text.")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "

@@ -120,6 +120,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     asks = {"texts", "interactive"} & typed.keys()
     chosen = {"checkpoint", "resume"} & typed.keys()
     if parser.shipped and not chosen and (asks or (not trains and _text_waits())):
+        parser.refuse_useless(typed, "checkpoint")
         typed["checkpoint"] = MODELS[parser.shipped]
         print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL uses another one", file=sys.stderr)
     use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
@@ -267,7 +268,9 @@ def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
     for said in other_libraries(run.config, now) if arguments.resume else []:
         print(said)
     watch(arguments, run.path)
-    run.config = {**config, **run.config}  # an older run may lack some of these records
+    run.config = run.config | config | run.config  # an older run may lack some of these records
+    if arguments.given & arguments.options.keys():  # a resumed run may have other options now
+        run.config |= {name: config[name] for name in ("command", "options")}
     with run:
         try:
             yield run

@@ -66,7 +66,7 @@ class OptionParser(Parser):
             return
         is_are, it, s = ("is", "it", "s") if len(useless) == 1 else ("are", "them", "")
         if use == "checkpoint":
-            self.error(f"{listed(useless)} {is_are} for training, not with --checkpoint: leave {it} out")
+            self.error(f"{listed(useless)} {is_are} for training, not for using a trained model: leave {it} out")
         self.error(f"{listed(useless)} need{s} a trained model: add --checkpoint RUN")
 
     def stored(self, options: Any, origin: str) -> dict[str, Any]:

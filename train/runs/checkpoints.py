@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ...errors import InputError
-from ...files import make_folder, parse_json, read_bytes
+from ...files import make_folder, open_file, parse_json, read_bytes
 from ...tensor_files import NAMES, write_tensors
 
 FORMAT = "handloom-checkpoint"
@@ -180,6 +180,7 @@ def _path(folder: str | Path, file_name: str) -> Path:
 def _open(path: Path) -> Iterator[Any]:
     """Open a safetensors file that must be a checkpoint; errors become InputError."""
     try:
+        open_file(path).close()  # safe_open says of a file that may not be read that it does not exist
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != FORMAT:

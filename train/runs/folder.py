@@ -100,7 +100,7 @@ class RunFolder:
                     "another folder with --out, or use --overwrite to rename the old run."
                 )
             run._created = True
-            write_json(path / CONFIG, run.config)
+            run.write_config()
         except BaseException:
             run._end(failed=True)
             raise
@@ -142,6 +142,10 @@ class RunFolder:
         if not isinstance(config.get("options", {}), dict):
             raise InputError(f"The options in {path / CONFIG} are not a JSON object. Restore a copy.")
         return cls(path, config)
+
+    def write_config(self) -> None:
+        """Write `config` to config.json, atomically."""
+        write_json(self.path / CONFIG, self.config)
 
     @property
     def continuation(self) -> str:

@@ -170,6 +170,8 @@ def train_model(
         group=group,
     )
     restore(trainer, resume=resume, stop_at=stop_at, say=say)
+    if group.first:
+        run.write_config()  # options may have changed on resuming
     best = trainer.fit(stop_at)
     if preset.monitor == "valid_loss":
         say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {math.exp(min(best, 700)):.2f})")

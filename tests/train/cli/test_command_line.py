@@ -146,7 +146,7 @@ def test_what_can_be_done_about_a_file() -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_during_evaluation_says_how_to_go_on(number, code, saved, tmp_path, capsys) -> None:
     """During training the trainer handles signals; the evaluation after it ends at once."""
-    arguments = SimpleNamespace(resume=None, out=tmp_path / "run", overwrite=False, options={}, typed="")
+    arguments = SimpleNamespace(resume=None, out=tmp_path / "run", overwrite=False, options={}, typed="", given=set())
     data = SimpleNamespace(summary=lambda: "data", notes=(), train="", valid="", test="")
 
     def main() -> None:
@@ -196,12 +196,14 @@ def test_paths() -> None:
 
 
 @pytest.mark.parametrize(("typed", "hint"), [("--bean=3", "; did you mean --beam?"), ("--nothing-like", ""), ("x", "")])
-def test_an_unknown_option_is_one_line_with_the_most_similar_one(typed: str, hint: str, capsys) -> None:
-    parser = Parser(prog="program")
+def test_an_unknown_option_is_one_line_with_the_most_similar_one(typed, hint, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["handloom x"])  # its commands are shown, not those of the examples
+    parser = Parser(prog="python -m handloom.x", description="python examples/x.py A")
+    assert parser.description == "handloom x A"
     parser.add_argument("--beam")
     with pytest.raises(SystemExit) as stop:
         parser.parse_args([typed])
-    said = f"error: unrecognized arguments: {typed}{hint}\nusage: program --help lists the options\n"
+    said = f"error: unrecognized arguments: {typed}{hint}\nusage: handloom x --help lists the options\n"
     assert (stop.value.code, capsys.readouterr().err) == (2, said)
 
 

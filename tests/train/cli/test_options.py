@@ -70,7 +70,7 @@ def test_with_a_trained_model_every_option_for_training_is_refused(generates: An
         if "checkpoint" in parser.uses[name]:
             assert name in parse(*arguments, generates=generates).given
         else:
-            with pytest.raises(OptionError, match="is for training, not with --checkpoint"):
+            with pytest.raises(OptionError, match="is for training, not for using a trained model"):
                 parse(*arguments, generates=generates)
     assert {"data", "set", "lr", "seed", "resume"} - {n for n, u in parser.uses.items() if "checkpoint" in u} == {
         "data", "set", "lr", "resume", *(["seed"] if generates == "nothing" else []),
@@ -86,6 +86,8 @@ def test_without_a_model_what_needs_one_is_refused() -> None:
     for typed in (["--interactive"], ["--show-attention"], ["--nbest", "1"], ["a text"]):
         with pytest.raises(OptionError, match="needs a trained model: add --checkpoint RUN"):
             parse(*typed)
+    with pytest.raises(OptionError, match="--reverse is for training, not for using a trained model"):
+        parse("--reverse", "a text", shipped="tatoeba-de-en")
     with pytest.raises(OptionError, match="--overwrite needs the folder"):
         parse("--overwrite")
 
@@ -111,7 +113,7 @@ def test_texts_and_looking_are_not_for_a_resumed_run(run: Path) -> None:
     for typed in (["a text"], ["--interactive"]):
         with pytest.raises(OptionError, match="can't be changed when a run is resumed"):
             parse("--resume", str(run), *typed)
-    with pytest.raises(OptionError, match="--resume is for training, not with --checkpoint"):
+    with pytest.raises(OptionError, match="--resume is for training, not for using a trained model"):
         parse("--resume", str(run), "--checkpoint", str(run))
 
 
