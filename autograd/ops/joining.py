@@ -23,11 +23,8 @@ class Concatenate(Function):
         return joined(arrays, self.axis)
 
     def backward(self, g):
-        pieces, start = [], 0
-        for size in self.sizes:
-            pieces.append(g[_along(self.axis, slice(start, start + size), len(g.shape))])
-            start += size
-        return tuple(pieces)
+        starts = np.cumsum(self.sizes)[:-1].tolist()
+        return tuple(array_module(g).split(g, starts, axis=self.axis))
 
 
 def joined(arrays: Sequence[Array], axis: int) -> Array:
@@ -37,13 +34,6 @@ def joined(arrays: Sequence[Array], axis: int) -> Array:
     if len(arrays) > 8 and is_capturing():
         return joined([joined(arrays[start : start + 8], axis) for start in range(0, len(arrays), 8)], axis)
     return array_module(*arrays).concatenate(arrays, axis=axis)
-
-
-def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
-    """Return the index that selects `part` along one axis and everything along the other axes."""
-    index: list[Any] = [slice(None)] * ndim
-    index[axis] = part
-    return tuple(index)
 
 
 @declare(np.concatenate)
@@ -60,7 +50,8 @@ class Stack(Function):
         return joined([array_module(a).expand_dims(a, self.axis) for a in arrays], self.axis)
 
     def backward(self, g):
-        return tuple(g[_along(self.axis, i, len(g.shape))] for i in range(len(self.inputs)))
+        parts = array_module(g).moveaxis(g, self.axis, 0)
+        return tuple(parts[i] for i in range(len(self.inputs)))
 
 
 @declare(np.stack)
