@@ -240,7 +240,7 @@ def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: float 
     """
     if max_norm is not None and not max_norm >= 0:
         raise ValueError(f"clip_grad_norm: max_norm = {max_norm} must be at least 0, or None for no bound")
-    gradients = _arrays(_listed(parameters))
+    gradients = _arrays(dict.fromkeys(_listed(parameters)))  # one that two models share is scaled once
     norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale
     if max_norm is not None and norm > max_norm and np.isfinite(norm):
         scale *= max_norm / norm
