@@ -15,6 +15,11 @@ __all__ = ["InputError", "Parameter", "Tensor", "enable_grad", "grad", "load", "
 _MODULES = {"InputError": ".errors", "load": ".train.tasks.loading"}
 
 
+def __dir__() -> list[str]:
+    """Return the public names, for completion in an interactive session."""
+    return ["__version__", "autograd", *__all__]
+
+
 def __getattr__(name: str) -> Any:
     """Import a module when one of its names is first used; `import handloom` itself imports nothing."""
     if name not in (*__all__, "autograd"):

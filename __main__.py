@@ -31,7 +31,7 @@ PROGRAMS = {
     "generate_text": "language models by characters or subwords",
 }
 _LAST = """
-`handloom COMMAND --help` lists a command's options. HANDLOOM_DATA is the folder of data sets; without it,
+`{} --help` lists the options. HANDLOOM_DATA is the folder of data sets; without it,
 they are downloaded on first use. The embedded data need neither."""
 
 
@@ -70,7 +70,8 @@ def run(words: list[str]) -> int | str | None:
 def _table(usage: str, rows: dict[str, tuple[str, str]] | dict[str, str]) -> str:
     words = {name: row if isinstance(row, str) else row[1] for name, row in rows.items()}
     width = max(map(len, words)) + 2
-    return "\n".join([f"usage: {usage}", "", *(f"  {name:<{width}}{text}" for name, text in words.items()), _LAST])
+    lines = [f"  {name:<{width}}{text}" for name, text in words.items()]
+    return "\n".join([f"usage: {usage}", "", *lines, _LAST.format(usage.removesuffix(" ..."))])
 
 
 def _unknown(name: str, known: dict, usage: str) -> str:

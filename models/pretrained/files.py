@@ -48,19 +48,20 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
     if os.path.exists(folder) or folder.is_absolute() or name.startswith((".", "~")) or name.count(os.sep) > 1:
         raise InputError(f"There is no folder {name}. Give a model's folder, or a name on the Hub such as OWNER/MODEL.")
     cure = (
-        f"Fetch {', '.join(FETCHED)} from https://huggingface.co/{name} into a folder, and give that folder "
+        f"fetch {', '.join(FETCHED)} from https://huggingface.co/{name} into a folder, and give that folder "
         "instead of the name"
     )
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise InputError(f"To fetch {name}, pip install huggingface_hub. Or: {cure}.") from None
+        way = "To use the Hub, pip install huggingface_hub"
+        raise InputError(f"There is no folder {name}. {way}. Without it: {cure}.") from None
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(FETCHED)))
     except Exception as error:  # network, name or access rights: each has its own class, from three libraries
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise InputError(
-            f"There is no folder {name}, and the Hugging Face Hub can't be used ({reason}). {cure}."
+            f"There is no folder {name}, and the Hugging Face Hub can't be used ({reason}). Without it: {cure}."
         ) from None
 
 

@@ -145,6 +145,8 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
         check_text(sentence, f"Text {number}")
         if not sentence.strip():
             raise InputError(f"Text {number} is empty. Give a text that contains words.")
+        if os.path.isfile(sentence):
+            print(f"note: {sentence} is also a file; `< {sentence}` reads its lines", file=sys.stderr)
     if arguments:
         yield from arguments
         return

@@ -28,8 +28,8 @@ WORDS: dict[TaskName, tuple[str, str]] = {
     "paraphrase": ("Paraphrase sentences.", "sentences"),
 }
 _NOTE = """\
-Without TEXT, each line of standard input is one text. Each line of a file or a pipe gives one line of output (only
-`handloom generate` may write several lines), and a blank line gives a blank line.
+Without TEXT, each line of standard input is one text. Each line of a file or a pipe gives one line of output, and a
+blank line a blank line; --nbest, --show-attention and `handloom generate` may write several lines.
 """
 
 

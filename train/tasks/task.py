@@ -283,7 +283,7 @@ def _summary(
     together = task.preset.accumulate * group.size
     at_most = "" if task.preset.patience is None else "at most "
     return (
-        f"{task.trained.what}: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; "
+        f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; "
         f"{at_most}{steps:,} steps of {task.step_words(together)}, {steps * together / len(batches.train):.1f} epochs"
         f"{batches.words}"
     )

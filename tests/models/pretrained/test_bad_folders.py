@@ -202,4 +202,4 @@ def test_names_that_can_t_be_fetched(folder, monkeypatch, tmp_path) -> None:
         return real(name, *more)
 
     monkeypatch.setattr(builtins, "__import__", absent)
-    refused("owner/model", r"pip install huggingface_hub")
+    refused("owner/model", r"no folder owner/model\. To use the Hub, pip install huggingface_hub\. Without it: fetch")

@@ -141,6 +141,9 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
     shown = [f"  {score}  {text}" if text else "" for text in ("a", "", "b", "c\u2028d") for score in (-1.5, -2.5)]
     assert capsys.readouterr().out.replace("00 ", " ").split("\n") == [*shown, ""]
+    arguments.texts = [__file__]  # someone wants its lines
+    generation.show_translations(translator, arguments)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == f"note: {__file__} is also a file; `< {__file__}` reads its lines\n"
 
 
 def test_attention_as_text() -> None:
