@@ -34,8 +34,8 @@ def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 
 def contiguous(x: Array) -> Array:
-    """Return x in row-major order."""
-    return array_module(x).ascontiguousarray(x)
+    """Return x in row-major order. Unlike CuPy's function, this keeps the shape of an array without axes."""
+    return x if x.flags.c_contiguous else array_module(x).ascontiguousarray(x)
 
 
 def dropout_key(x: Array, p: float, generator: Generator) -> DropoutKey:

@@ -35,12 +35,8 @@ def add_at(target: Array, index: Any, values: Array) -> None:
     """Compute target[index] += values, in place; an element that is selected several times gets all its values."""
     if _is_basic(index):
         target[index] += values
-    elif array_module(target) is np:
-        np.add.at(target, index, values)
     else:
-        import cupyx
-
-        cupyx.scatter_add(target, index, values)
+        array_module(target).add.at(target, index, values)
 
 
 class GetItem(Function):

@@ -87,7 +87,12 @@ def _ufunc(name: str) -> Any:
     def ufunc(*inputs: Any, **keywords: Any) -> Any:
         return call_ufunc(getattr(np, name), *inputs, **keywords)
 
-    ufunc.__name__ = name
+    def at(a: ndarray, indices: Any, b: Any) -> None:
+        launched(f"{name}.at", None)
+        host_index, given = unwrap(indices), unwrap(b)
+        capture.perform(lambda: getattr(np, name).at(a._host, host_index, given), [], a._host)
+
+    ufunc.__name__, ufunc.at = name, at  # type: ignore[attr-defined]
     return ufunc
 
 
@@ -110,7 +115,7 @@ def _asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, 
 
 def _ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
     if isinstance(a, ndarray) and a.flags.c_contiguous and (dtype is None or np.dtype(dtype) == a.dtype):
-        return a
+        return a if a.ndim else a.reshape(1)  # as CuPy does
     return _array(a, dtype=dtype)
 
 
@@ -158,7 +163,6 @@ def _build() -> tuple[types.ModuleType, types.ModuleType]:
         setattr(cupy, name, value)
     cupyx.allow_synchronize = allow_synchronize  # type: ignore[attr-defined]
     cupyx.DeviceSynchronized = DeviceSynchronized  # type: ignore[attr-defined]
-    cupyx.scatter_add = lambda a, slices, value: a.scatter_add(slices, value)  # type: ignore[attr-defined]
     return cupy, cupyx
 
 

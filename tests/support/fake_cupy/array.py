@@ -241,11 +241,6 @@ class ndarray:  # noqa: N801 (CuPy's name)
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    def scatter_add(self, slices: Any, value: Any) -> None:
-        launched("scatter_add", None)
-        host_index, given = unwrap(slices), unwrap(value)
-        perform(lambda: np.add.at(self._host, host_index, given), [], self._host)
-
     # -- shape -----------------------------------------------------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> ndarray:

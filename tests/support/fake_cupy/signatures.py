@@ -35,5 +35,5 @@ _METHODS = """
 #: Methods of arrays, with the names of their parameters.
 METHODS = {name: parameters_in(_OFFERED["methods"][name]) for name in _METHODS.split()}
 # Methods of free form.
-FREE_METHODS = ("get", "item", "reshape", "tolist", "transpose", "scatter_add")
+FREE_METHODS = ("get", "item", "reshape", "tolist", "transpose")
 ATTRIBUTES = ("T", "base", "data", "device", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides")
