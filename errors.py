@@ -2,6 +2,7 @@
 
 import errno
 import reprlib
+from collections.abc import Iterable
 from typing import Any
 
 _SHORT = reprlib.Repr()
@@ -31,10 +32,18 @@ def remedy(error: OSError) -> str:
     return "Choose another path."
 
 
-def several(texts: Any) -> Any:
-    """Return a list of texts. Raises InputError for a single text, which would be taken for a list of its letters."""
-    if isinstance(texts, str):
+def several(texts: Any, kind: type = str) -> Any:
+    """Return the texts in a list. Raises InputError for a single text, which would be taken for a list of its letters,
+    and for an item of another type than `kind`.
+    """
+    if isinstance(texts, str | bytes):
         raise InputError(f"Give a list of texts, not the single text {texts[:40]!r}.")
+    if not isinstance(texts, Iterable):
+        raise InputError(f"Give a list of texts, not {short(texts)}.")
+    texts = list(texts)
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, kind):
+            raise InputError(f"Text {number} is {short(text)}, of type {type(text).__name__}. Give texts of type str.")
     return texts
 
 

@@ -79,11 +79,11 @@ def main() -> None:
         classifier = MeanClassifier([Classifier.load(run, [TASK]) for run in runs])
         each_text(arguments, lambda text: print(classifier.best(text), flush=True))
         return
+    preset = preset_of(arguments, classifier_preset(arguments.preset, arguments.data))
+    own, changes = ablation_cells(arguments.table, preset)
     data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))
     print(data.summary(), *data.notes, sep="\n")
     train, valid, held_out = data.labelled(arguments.descriptions)
-    preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
-    own, changes = ablation_cells(arguments.table, preset)
     unlabelled = unlabelled_texts(data) if preset.word_vectors else []
     if unlabelled:
         print(f"word vectors from {len(unlabelled):,} texts, without those of held-out articles")

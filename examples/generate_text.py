@@ -99,15 +99,15 @@ def main() -> None:
         writer = Writer.load(arguments.checkpoint, [TASK])
         each_text(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
         return
+    own = language_model_preset(arguments.preset, arguments.data)
+    preset, baseline = preset_of(arguments, own), changed(own, arguments.set).for_baselines()
+    if arguments.steps:
+        baseline = dataclasses.replace(baseline, steps=arguments.steps)
     data = in_turn(lambda: load_text_data(arguments.data, bare=arguments.remove_special))
     if arguments.remove_special:
         parts = {name: without_special(getattr(data, name)) for name in ("train", "valid", "test")}
         data = dataclasses.replace(data, **parts)
     print(data.summary(), *data.notes, sep="\n")
-    own = language_model_preset(arguments.preset, data.name)
-    preset, baseline = preset_of(arguments, own), changed(own, arguments.set).for_baselines()
-    if arguments.steps:
-        baseline = dataclasses.replace(baseline, steps=arguments.steps)
 
     def make_task(run: RunFolder, known: Writer | None) -> LanguageModelling:
         resume, group = arguments.resume is not None, find_process_group()

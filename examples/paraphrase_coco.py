@@ -72,9 +72,9 @@ def main() -> None:
     if arguments.checkpoint:
         use_checkpoint(arguments, TASK)
         return
+    preset, strategy = preset_of(arguments, paraphrase_preset(arguments.preset, arguments.data)), strategy_of(arguments)
     data = in_turn(lambda: load_captions(arguments.data))
     print(data.summary(), *data.notes, sep="\n")
-    preset, strategy = preset_of(arguments, paraphrase_preset(arguments.preset, data.name)), strategy_of(arguments)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     train, valid = caption_pairs(data.train, arguments.every_pair), caption_pairs(data.valid)
     searches = {"greedy": Strategy(beam=1), strategy.name: strategy}

@@ -74,12 +74,12 @@ def main() -> None:
     if arguments.checkpoint:
         use_checkpoint(arguments, TASK)
         return
-    data = in_turn(lambda: load_news(arguments.data, descriptions=True))
-    print(data.summary(), *data.notes, sep="\n")
-    preset, strategy = preset_of(arguments, summary_preset(arguments.preset, data.name)), strategy_of(arguments)
+    preset, strategy = preset_of(arguments, summary_preset(arguments.preset, arguments.data)), strategy_of(arguments)
     own, changes = ablation_cells(arguments.table, preset)
     if preset.words and arguments.table == "attention":
         raise InputError("--table attention needs subwords: leave out --set words=true.")
+    data = in_turn(lambda: load_news(arguments.data, descriptions=True))
+    print(data.summary(), *data.notes, sep="\n")
     if preset.words or preset.lowercase:  # the references for scores are converted too
         change = preprocess if preset.words else str.lower
         parts = ("train", "valid", "test")

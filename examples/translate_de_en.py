@@ -49,10 +49,10 @@ def main() -> None:
         use_checkpoint(arguments, translation_task("de", "en"), translation_task("en", "de"))
         return
     source, target = ("en", "de") if arguments.reverse else ("de", "en")
+    preset = preset_of(arguments, translation_preset(arguments.preset, arguments.data))
     # The test sentences are the same for every seed, so that scores can be compared.
     data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
-    preset = preset_of(arguments, translation_preset(arguments.preset, data.name))
     name = translation_task(source, target)
     learnt = Translation(training_pairs(data, arguments), data.valid, preset=preset, name=name)
     sentences = [source for source, _ in data.test[: preset.test_size]]

@@ -77,6 +77,7 @@ def main() -> None:
         use_checkpoint(arguments, translation_task("en", "fr"), translation_task("fr", "en"))
         return
     source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
+    preset = preset_of(arguments, en_fr_preset(arguments.preset, arguments.data))
     data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
     long: list[Pair] = []
@@ -84,7 +85,6 @@ def main() -> None:
         data, long = set_long_apart(data)
         longest = max(len(source.split()) for source, _ in data.train)
         print(f"{len(long):,} pairs of more than {longest} words are kept for the final test")
-    preset = preset_of(arguments, en_fr_preset(arguments.preset, data.name))
     pairs = training_pairs(data, arguments)  # before the test set is shortened: none of its sentences may be added
     data, long = dataclasses.replace(data, test=data.test[: preset.test_size]), long[: preset.test_size]
     strategy = strategy_of(arguments)

@@ -50,7 +50,7 @@ def runs(program: str, other: str) -> Iterator[Case]:
         yield Case([*train(program), typed])
     for arguments in (["--checkpoint", other, "A"], ["--resume", other], [*train(program), "--teacher", other]):
         yield Case(arguments, says="run")
-    yield Case(["--resume", program, "--steps", "1"], says="already made 2 updates")
+    yield Case(["--resume", program, "--steps", "1"], says="already at step 2")
     for out, says in {program: "exists already", "en.txt/new": "a file has this name", "x" * 300: "too long"}.items():
         yield Case([*train(program), "--out", out], says=says)
     for folder in ("nowhere", "", f"{program}/config.json"):

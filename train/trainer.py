@@ -300,8 +300,8 @@ class Trainer:
             before = before if isinstance(before, dict) else {}
             changed = sorted(name for name in before | now if before.get(name) != now.get(name))
             raise InputError(
-                f"{self.run.path} was started differently: {', '.join(changed)} of the model differ. Restore the "
-                "run's config.json and tokenizer.json, or start a new run."
+                f"{self.run.path} was started differently, or by another version of handloom: {', '.join(changed)} of "
+                "the model differ. Restore the run's config.json and tokenizer.json, or start a new run."
             )
         if self.group.first and self.run.model_path.exists():
             found = read_config(self.run.path)

@@ -160,15 +160,31 @@ def each_text(arguments: argparse.Namespace, show: Callable[[str], None]) -> Non
 def show_translations(translator: Translator, arguments: argparse.Namespace) -> None:
     """Print the translator's output for each text; see `each_text`.
 
-    The lines of a file or a pipe are translated in batches, which is several times faster than line by line.
+    The lines of a file or a pipe are translated in batches, which is several times faster than line by line. A line
+    that the model can't read gives a blank line. After the last line, an InputError names these lines.
     """
     texts = arguments.texts
     if arguments.interactive or (not texts and sys.stdin.isatty()):
         each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments))
         return
     lines = (line.strip() for text in sentences_from(texts, "") for line in text.rstrip().split("\n"))
-    while batch := list(itertools.islice(lines, TOGETHER)):
+    refused: dict[int, InputError] = {}
+
+    def readable() -> Iterator[str]:
+        for number, line in enumerate(lines, 1):
+            try:
+                if line:
+                    translator.source_ids([line])
+            except InputError as error:
+                refused[number] = error
+            yield "" if number in refused else line
+
+    known = readable()
+    while batch := list(itertools.islice(known, TOGETHER)):
         show_hypotheses(translator, batch, arguments)
+    if refused:
+        numbers = ", ".join([*map(str, refused)][:9]) + (", ..." if len(refused) > 9 else "")
+        raise InputError(f"The output is blank for line {numbers}. {next(iter(refused.values()))}")
 
 
 def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """Training options, generated from the fields of a preset: --set changes any field, and some fields have flags."""
 
 import dataclasses
+import difflib
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -158,7 +159,9 @@ def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
     for given in values:
         name, _, text = given.partition("=")
         if name not in kinds:
-            raise InputError(f"--set {given}: the preset has no {name!r}. It has {', '.join(sorted(kinds))}.")
+            near = difflib.get_close_matches(name, kinds, 1)
+            cure = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(kinds))}."
+            raise InputError(f"--set {given}: the preset has no {name!r}. {cure}")
         if name in made:
             raise InputError(f"--set {given}: {name} is given twice. Give it once.")
         try:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import array_module
-from ...errors import InputError
+from ...errors import InputError, several
 from ...models import ClassifierConfig, TransformerClassifier
 from ...models.hyperparameters import ClassifierPreset
 from ...models.word_vectors import word_vectors
@@ -165,6 +165,7 @@ class Classifier(TrainedModel):
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
         """Return the probability of each class, (texts, classes)."""
         self.model.eval()
+        texts = several(texts)
         ids = self.ids(texts)
         out = np.empty((len(texts), len(self.labels)), np.float32)
         order = np.argsort([len(one) for one in ids], kind="stable")  # texts of similar length together: less padding

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...autograd import Tensor, ops
 from ...autograd.backend import array_module
-from ...errors import InputError, printable, several
+from ...errors import InputError, printable, several, short
 from ...models import (
     LanguageModel,
     LanguageModelConfig,
@@ -191,27 +191,27 @@ class Writer(TrainedModel):
     def write(
         self,
         prompt: str,
-        tokens: int = 200,
+        length: int = 200,
         *,
         temperature: float = 0.7,
         seed: int = 0,
         strategy: Strategy | None = None,
     ) -> str:
-        """Return `prompt` continued by `tokens` tokens, sampled at this temperature (0: the most probable token).
+        """Return `prompt` continued by `length` tokens, sampled at this temperature (0: the most probable token).
 
         `strategy` replaces `temperature` and `seed`; its `min_length` and `max_length` are ignored. Raises InputError
         for a prompt without a token that the model knows.
         """
         strategy = strategy or Strategy(sampling=True, temperature=temperature, seed=seed)
         if not strategy.sampling:
-            return self.best(prompt, tokens, strategy)[0][0]
-        return prompt + "".join(self.stream(prompt, tokens, strategy))
+            return self.best(prompt, length, strategy)[0][0]
+        return prompt + "".join(self.stream(prompt, length, strategy))
 
-    def generate(self, prompts: Sequence[str], tokens: int = 200, **options: Any) -> list[str]:
-        """Return each prompt continued by `tokens` tokens; options and errors are those of `write`."""
-        return [self.write(prompt, tokens, **options) for prompt in several(prompts)]
+    def generate(self, prompts: Sequence[str], length: int = 200, **options: Any) -> list[str]:
+        """Return each prompt continued by `length` tokens; options and errors are those of `write`."""
+        return [self.write(prompt, length, **options) for prompt in several(prompts)]
 
-    def stream(self, prompt: str, tokens: int, strategy: Strategy) -> Iterator[str]:
+    def stream(self, prompt: str, length: int, strategy: Strategy) -> Iterator[str]:
         """Yield the continuation of `prompt`, each piece as soon as it is drawn. For arguments and errors see `write`.
 
         When the text has filled the context, the model continues from the last half of the context.
@@ -221,9 +221,9 @@ class Writer(TrainedModel):
             temperature=strategy.temperature, top_k=strategy.top_k, top_p=strategy.top_p, seed=strategy.seed
         )
         start, pending, context = self._starter(), [], ids[-self.length :]
-        while tokens > 0:
-            room = min(self.length + 1 - len(context), tokens)
-            tokens -= room
+        while length > 0:
+            room = min(self.length + 1 - len(context), length)
+            length -= room
             new = generate(start(), self._rules(strategy, context, room), choose)
             for token in itertools.islice(new, len(context), None):
                 ids.append(token)
@@ -237,19 +237,19 @@ class Writer(TrainedModel):
         if pending:
             yield self.tokenizer.decode_more(pending)
 
-    def best(self, prompt: str, tokens: int, strategy: Strategy) -> list[tuple[str, float]]:
+    def best(self, prompt: str, length: int, strategy: Strategy) -> list[tuple[str, float]]:
         """Return the `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
 
         Raises InputError for a prompt without a token that the model knows, and if prompt and continuation don't fit
         into the context, since a search can't continue from half of the context.
         """
         ids = self._known_ids(prompt)
-        if len(ids) + tokens > self.length + 1:
+        if len(ids) + length > self.length + 1:
             raise InputError(
-                f"Beam search for {tokens} tokens after a prompt of {len(ids)} tokens needs a context of "
-                f"{len(ids) + tokens - 1}, but this model has {self.length}. Request fewer tokens, or sample them."
+                f"A beam search with a prompt of {len(ids)} and a continuation of {length} tokens needs a context of "
+                f"{len(ids) + length - 1}, but this model has {self.length}. Request fewer tokens, or sample them."
             )
-        found = dataclasses.replace(strategy, rules=self._rules(strategy, ids, tokens)).generate(
+        found = dataclasses.replace(strategy, rules=self._rules(strategy, ids, length)).generate(
             self._starter()(), bos_id=None, eos_id=None, prefix=[ids]
         )[0]
         return [(prompt + self.tokenizer.decode_more(one.ids[len(ids) :]), one.score) for one in found]
@@ -259,9 +259,9 @@ class Writer(TrainedModel):
         return any(i != self.tokenizer.unk_id for i in self.tokenizer.encode(prompt))
 
     def _known_ids(self, prompt: str) -> list[int]:
-        known = [i for i in self.tokenizer.encode_whole(prompt) if i != self.tokenizer.unk_id]
+        known = [i for i in self.tokenizer.encode_whole(several([prompt])[0]) if i != self.tokenizer.unk_id]
         if not known:
-            raise InputError(f"The prompt {prompt!r} has no token in this model's vocabulary. Use another prompt.")
+            raise InputError(f"The prompt {short(prompt)} has no token in this model's vocabulary. Use another prompt.")
         return known
 
     def _starter(self) -> Callable[[], DecodingState]:

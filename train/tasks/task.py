@@ -262,7 +262,7 @@ def restore(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callabl
     """
     done = max(trainer.saves.steps(), default=0) if resume else 0
     if done > trainer.steps:
-        raise InputError(f"The run has already made {done:,} updates: give at least --steps {done}.")
+        raise InputError(f"The run is already at step {done:,}: give at least --steps {done}.")
     if stop_at is not None and not done < stop_at <= trainer.steps:
         cure = f"Use {done + 1:,} to {trainer.steps:,}" if done < trainer.steps else "Leave it out"
         raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {trainer.steps:,}. {cure}.")
@@ -282,9 +282,10 @@ def _summary(
     """Return one line on the model and its training data."""
     together = task.preset.accumulate * group.size
     at_most = "" if task.preset.patience is None else "at most "
+    s = "s" if steps > 1 else ""
     return (
         f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; "
-        f"{at_most}{steps:,} steps of {task.step_words(together)}, {steps * together / len(batches.train):.1f} epochs"
+        f"{at_most}{steps:,} step{s} of {task.step_words(together)}, {steps * together / len(batches.train):.1f} epochs"
         f"{batches.words}"
     )
 

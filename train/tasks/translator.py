@@ -90,7 +90,7 @@ class Translator(TrainedModel):
 
         `too_long`, `progress` and the errors are those of `translate`; `scores` is that of `Strategy.generate`.
         """
-        strategy = strategy or self.own
+        strategy, sentences = strategy or self.own, several(sentences)
         rules, own = strategy.rules, self.own.rules
         rules = dataclasses.replace(
             rules,

@@ -120,6 +120,10 @@ class Echo:
     def __init__(self) -> None:
         self.tokenizer, self.batches = self.Tokenizer(), []
 
+    def source_ids(self, texts: list[str]) -> None:
+        if len(texts[0]) > 50 and "/" not in texts[0]:
+            raise InputError("Too long.")
+
     def hypotheses(
         self, texts: list[str], *, strategy: Strategy, progress: bool, scores: bool
     ) -> list[list[Hypothesis]]:
@@ -130,12 +134,13 @@ class Echo:
 
 def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) -> None:
     monkeypatch.setattr(generation, "TOGETHER", 3)
-    stdin = io.TextIOWrapper(io.BytesIO(b"eins\n\nzwei\r\n drei \nvier"))
+    stdin = io.TextIOWrapper(io.BytesIO(b"eins\n\nzwei\r\n drei \nvier\n" + b"x" * 60))
     monkeypatch.setattr("sys.stdin", stdin)
     translator = Echo()
-    generation.show_translations(translator, parse("--checkpoint", "run"))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"The output is blank for line 6\. Too long\."):
+        generation.show_translations(translator, parse("--checkpoint", "run"))  # type: ignore[arg-type]
     assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line is a line
-    assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier"]
+    assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier", ""]
     arguments = parse("--checkpoint", "run", "--nbest", "2")
     arguments.texts = ["a\n\n b\r\n", "c\u2028d"]
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]

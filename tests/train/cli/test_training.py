@@ -22,7 +22,8 @@ def test_changed_values() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("d_modell=3", "the preset has no 'd_modell'. It has .*d_model"),
+        ("d_modell=3", "the preset has no 'd_modell'. Did you mean d_model?"),
+        ("x=3", "the preset has no 'x'. It has .*d_model"),
         ("d_model=1e3", "must be a whole number"),
         ("steps=0", "must be a whole number from 1"),
         ("norm_first=maybe", "must be true or false"),

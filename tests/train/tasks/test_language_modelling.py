@@ -149,12 +149,14 @@ def writer(length: int = 12) -> Writer:
 
 
 def test_writing_goes_on_beyond_the_context_and_leaves_special_tokens_out() -> None:
-    text = writer().write("abc", 100)
+    text = writer().write("abc", length=100)
     assert len(text) == 103
     assert set(text) <= set("abcdefgh ")
     assert text.startswith("abc")
     long_prompt = "abcdefgh " * 5
     assert writer().write(long_prompt, 5).startswith(long_prompt)
+    with pytest.raises(InputError, match="Text 1 is None, of type NoneType"):
+        writer().write(None)
 
 
 def test_temperature_zero_takes_the_likeliest_and_a_seed_repeats() -> None:

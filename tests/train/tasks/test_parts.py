@@ -80,7 +80,7 @@ def test_the_picture_says_what_only_training_has() -> None:
 @pytest.mark.parametrize(
     ("resume", "steps", "stop_at", "message"),
     [
-        (True, 20, None, "has already made 30 updates: give at least --steps 30"),
+        (True, 20, None, "is already at step 30: give at least --steps 30"),
         (True, 40, 30, r"--stop-at 30: the run is at step 30 of 40\. Use 31 to 40\."),
         (True, 40, 41, "--stop-at 41: the run is at step 30 of 40"),
         (True, 30, 31, r"--stop-at 31: the run is at step 30 of 30\. Leave it out\."),

@@ -50,12 +50,13 @@ def test_every_choice_of_a_strategy_reaches_the_search(translator: Translator) -
 
 
 def test_what_cannot_be_translated_is_refused(translator: Translator) -> None:
-    with pytest.raises(InputError, match="Sentence 2 is empty"):
-        translator.translate(["Der Hund", "  "])
-    with pytest.raises(InputError, match="takes at most 24"):
-        translator.translate(["Der Hund läuft. " * 20])
-    with pytest.raises(InputError, match="a list of texts, not the single text 'Hallo'"):
-        translator.translate("Hallo")
+    for texts, says in (
+        (["Der Hund", "  "], "Sentence 2 is empty"), (["Der Hund läuft. " * 20], "takes at most 24"),
+        ("Hallo", "a list of texts, not the single text 'Hallo'"), (None, "Give a list of texts, not None"),
+        (["Hund", b"a"], "Text 2 is b'a', of type bytes. Give texts of type str"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=says):
+            translator.translate(texts)
 
 
 def test_the_loss_is_per_token_without_padding_and_smoothed_only_in_training(translator: Translator) -> None:
