@@ -2,10 +2,11 @@
 
 handloom runs in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with and without CUDA
 graphs. PyTorch runs with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled.
-The two libraries train the same model on the same batch, and clip gradients to norm 1. The libraries run in separate
-processes, one after the other. A step's time is the mean over many steps, after which the host waits once. Host time is
-the time that the host needs to issue a step, and memory is the peak of the library's memory pools. The number of kernel
-launches per step is read from CUDA graphs.
+The two libraries train the same model on the same batch, and clip gradients to norm 1. Each row of the table has a
+process of its own. All processes start and warm up before the first measurement, and then run one after the other. A
+step's time is the mean over many steps, after which the host waits once. Host time is the time that the host needs to
+issue a step, and memory is the peak of the library's memory pools. The number of kernel launches per step is read from
+CUDA graphs.
 """
 
 import dataclasses
@@ -177,10 +178,9 @@ def subject(side: str, config: str) -> OnDevice:
 def row(config: str, steps: int) -> dict[str, Any]:
     """Return all measurements of one configuration."""
     found: dict[str, Any] = {}
-    for side in (*OURS, *THEIRS):
-        with started({side: (subject, side, config)}, worker_environment(1)) as workers:
-            worker = workers[side]
-            loss = worker.ask("warm")
+    with started({side: (subject, side, config) for side in (*OURS, *THEIRS)}, worker_environment(1)) as workers:
+        losses = {side: worker.ask("warm") for side, worker in workers.items()}
+        for side, worker in workers.items():
             times = [worker.ask("steps", steps) for _ in range(3)]
             best = min(times, key=lambda each: each["ms"])
             tokens = size_of(config).tokens / best["ms"] * 1e3
@@ -190,7 +190,7 @@ def row(config: str, steps: int) -> dict[str, Any]:
                 "tokens_per_second": round(tokens),
                 "peak_mb": round(worker.ask("memory")),
                 "launches": worker.ask("launches"),
-                "loss_after_warm_up": loss,
+                "loss_after_warm_up": losses[side],
                 "about": worker.ask("about"),
             }
     for side in OURS:  # without graphs, a step has the same launches one by one
