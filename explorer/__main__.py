@@ -6,6 +6,7 @@ python -m handloom.explorer runs/translate     show a run that is finished or be
 python -m handloom.explorer --export site      write a folder for any web server; the model runs in the browser
 """
 
+import shlex
 from pathlib import Path
 
 from ..arguments import Whole
@@ -41,7 +42,8 @@ def main() -> None:
     if arguments.export:
         assert run is not None
         export(run, arguments.export)
-        print(f"{arguments.export}: serve it with any web server, such as python -m http.server -d {arguments.export}")
+        quoted = shlex.quote(str(arguments.export))
+        print(f"{arguments.export}: serve it with any web server, such as python -m http.server -d {quoted}")
         return
     explore(run, port=arguments.port, browser=not arguments.no_browser, view=arguments.view, yours=arguments.yours)
 

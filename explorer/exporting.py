@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import shutil
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import atomic_file, make_folder
 from ..tokenizer import BPETokenizer
 from .subject import TranslatorSubject, load_subject
 
@@ -24,7 +24,7 @@ ALL_VIEWS = (*VIEWS, "graph", "check", "tiles", "training")
 def export(run: Path, folder: Path) -> None:
     """Write the page with the model of `run` to a new folder, or to the folder of an earlier export.
 
-    Raises InputError if the browser can't run the model, or if the folder contains other files.
+    Raises InputError if the browser can't run the model, the folder contains other files, or a file can't be written.
     """
     subject = load_subject(run)
     config: Any = subject.model.config
@@ -38,12 +38,14 @@ def export(run: Path, folder: Path) -> None:
         raise InputError(f"The browser can't run the tokenizer of {run}: it needs byte-level BPE with GPT-2's pattern.")
     if folder.exists() and any(folder.iterdir()) and not (folder / "facts.json").is_file():
         raise InputError(f"{folder} contains other files. Choose a new folder.")
-    with resources.as_file(resources.files(__package__) / "static") as static:
-        shutil.copytree(static, folder, dirs_exist_ok=True)
-    page = folder / "index.html"
-    page.write_text(page.read_text(encoding="utf-8").replace("<html", "<html data-alone", 1), encoding="utf-8")
-    for name in ("model.safetensors", "tokenizer.json"):
-        shutil.copyfile(run / name, folder / name)
     facts = subject.facts()
     facts["views"] = [view for view in facts["views"] if view in VIEWS]
-    (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+    files = {"facts.json": json.dumps(facts).encode()}  # first: after an error, it marks the folder of an export
+    with resources.as_file(resources.files(__package__) / "static") as static:
+        files |= {str(path.relative_to(static)): path.read_bytes() for path in static.rglob("*") if path.is_file()}
+    files["index.html"] = files["index.html"].replace(b"<html", b"<html data-alone", 1)
+    files |= {name: (run / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")}
+    for name, content in files.items():
+        make_folder((folder / name).parent)
+        with atomic_file(folder / name) as file:
+            file.write(content)

@@ -86,7 +86,6 @@ def test_output_that_nobody_gets(unbuffered: str) -> None:
     ],
 )
 def test_what_is_refused_in_a_line(words, says, tmp_path) -> None:
-    (tmp_path / "mine.txt").touch()
     done = handloom_command(tmp_path, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

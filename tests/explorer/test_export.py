@@ -116,6 +116,9 @@ def test_what_the_browser_can_not_run_is_refused(tmp_path: Path, run_folder: Pat
     saved(tmp_path / "run", LanguageModel(config), tokenizer, {"kind": "transformer", "length": 24})
     with pytest.raises(InputError, match=r"can't run the model of .*: it is not a translator"):
         export(tmp_path / "run", tmp_path / "site")
-    with pytest.raises(InputError, match="contains other files"):
-        export(run_folder, tmp_path)
+    (tmp_path / "half/app.js").mkdir(parents=True)
+    (tmp_path / "half/facts.json").touch()
+    for folder, says in (tmp_path, "contains other files"), (tmp_path / "half", r"^[^ ]*app\.js could not be written"):
+        with pytest.raises(InputError, match=says):
+            export(run_folder, folder)
     assert not (tmp_path / "site").exists()
