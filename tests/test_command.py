@@ -82,10 +82,12 @@ def test_output_that_nobody_gets(unbuffered: str) -> None:
         (["classify", "--model", "tatoeba-de-en", "A"], "tatoeba-de-en can't classify: its task is translate."),
         (["translate", "--model", "tatoeba", "A"], f"a model that comes with handloom: {', '.join(MODELS)}."),
         (["translate", ""], "Text 1 is empty."),
+        (["translate", "--model", "", "A"], "The name of the model is empty."),
         (["export", "tatoeba-de-en", "."], "are not overwritten"),
     ],
 )
 def test_what_is_refused_in_a_line(words, says, tmp_path) -> None:
+    (tmp_path / "mine.txt").touch()
     done = handloom_command(tmp_path, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

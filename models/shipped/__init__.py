@@ -8,6 +8,8 @@ folder.
 import os
 from pathlib import Path
 
+from ...errors import InputError
+
 #: The folder of each model, by the name under which the model is loaded.
 MODELS = {
     name: Path(__file__).parent / name.replace("-", "_")
@@ -33,8 +35,10 @@ def min_log_probability(name: str | Path | None) -> float:
 
 def model_path(text: str) -> Path:
     """Return the folder of the shipped model called `text`, or else `text` as a path.
-    If a file or folder has this name, `text` is a path, too.
+    If a file or folder has this name, `text` is a path, too. Raises InputError for an empty text.
     """
+    if not text.strip():
+        raise InputError("The name of the model is empty. Give the folder of a run, or the name of a model.")
     path = Path(text)
     return path if os.path.exists(path) else MODELS.get(text, path)
 

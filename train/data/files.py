@@ -25,6 +25,7 @@ Rows = list[list[str]]  # of cells
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = b"\xff\xfe", b"\xfe\xff"
 
 LONGEST_LINE = 1 << 20  # bytes; longer than any sentence or article
 
@@ -68,16 +69,15 @@ def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(_UTF8_BOM)
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(_not_utf8(name, number, offset, raw, error)) from None
-        if "\0" in text:
+        if b"\0" in line and not line.startswith(_UTF16_BOMS):
             raise InputError(
                 f"{name}, line {number:,} contains a NUL byte, which no text has. If the file is UTF-16, convert it: "
                 f"iconv -f UTF-16LE -t UTF-8 {shlex.quote(name)} > NEW_FILE"
             )
-        yield text
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(_not_utf8(name, number, offset, raw, error)) from None
         offset += len(raw)
 
 
@@ -257,7 +257,7 @@ def _open_binary(path: Path) -> Iterator[BinaryIO]:
 
 
 def _not_utf8(path: str, number: int, offset: int, raw: bytes, error: UnicodeDecodeError) -> str:
-    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if number == 1 and raw.startswith(_UTF16_BOMS):
         return (
             f"{path} looks like UTF-16 (it starts with a UTF-16 byte order mark); UTF-8 is needed. Convert it: "
             f"iconv -f UTF-16 -t UTF-8 {shlex.quote(path)} > NEW_FILE"
