@@ -9,7 +9,6 @@ FLOPS = 50
 
 # For each element of the array that the op processes:
 MASKED = 0.5  # x * mask * scale, residual added or not
-COPIED = 0.5  # merging heads
 LAYER_NORM, LAYER_NORM_BACKWARD = 1.2, 2.5
 RELU_BACKWARD = 0.6
 CROSS_ENTROPY = 2.0  # softmax, loss and its gradient, for each logit

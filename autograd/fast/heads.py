@@ -1,4 +1,4 @@
-"""Ops that merge heads without a copy, or by a copy on several threads. They replace `MergeHeads` of heads.py.
+"""Merging heads without a copy: replaces `MergeHeads` of heads.py.
 
 Attention's quick implementations allocate their output, and the gradients of query, key and value, with `empty_heads`.
 The arrays to merge are then views of one array, which the merge returns.
@@ -7,13 +7,9 @@ The arrays to merge are then views of one array, which the merge returns.
 import math
 from typing import Any
 
-import numpy as np
-
 from ..backend import Array, address_of
 from ..ops.heads import MergeHeads
-from ..ops.registry import implements, on_cpu
-from .costs import COPIED
-from .parallel import parallel_for
+from ..ops.registry import implements
 
 
 def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
@@ -29,21 +25,6 @@ class MergeHeadsInPlace(MergeHeads):
         batch, self.heads, length, width = parts[0].shape
         whole: Any = whole_of(parts)
         return whole.reshape(batch, length, len(parts) * self.heads * width)
-
-
-@implements(MergeHeads, "cpu", on_cpu)
-class MergeHeadsOnCPU(MergeHeads):
-    def forward(self, *parts):
-        batch, self.heads, length, width = parts[0].shape
-        out = np.empty((batch, length, len(parts), self.heads, width), dtype=parts[0].dtype)
-
-        def copy(start, stop):
-            for position, part in enumerate(parts):
-                out[start:stop, :, position] = part[start:stop].transpose(0, 2, 1, 3)
-
-        features = len(parts) * self.heads * width
-        parallel_for(np, batch, copy, cost=COPIED * length * features)
-        return out.reshape(batch, length, features)
 
 
 def whole_of(parts: Any) -> Array | None:

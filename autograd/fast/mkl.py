@@ -123,30 +123,22 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
             out[rows] += a[rows] @ b
 
 
-def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return a @ b^T, (m, n) int32, without rounding, for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0.
-    Call this function only if `multiplies_bytes` returns True.
-    """
-    (m, k), n = a.shape, len(b)
-    out, nothing = np.empty((m, n), np.int32), np.zeros(1, np.int32)
-    at_a, at_b, at, at_nothing = (array.ctypes.data for array in (a, b, out, nothing))
-    layout = ROW_MAJOR, NO_TRANS, TRANS, FIX_OFFSET
-    gemm, integer, real, array = _load()[0].cblas_gemm_s8u8s32, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
-    operand = array, integer, ctypes.c_byte
-    gemm.argtypes, gemm.restype = [*[integer] * 7, real, *operand, *operand, real, array, integer, array], None
-    gemm(*layout, m, n, k, 1.0, at_a, k, 0, at_b, k, 0, 0.0, at, n, at_nothing)
-    return out
-
-
 @functools.cache
 def multiplies_bytes() -> bool:
     """Return whether MKL has a product of 8-bit integers that is exact even for the largest values. On processors
     without instructions for 8-bit products, MKL adds pairs of products in 16 bits, which can overflow.
     """
-    if missing() or not hasattr(_load()[0], "cblas_gemm_s8u8s32"):
+    gemm = getattr(_load()[0], "cblas_gemm_s8u8s32", None)
+    if gemm is None:
         return False
     a, b = np.array([[255] * 64, [0] * 64], np.uint8), np.array([[127] * 64, [-127] * 64], np.int8)
-    return np.array_equal(multiply_bytes(a, b), a.astype(np.int32) @ b.T.astype(np.int32))
+    out, nothing = np.empty((2, 2), np.int32), np.zeros(1, np.int32)
+    at_a, at_b, at, at_nothing = (array.ctypes.data for array in (a, b, out, nothing))
+    integer, real, array = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
+    operand = array, integer, ctypes.c_byte
+    gemm.argtypes, gemm.restype = [*[integer] * 7, real, *operand, *operand, real, array, integer, array], None
+    gemm(ROW_MAJOR, NO_TRANS, TRANS, FIX_OFFSET, 2, 2, 64, 1.0, at_a, 64, 0, at_b, 64, 0, 0.0, at, 2, at_nothing)
+    return np.array_equal(out, a.astype(np.int32) @ b.T.astype(np.int32))
 
 
 def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: float) -> bool:

@@ -119,12 +119,9 @@ def get_num_threads() -> int:
 def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
     """Divide range(count) into one part per thread, call body(start, stop) for each part, and wait for all threads.
 
-    `xp` is the arrays' module; work on a GPU is not divided. `cost` is the rough time of one item in nanoseconds. A
-    thread gets at least about 100 microseconds of work, because waking a thread takes some 40 microseconds. The parts
-    must not depend on each other, and their number must not change the result. Sums over range(count) must therefore be
-    computed in pieces of a fixed size and added afterwards.
-
-    The parts don't depend on other Python threads, so an op gives the same bits when other ops run at the same time.
+    The arguments are those of `quick.parallel_for`. Since the number of parts must not change the result, sums over
+    range(count) must be computed in pieces of a fixed size and added afterwards. The parts don't depend on other Python
+    threads, so an op gives the same bits when other ops run at the same time.
     """
     parallel_jobs(xp, [(count, body, cost)])
 

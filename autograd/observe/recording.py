@@ -1,8 +1,7 @@
 """record(): the recording of every call in a computation, with its values and, after a backward pass, its gradients."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,9 +72,8 @@ def _copy(gradient: Any) -> Any:
     return None if gradient is None else as_dense(array_of(gradient)).copy()
 
 
-@contextmanager
-def record(label: Callable[[], str] = str) -> Iterator[Recording]:
-    """Record all calls of this thread inside the `with` block, as the list `recording.calls`.
+def record(label: Callable[[], str] = str) -> Recording:
+    """Context manager: record all calls of this thread inside the block, as the list `recording.calls`.
 
     Args:
         label: function that is called at each call and returns a string, such as the name of the running module.
@@ -83,5 +81,4 @@ def record(label: Callable[[], str] = str) -> Iterator[Recording]:
         All values stay in memory as long as the recording. Other observers, such as `detect_anomaly`, can be active
         too.
     """
-    with Recording(label) as recording:
-        yield recording
+    return Recording(label)

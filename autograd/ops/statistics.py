@@ -44,7 +44,26 @@ def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Ten
     return narrowed(divide(sum(squares, axis, keepdims), _divisor(axis, x.shape, ddof)), x)
 
 
-class Std(Reduction):
+class Root(Reduction):
+    """The base class of reductions whose gradient is divided by the result, and is 0 where the result is 0."""
+
+    def save_root(self, x, wide):
+        """Save x and the result `wide` for the gradient. Return the result in x's precision."""
+        out = narrowed(wide, x)
+        self.save(x, out)
+        self.keep(wide)
+        return out
+
+    def saved_root(self, g):
+        """Return x, and the result and g with 1 and 0 where the result is 0."""
+        x, out = self.saved
+        if not isinstance(out, Tensor):
+            x, out = widened(x), self.kept[0]
+        xp, zero = array_module(g), array_of(out) == 0
+        return x, xp.where(zero, 1.0, out), xp.where(zero, 0.0, g)
+
+
+class Std(Root):
     """The square root of the variance; dx = g (x - mean) / ((n - ddof) std), and 0 where std is 0."""
 
     def __init__(self, axis, keepdims, ddof):
@@ -55,19 +74,11 @@ class Std(Reduction):
         wide = widened(x)
         centred = wide - wide.mean(axis=self.axis, keepdims=True)
         squares = (centred * centred).sum(axis=self.axis, keepdims=self.keepdims)
-        wide = array_module(x).sqrt(squares / _divisor(self.axis, x.shape, self.ddof))
-        out = narrowed(wide, x)
-        self.save(x, out)
-        self.keep(wide)
-        return out
+        return self.save_root(x, array_module(x).sqrt(squares / _divisor(self.axis, x.shape, self.ddof)))
 
     def backward(self, g):
-        x, out = self.saved
-        if not isinstance(out, Tensor):
-            x, out = widened(x), self.kept[0]
-        xp = array_module(g)
-        zero = array_of(out) == 0
-        scaled = xp.where(zero, 0.0, g) / xp.where(zero, 1.0, out) / _divisor(self.axis, x.shape, self.ddof)
+        x, std, g = self.saved_root(g)
+        scaled = g / std / _divisor(self.axis, x.shape, self.ddof)
         return spread(scaled, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
 
 
@@ -121,7 +132,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return LogSumExp(axis_of(x, axis), keepdims)(x)
 
 
-class PNorm(Reduction):
+class PNorm(Root):
     """(sum |x|^p)^(1/p); dx = g sign(x) (|x| / norm)^(p-1), and 0 where the norm is 0."""
 
     def __init__(self, p, axis, keepdims):
@@ -133,20 +144,11 @@ class PNorm(Reduction):
         top = wide.max(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
         top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # powers of |x| / top don't overflow
         total = ((wide / top) ** self.p).sum(axis=self.axis, keepdims=self.keepdims)
-        wide = total ** (1 / self.p) * top.reshape(total.shape)
-        out = narrowed(wide, x)
-        self.save(x, out)
-        self.keep(wide)
-        return out
+        return self.save_root(x, total ** (1 / self.p) * top.reshape(total.shape))
 
     def backward(self, g):
-        x, out = self.saved
-        if not isinstance(out, Tensor):
-            x, out = widened(x), self.kept[0]
-        xp = array_module(g)
-        zero = array_of(out) == 0
-        norm = spread(xp.where(zero, 1.0, out), self.axis, x.shape)
-        g = spread(xp.where(zero, 0.0, g), self.axis, x.shape)
+        x, norm, g = self.saved_root(g)
+        norm, g, xp = spread(norm, self.axis, x.shape), spread(g, self.axis, x.shape), array_module(g)
         if self.p == 2:
             return g * (x / norm)
         ratio = xp.abs(x) / norm

@@ -168,14 +168,6 @@ def test_without_mkl_only_few_rows_are_screened(monkeypatch: pytest.MonkeyPatch)
     assert not screen(x, logits, ())
 
 
-@pytest.mark.skipif(not mkl.multiplies_bytes(), reason=mkl.missing() or "this MKL adds products of bytes in 16 bits")
-def test_mkl_multiplies_bytes() -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 256, (7, 300), np.uint8), rng.integers(-127, 128, (50, 300), np.int8)
-    np.testing.assert_array_equal(mkl.multiply_bytes(a, b), a.astype(np.int32) @ b.T.astype(np.int32))
-    assert screening.OFFSET == 128
-
-
 @needs_numba
 @pytest.mark.usefixtures("products")
 @pytest.mark.parametrize(
