@@ -7,6 +7,7 @@ python -m handloom.course hint 1          show a hint, more detailed each time; 
 python -m handloom.course watch           check a chapter again whenever its file is saved
 """
 
+import shlex
 import sys
 import textwrap
 from pathlib import Path
@@ -62,7 +63,7 @@ def _start(path: Path) -> None:
     written, kept = start(path)
     print(f"{path}: {len(written)} files written{f', {len(kept)} existing files kept' if kept else ''}.")
     print(f"Read {path / 'README.md'}, then {path / chapters()[0].stem}.md. Then:")
-    print(f"    cd {path}\n    python -m handloom.course check")
+    print(f"    cd {shlex.quote(str(path))}\n    python -m handloom.course check")
 
 
 def _check(folder: Folder, chapter: Chapter) -> Report:

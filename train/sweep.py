@@ -96,7 +96,7 @@ def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequenc
 
 
 def _note(name: str, row: Mapping[str, Any] | None) -> None:
-    print(f"{name}: failed, see {name}.log" if row is None else f"{name}: loss {row['valid_loss']:.4f}", flush=True)
+    print(f"{name}: failed" if row is None else f"{name}: loss {row['valid_loss']:.4f}", flush=True)
 
 
 @contextmanager
@@ -148,7 +148,8 @@ def main() -> None:
             print(f"\n{write_table(arguments.out, rows, options)}")
             print(f"\n{arguments.out} holds table.md and comparison.png")
     if failed:
-        raise InputError(f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}. Start the sweep again.")
+        counts = f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}"
+        raise InputError(f"{counts}. {arguments.out}/CELL.log says why. Mend it, and start the sweep again.")
 
 
 if __name__ == "__main__":

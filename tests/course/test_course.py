@@ -248,6 +248,7 @@ def test_the_explorer_gets_what_the_learner_built(folder, capsys) -> None:
 
 def test_help_and_wrong_words(monkeypatch, capsys, folder) -> None:
     assert "watch" in call(monkeypatch, capsys)[1]
+    assert f"cd '{folder.path}/a b'\n" in call(monkeypatch, capsys, "start", f"{folder.path}/a b")[1]
     assert call(monkeypatch, capsys, "hint", "1", "--exercise", "nothing", "--dir", str(folder.path))[0] == 2
     with pytest.raises(InputError, match="There is no course in "):
         call(monkeypatch, capsys, "check", "--dir", str(folder.path.parent))

@@ -62,7 +62,7 @@ def test_a_sweep_goes_on_where_it_was(folder) -> None:
     (folder / "broken").touch()
     first = sweep(folder)
     assert first.code == 2
-    assert "2 of 4 cells failed: seed=1,set.dropout=0.5, seed=1,set.dropout=0.1" in first.err
+    assert "2 of 4 cells failed: seed=1,set.dropout=0.5, seed=1,set.dropout=0.1. out/CELL.log says why" in first.err
     assert "broken" in (folder / "out/seed=1,set.dropout=0.1.log").read_text()
     assert calls(folder) == ALL[:2]
     (folder / "broken").unlink()
