@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class Subject:
         in_processes = word_counts.map_in_processes
 
         def note_memory(function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-            found, memory = zip(*in_processes(WithMemory(function), arguments), strict=True)
+            found, memory = zip(*in_processes(partial(with_memory, function), arguments), strict=True)
             children.extend(memory[1:])  # the first result is computed in this process
             return list(found)
 
@@ -112,16 +113,11 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
-class WithMemory:
-    """A function that also returns its process's peak memory in MB, without memory shared with the parent (Linux)."""
-
-    def __init__(self, function: Callable[[Any], Any]):
-        self.function = function
-
-    def __call__(self, argument: Any) -> tuple[Any, float]:
-        found = self.function(argument)
-        lines = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]]
-        return found, peak_memory() - sum(int(kilobytes) for name, kilobytes, _ in lines if "Shared" in name) / 1000
+def with_memory(function: Callable[[Any], Any], argument: Any) -> tuple[Any, float]:
+    """Return the result, and this process's peak memory in MB, without memory shared with the parent (Linux)."""
+    found = function(argument)
+    lines = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]]
+    return found, peak_memory() - sum(int(kilobytes) for name, kilobytes, _ in lines if "Shared" in name) / 1000
 
 
 def compare(task: str, workers: dict[str, int], arguments: Sequence[Any], repeat: int) -> Result:

@@ -80,7 +80,7 @@ def main() -> None:
         each_text(arguments, lambda text: print(classifier.best(text), flush=True))
         return
     preset = preset_of(arguments, classifier_preset(arguments.preset, arguments.data))
-    own, changes = ablation_cells(arguments.table, preset)
+    own, cells = ablation_cells(arguments.table, preset)
     data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))
     print(data.summary(), *data.notes, sep="\n")
     train, valid, held_out = data.labelled(arguments.descriptions)
@@ -93,9 +93,6 @@ def main() -> None:
     def test(classifier: Classifier, task: Classification) -> tuple[dict[str, float], list[str]]:
         predicted = classifier.predict(texts)
         return figures(predicted, labels), predicted
-
-    def cells(task: Classification) -> dict[str, Classification]:
-        return {name: task.with_preset(**values) for name, values in changes.items()}
 
     def report(
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]

@@ -75,7 +75,7 @@ def main() -> None:
         use_checkpoint(arguments, TASK)
         return
     preset, strategy = preset_of(arguments, summary_preset(arguments.preset, arguments.data)), strategy_of(arguments)
-    own, changes = ablation_cells(arguments.table, preset)
+    own, cells = ablation_cells(arguments.table, preset)
     if preset.words and arguments.table == "attention":
         raise InputError("--table attention needs subwords: leave out --set words=true.")
     data = in_turn(lambda: load_news(arguments.data, descriptions=True))
@@ -91,9 +91,6 @@ def main() -> None:
     def test(translator: Translator, task: Translation) -> tuple[dict[str, float], list[str]]:
         headlines = translator.translate(descriptions, strategy=strategy, too_long="truncate", progress=True)
         return headline_scores(headlines, data), headlines
-
-    def cells(task: Translation) -> dict[str, Translation]:
-        return {name: task.with_preset(**values) for name, values in changes.items()}
 
     def report(
         translator: Translator, task: Translation, run: RunFolder, rows: list[dict], headlines: list[str]

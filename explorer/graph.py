@@ -73,15 +73,7 @@ def folded(step: RecordedStep, opened: set[str]) -> list[dict[str, Any]]:
                 continue
             key = f"{'.'.join(module)}#{run[0].number}"
             is_open = key in opened
-            rows.append({
-                "kind": "open" if is_open else "closed",
-                "key": key,
-                "name": module[-1],
-                "depth": depth,
-                "calls": [call.number for call in run],
-                "shape": _shape(run[-1]),
-                "norm": _norm(run[-1]),
-            })  # fmt: skip
+            rows.append(_row("open" if is_open else "closed", key, module[-1], depth, run))
             if is_open:
                 add(run, depth + 1)
 
@@ -89,29 +81,21 @@ def folded(step: RecordedStep, opened: set[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def _row(kind: str, key: str, name: str, depth: int, calls: list[StepCall]) -> dict[str, Any]:
+    """Return a row with the shape of the last call's result and the norm of the gradient with respect to it."""
+    last = calls[-1].seen
+    arrived = [g for g in last.output_gradients or [] if g is not None]
+    norm = float(np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in arrived))) if arrived else None
+    numbers, shape = [call.number for call in calls], list(np.shape(last.outputs[0]))
+    return {"kind": kind, "key": key, "name": name, "depth": depth, "calls": numbers, "shape": shape, "norm": norm}
+
+
 def _call_row(call: StepCall, depth: int) -> dict[str, Any]:
-    return {
-        "kind": "call",
-        "key": f"call {call.number}",
-        "name": call.name,
+    return _row("call", f"call {call.number}", call.name, depth, [call]) | {
         "module": ".".join(call.module[depth:]),
-        "depth": depth,
-        "calls": [call.number],
-        "shape": _shape(call),
-        "norm": _norm(call),
         "form": form(call),
         "parameters": [name.rpartition(".")[2] for name in call.parameters],
     }
-
-
-def _shape(call: StepCall) -> list[int]:
-    return list(np.shape(call.seen.outputs[0]))
-
-
-def _norm(call: StepCall) -> float | None:
-    """The norm of the gradient with respect to the call's results."""
-    arrived = [g for g in call.seen.output_gradients or [] if g is not None]
-    return float(np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in arrived))) if arrived else None
 
 
 def form(call: StepCall) -> str:

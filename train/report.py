@@ -73,8 +73,7 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     for name, run, own in zip(names, runs, options, strict=True):
         given = {f"option {option}": str(own.get(option, "")) for option in differing}
         rows.append({"run": name, **given, **summary(run)})
-    columns = {"run": "run", **{f"option {option}": option for option in differing}}
-    columns |= {key: title for key, title in _COLUMNS.items() if any(row.get(key) is not None for row in rows)}
+    columns = {"run": "run", **{f"option {option}": option for option in differing}, **_COLUMNS}
     lines = {}
     for name, run in zip(names, runs, strict=True):
         logged = run.metrics()

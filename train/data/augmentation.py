@@ -13,20 +13,13 @@ _TABLES = read_tables(__file__, "grammar/names.txt")
 MEN, WOMEN, SURNAMES, CITIES, SYLLABLES = (
     " ".join(row[0] for row in _TABLES[name]).split() for name in ("men", "women", "surnames", "cities", "syllables")
 )
-#: Maps each (German, English) name in the sentences to the names that can replace it.
-NAMES = {
-    old: others
-    for olds, others in [
-        ([("Tom", "Tom"), ("John", "John")], [(name, name) for name in MEN]),
-        ([("Maria", "Mary"), ("Mary", "Mary")], [(name, name) for name in WOMEN]),
-        ([("Jackson", "Jackson"), ("Smith", "Smith")], [(name, name) for name in SURNAMES]),
-        (
-            [("Tokio", "Tokyo"), *((name, name) for name in ("Boston", "London", "Paris", "Chicago", "Berlin"))],
-            [*((german, english) for german, english in _TABLES["foreign"]), *((name, name) for name in CITIES)],
-        ),
-    ]
-    for old in olds
+_OTHERS = {
+    kind: [(name, name) for name in names]
+    for kind, names in (("men", MEN), ("women", WOMEN), ("surnames", SURNAMES), ("cities", CITIES))
 }
+_OTHERS["cities"] = [(german, english) for german, english in _TABLES["foreign"]] + _OTHERS["cities"]
+#: Maps each (German, English) name in the sentences to the names that can replace it.
+NAMES = {(german, english): _OTHERS[kind] for german, english, kind in _TABLES["replaced"]}
 
 DIGITS = re.compile(r"(?<![\w.,:-])\d+(?:[.,:]\d+)*(?![\w-]|\. \w)")  # without ordinals
 SPELLED = dict(_TABLES["numbers"])

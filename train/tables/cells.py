@@ -126,17 +126,19 @@ def write_tables(run: RunFolder, tables: Mapping[str, Table]) -> str:
     return text
 
 
-def ablation_cells(name: str | None, preset: Preset) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Return the name of the preset's own cell, and the name of each other cell with its change to the preset.
+def ablation_cells(name: str, preset: Preset) -> tuple[str, Callable[[Any], dict[str, Any]]]:
+    """Return the name of the preset's own cell, and a function of the task that returns the tasks of the other cells.
 
-    Numbers of heads must divide d_model. For other tables ("attention", None) the name is "" and there are no cells.
+    Numbers of heads must divide d_model. For other tables, such as "attention", the name is "" and there are no cells.
     """
     if name not in ABLATIONS:
-        return "", {}
+        return "", lambda task: {}
     field, values = ABLATIONS[name]
     own = getattr(preset, field)
     others = [n for n in values if n != own and (field != "nhead" or preset.d_model % n == 0)]
-    return numbered(own, name[:-1]), {numbered(n, name[:-1]): {field: n} for n in others}
+    return numbered(own, name[:-1]), lambda task: {
+        numbered(n, name[:-1]): task.with_preset(**{field: n}) for n in others
+    }
 
 
 def numbered(count: float, thing: str) -> str:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ....errors import InputError
+from ..files import Pair
 from .patterns import PATTERNS, Patterns
 from .phrases import Combination
 from .words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
-
-Pair = tuple[str, str]
 
 SHORTEST, LONGEST = 4, 16  # German words of a sentence
 MAX_PAIRS = 500_000  # maximum size of a corpus; beyond it, new sentences hardly differ from old ones

@@ -9,9 +9,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..files import read_tables, sections
-
-Pair = tuple[str, str]  # English, French
+from ..files import Pair, read_tables, sections
 
 
 class FrenchNoun(NamedTuple):

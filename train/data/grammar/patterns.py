@@ -35,13 +35,7 @@ _DEGREES = [Text("", ""), Text("sehr", "very"), Text("ziemlich", "rather"), Text
 _UNGRADED = {"weiß", "schwarz", "rot", "blau", "grün", "golden", "kaputt", "geheim"}
 _FRONTED = {tense: [time for time in times if "fixed" not in time.flags] for tense, times in words.TIMES.items()}
 _NARRATIVE = [Tense.PAST, Tense.PAST, Tense.HABIT]
-_WEATHER = [
-    Text("es regnet", "it rains"),
-    Text("es schneit", "it snows"),
-    Text("es dunkel wird", "it gets dark"),
-    Text("die Sonne scheint", "the sun shines"),
-    Text("der Mond scheint", "the moon shines"),
-]
+_WEATHER = [Text(german, english) for german, english in words.WEATHER]
 
 
 class Patterns(Storyteller):

@@ -16,6 +16,7 @@ from .words import (
     NOMINATIVE,
     PRONOUN_FOR,
     PRONOUNS,
+    TWO_WAY,
     Adjective,
     Determiner,
     Noun,
@@ -127,17 +128,6 @@ Phrase = NounPhrase | Pronoun
 def shows_accusative(phrase: Phrase) -> bool:
     """Whether accusative and nominative differ, as only in the masculine singular. Such an object may come first."""
     return isinstance(phrase, NounPhrase) and phrase.gender == "m"
-
-
-# The same preposition takes the accusative for a goal and the dative for a place; English has two words for some.
-TWO_WAY = {
-    "in": ("in", "into"),
-    "auf": ("on", "onto"),
-    "unter": ("under", "under"),
-    "neben": ("next to", "next to"),
-    "hinter": ("behind", "behind"),
-    "vor": ("in front of", "in front of"),
-}
 
 
 def two_way_phrase(preposition: str, phrase: NounPhrase, goal: bool) -> Text:

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 from . import words
 from .clauses import Clause
-from .phrases import TWO_WAY, Combination, Complement, NounPhrase, Phrase, Text, shows_accusative, two_way_phrase
+from .phrases import Combination, Complement, NounPhrase, Phrase, Text, shows_accusative, two_way_phrase
 from .words import Noun, Pronoun, Slot, Tense, Verb
 
 T = TypeVar("T")
 
-PREPOSITIONS_OF = {noun: [word for word in TWO_WAY if word in noun.classes] for noun in words.ALL_NOUNS}
+PREPOSITIONS_OF = {noun: [word for word in words.TWO_WAY if word in noun.classes] for noun in words.ALL_NOUNS}
 PERSONS = words.nouns_of("person")
 # Nouns without an owner: beings, and rooms in which nobody lives or tidies up.
 OWNERLESS = {noun for noun in words.nouns_of("person animal room") if not noun.classes & {"home", "tidy"}}

@@ -69,6 +69,9 @@ ADJECTIVES_OF = {noun: [word for word in ADJECTIVES if word.classes & noun.class
 FEELINGS = {german: english for german, english, _ in _TABLES["feelings"]}
 HINDRANCES = [german for german, _, hinders in _TABLES["feelings"] if hinders]
 COMPARISONS = _TABLES["comparisons"]  # positive, comparative, and the same in English
+WEATHER = _TABLES["weather"]  # clauses after "wenn"
+#: In English, for a place and for a goal. The German preposition is the same, with the dative or the accusative.
+TWO_WAY = {german: english for german, *english in _TABLES["two-way prepositions"]}
 
 # --- determiners and pronouns -----------------------------------------------------------------------------------------
 
