@@ -70,28 +70,6 @@ def test_bits_do_not_depend_on_the_threads(restored_threads: None, monkeypatch: 
 
 
 @needs_numba
-def test_products_depend_on_the_threads_only_in_the_last_bits(restored_threads: None) -> None:
-    """OpenBLAS adds in another order with AVX2 if the rows of a product are divided."""
-    rng = np.random.default_rng(0)
-
-    def numbers() -> list[np.ndarray]:
-        arrays = (rng.normal(size=(rows, 64), scale=0.3).astype(np.float32) for rows in (600, 300))
-        x, matrix = (Tensor(array, requires_grad=True) for array in arrays)
-        hidden = ops.linear_activation(x, matrix, None, activation="relu", dropout=0.2, generator=Generator(3))
-        loss = ops.linear_cross_entropy(hidden @ matrix, matrix, None, np.arange(600) % 300)
-        loss.backward()
-        return [loss.data, x.grad, matrix.grad]
-
-    state = rng.bit_generator.state
-    parallel.set_num_threads(1)
-    one = numbers()
-    rng.bit_generator.state = state
-    parallel.set_num_threads(3)
-    for a, b in zip(one, numbers(), strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
-
-
-@needs_numba
 @pytest.mark.parametrize("optimizer", [Adam, AdamW])
 @pytest.mark.parametrize("rows", [False, True])
 def test_adam_gives_numpys_bits(optimizer: type[Adam], rows: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from handloom.autograd import Generator, ops, quick
 from handloom.autograd.catalogue import CATALOGUE
-from handloom.autograd.fast import parallel, products
+from handloom.autograd.fast import compiled, parallel, products
 from tests.support.implementations import computed, names_with, samples_of
 
 COSTLY = 1e9  # nanoseconds an item: always worth a thread
@@ -240,8 +240,12 @@ def test_a_number_of_threads_must_be_positive() -> None:
         parallel.set_num_threads(0)
 
 
+@pytest.mark.parametrize("least", [0, compiled.MIN_ARRAY_SIZE])  # of compiled loops, where there are some
 @pytest.mark.parametrize("name", names_with("cpu", "blocked", "standard", "in place"))
-def test_values_and_gradients_do_not_depend_on_the_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_and_gradients_do_not_depend_on_the_threads(
+    name: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
     monkeypatch.setattr(parallel, "PART_NS", 1e-9)  # each item pays for a thread
     monkeypatch.setattr(quick, "PIECE", 8)  # for `blocks`
     for sample in samples_of(name, np.float32, 20):

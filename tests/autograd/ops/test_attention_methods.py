@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd import Generator, Tensor, grad, ops
-from handloom.autograd.ops.attention import METHODS
 from handloom.autograd.ops.attention_blocked import BlockedAttention
 from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case
 
@@ -85,23 +84,6 @@ def test_auto_takes_blocks_for_long_sequences() -> None:
         return origin.node.name
 
     assert (kind(64), kind(1024)) == ("StandardAttention", "BlockedAttention")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"method": "flash"}, METHODS),
-        ({"block_size": 0}, ("block_size", "at least 1")),
-        ({"alibi_slopes": np.ones(3)}, ("alibi_slopes", "(2,)", "(3,)")),
-        ({"key_lengths": np.array([1])}, ("key_lengths", "(3,)", "(1,)")),
-        ({"return_weights": [0], "dropout": 0.1}, ("dropout=0",)),
-    ],
-)
-def test_what_can_not_be_used_is_refused_with_its_reason(options, said) -> None:
-    x = Tensor(np.zeros((3, 2, 4, 5)))
-    with pytest.raises(ValueError, match="attention") as caught:
-        ops.attention(x, x, x, **options)
-    assert all(word in str(caught.value) for word in said)
 
 
 @pytest.mark.parametrize("method", ["standard", "blocked"])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Tensor, ops, plain
+from handloom.autograd.ops.attention import METHODS
 
 
 def f(*shape: int, dtype: Any = np.float64) -> Tensor:
@@ -84,6 +85,11 @@ CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
     ("attention", lambda: attend((2, 1, 2, 3), (1, 1, 2, 3)), ValueError, ("2, 1, 2, 3", "1, 1, 2, 3")),
     ("attention", lambda: attend((1, 1, 2, 2), mask=np.ones((2, 2))), TypeError, ("boolean", "float64")),
     ("attention", lambda: attend((1, 1, 2, 2), dropout=-0.5), ValueError, ("-0.5", "probability")),
+    ("attention", lambda: attend((1, 1, 2, 2), return_weights=[0], dropout=0.1), ValueError, ("dropout=0",)),
+    ("attention", lambda: attend((1, 1, 2, 2), method="flash"), ValueError, METHODS),
+    ("attention", lambda: attend((1, 1, 2, 2), block_size=0), ValueError, ("block_size", "at least 1")),
+    ("attention", lambda: attend((3, 2, 4, 5), alibi_slopes=np.ones(3)), ValueError, ("slopes", "(2,)", "(3,)")),
+    ("attention", lambda: attend((3, 2, 4, 5), key_lengths=np.ones(1, int)), ValueError, ("lengths", "(3,)", "(1,)")),
     ("linear_activation", lambda: ops.linear_activation(f(2, 3), f(4, 3), dropout=2), ValueError, ("2", "probability")),
     ("layer_norm", lambda: ops.layer_norm(f(2, 3), f(1), f(3)), ValueError, ("weight", "(1,)", "(2, 3)")),
     ("layer_norm", lambda: ops.layer_norm(f(2, 3), f(3), f(2, 3)), ValueError, ("bias", "(2, 3)")),
