@@ -10,7 +10,7 @@ address. Sums are float32.
 import ctypes
 import itertools
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,14 +114,16 @@ def add_product(total: Array, x: Array, y: Array) -> None:
     _multiply(_stack(x, ()), _stack(y, ()), total[None], 1.0)
 
 
-class _Stack:
+class _Stack(NamedTuple):
     """A stack of matrices (count, rows, columns) in the form that cuBLAS needs: whether the matrices are transposed,
     and the numbers of elements from one row, and from one matrix, to the next. `array` refers to the copy that some
     memory layouts require.
     """
 
-    def __init__(self, array: Array, turned: bool, row: int, step: int):
-        self.array, self.turned, self.row, self.step = array, turned, row, step
+    array: Array
+    turned: bool
+    row: int
+    step: int
 
 
 def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:

@@ -165,14 +165,8 @@ def test_cross_entropy(shape, smoothing, dtype, device) -> None:
     close(on_device, gradient, dtype, "gradient", 16)
     shifted = device.asarray((logits + bias).astype(dtype))
     found = fused.cross_entropy_rows(shifted, None, *args[1:], gradient=True, out=device.zeros(len(z), np.float32))
-    close(
-        found,
-        loss,
-        np.float32,
-        "without bias",
-        64 if dtype == np.float16 else 8,
-        128 * size if dtype == np.float16 else size,
-    )
+    ulps, least = (64, 128 * size) if dtype == np.float16 else (8, size)
+    close(found, loss, np.float32, "without bias", ulps, least)
     close(shifted, 4 * gradient, dtype, "gradient without factor", 64)
 
 
