@@ -60,9 +60,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{path} could not be written: {error.strerror or error}. {kept}{remedy(error)}"
-        ) from error
+        raise InputError(f"{path} could not be written: {error.strerror or error}. {kept}{remedy(error)}") from error
 
 
 def _standard_stream(path: Path) -> int:

@@ -44,8 +44,7 @@ class Report:
 
 
 def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
-    """Run and judge the learner's file `path`. On Ctrl-C, end its process and raise KeyboardInterrupt with the place.
-    """
+    """Run and judge the learner's file `path`. Ctrl-C ends its process and raises KeyboardInterrupt with the place."""
     if not path.is_file():
         text = f"{path.name} is not there. `python -m handloom.course start {path.parent}` creates missing files."
         return Report(chapter, {"": Verdict("missing", text)})

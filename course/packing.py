@@ -20,8 +20,7 @@ class Raised:
 
 
 def packed(value: Any) -> Any:
-    """Return `value` in a form for JSON. Values other than numbers, texts, arrays and collections become descriptions.
-    """
+    """Return `value` in a form for JSON. Only numbers, texts, arrays and collections are kept; others are described."""
     if value is None or isinstance(value, (bool, str, float)) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
@@ -41,8 +40,7 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(value: Any) -> Any:
-    """Return the original value from the result of `packed`. Raises ValueError, TypeError or KeyError for other values.
-    """
+    """Return the original value from the result of `packed`. Raises ValueError, TypeError or KeyError for others."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()

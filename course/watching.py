@@ -11,8 +11,7 @@ PAUSE = 0.5  # seconds between two checks for changes
 
 
 def saved(folder: Folder, chapters: list[Chapter], pause: Callable[[float], None] = time.sleep) -> Iterator[Chapter]:
-    """Yield a chapter each time its file is saved. Ignore a file that does not exist, as while an editor replaces it.
-    """
+    """Yield a chapter each time its file is saved. Ignore a missing file: an editor may be replacing it."""
     before = {chapter: stamp(folder.file(chapter)) for chapter in chapters}
     while True:
         pause(PAUSE)

@@ -55,20 +55,14 @@ def parse_arguments() -> Any:
         generates="nothing",
     )
     add = parser.group("this report", "train")
-    add(
-        "--also", action="append", default=[], type=model_path, metavar="MODEL", uses=("checkpoint",),
-        help="with --checkpoint: another model with the same classes; the probabilities of all models are averaged; "
-        "repeat the option for more models",
-    )  # fmt: skip
+    words = "with --checkpoint: another model with the same classes; the probabilities of all models are averaged; "
+    words += "repeat the option for more models"
+    add("--also", action="append", default=[], type=model_path, metavar="MODEL", uses=("checkpoint",), help=words)
     add("--descriptions", action="store_true", help="classify by headline and description (default: by headline only)")
-    add(
-        "--table",
-        choices=(*ABLATIONS, "attention", "cost", "none"),
-        default="none",
-        help="additional table: heads and layers train models with other numbers of heads or layers, attention "
-        "analyses the attention of the heads, and cost measures the cost of the layers (default: none)",
-        uses=("train", "resume"),
-    )
+    words = "additional table: heads and layers train models with other numbers of heads or layers, attention "
+    words += "analyses the attention of the heads, and cost measures the cost of the layers (default: none)"
+    tables = (*ABLATIONS, "attention", "cost", "none")
+    add("--table", choices=tables, default="none", help=words, uses=("train", "resume"))
     return parse_example(parser)
 
 

@@ -81,23 +81,15 @@ LENGTH_COLUMNS = {
 
 def parse_arguments() -> argparse.Namespace:
     parser = OptionParser(description=__doc__)
-    parser.add_argument(
-        "--preset",
-        choices=PRESETS,
-        help="sizes of the model and of the measurements (default: laptop on a CPU, paper on a GPU)",
-    )
-    parser.add_argument(
-        "--data", default="embedded", help="data set; the choices are those of translate_de_en.py (default: embedded)"
-    )
+    words = "sizes of the model and of the measurements (default: laptop on a CPU, paper on a GPU)"
+    parser.add_argument("--preset", choices=PRESETS, help=words)
+    words = "data set; the choices are those of translate_de_en.py (default: embedded)"
+    parser.add_argument("--data", default="embedded", help=words)
     parser.add_argument("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--table", choices=TABLES, help="produce only this table (default: both tables)")
     parser.add_argument("--steps", type=positive, help="number of updates per method (default: the preset's value)")
-    parser.add_argument(
-        "--lengths",
-        type=OfKind(Length),
-        nargs="+",
-        help="sequence lengths, in tokens, that the table of lengths measures (default: the preset's value)",
-    )
+    words = "sequence lengths, in tokens, that the table of lengths measures (default: the preset's value)"
+    parser.add_argument("--lengths", type=OfKind(Length), nargs="+", help=words)
     parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=path, help="new folder for the results (default: a new folder in runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}

@@ -59,31 +59,17 @@ def parse_arguments() -> Any:
     )
     add = parser.group("this report", "train")
     add("--tokenizer", choices=TOKENIZERS, default="character", help="kind of tokens (default: character)")
-    add(
-        "--positions",
-        choices=POSITIONS,
-        help="position encoding, the same as --set positions=... (default: the preset's value)",
-    )
-    add(
-        "--table",
-        choices=(*TABLES, "none"),
-        default="baselines",
-        help="also train these other models and compare them in a table (default: baselines); --resume continues an "
-        "interrupted table",
-        uses=("train", "resume"),
-    )
-    add(
-        "--augment",
-        nargs=2,
-        metavar=("FORTH", "BACK"),
-        help="augment the training text by back-translation: FORTH is the folder of a translate_en_fr.py run, and BACK "
-        "is the folder of a run trained with --reverse",
-    )
-    add(
-        "--remove-special", action="store_true",
-        help="remove characters outside the alphabet instead of transliterating them; also remove titles, authors and "
-        "tables of contents from Gutenberg's books, as in the report",
-    )  # fmt: skip
+    words = "position encoding, the same as --set positions=... (default: the preset's value)"
+    add("--positions", choices=POSITIONS, help=words)
+    words = "also train these other models and compare them in a table (default: baselines); --resume continues an "
+    words += "interrupted table"
+    add("--table", choices=(*TABLES, "none"), default="baselines", help=words, uses=("train", "resume"))
+    words = "augment the training text by back-translation: FORTH is the folder of a translate_en_fr.py run, and BACK "
+    words += "is the folder of a run trained with --reverse"
+    add("--augment", nargs=2, metavar=("FORTH", "BACK"), help=words)
+    words = "remove characters outside the alphabet instead of transliterating them; also remove titles, authors and "
+    words += "tables of contents from Gutenberg's books, as in the report"
+    add("--remove-special", action="store_true", help=words)
     both = ("train", "checkpoint")
     add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)
     arguments = parse_example(parser)

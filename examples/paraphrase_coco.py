@@ -52,18 +52,12 @@ def parse_arguments() -> Any:
         texts="sentences to paraphrase",
     )
     add = parser.group("this report", "train", "resume")
-    add(
-        "--every-pair", action="store_true", uses=("train",),
-        help="train on every ordered pair of a picture's captions (20 pairs for five captions), instead of only the "
-        "pairs of a caption and the next caption",
-    )  # fmt: skip
-    add(
-        "--table",
-        choices=("memory", "none"),
-        default="none",
-        help="memory: also measure the memory of a training step, with and without --precision fp16 and "
-        "--checkpoint-activations; this takes minutes, because CPUs are slow in half precision (default: none)",
-    )
+    words = "train on every ordered pair of a picture's captions (20 pairs for five captions), instead of only the "
+    words += "pairs of a caption and the next caption"
+    add("--every-pair", action="store_true", uses=("train",), help=words)
+    words = "memory: also measure the memory of a training step, with and without --precision fp16 and "
+    words += "--checkpoint-activations; this takes minutes, because CPUs are slow in half precision (default: none)"
+    add("--table", choices=("memory", "none"), default="none", help=words)
     return parse_example(parser)
 
 

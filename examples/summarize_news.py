@@ -59,13 +59,9 @@ def parse_arguments() -> Any:
         texts="descriptions of articles",
     )
     add = parser.group("this report", "train", "resume")
-    add(
-        "--table",
-        choices=(*ABLATIONS, "attention", "none"),
-        default="none",
-        help="additional table: heads and layers train models with other numbers of heads or layers, and attention "
-        "measures the attention of the heads to the copied words (default: none)",
-    )
+    words = "additional table: heads and layers train models with other numbers of heads or layers, and attention "
+    words += "measures the attention of the heads to the copied words (default: none)"
+    add("--table", choices=(*ABLATIONS, "attention", "none"), default="none", help=words)
     return parse_example(parser)
 
 

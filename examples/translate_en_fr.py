@@ -49,22 +49,14 @@ def parse_arguments() -> Any:
         texts="English sentences",
     )
     add = add_translation_options(parser, "English", "French")
-    add(
-        "--keep-long",
-        action="store_true",
-        help="keep long sentences in the training data, and use one test set for all lengths instead of two",
-    )
-    add(
-        "--positions",
-        choices=POSITIONS,
-        help="position encoding, the same as --set positions=... (default: the preset's value)",
-    )
-    add(
-        "--table", choices=("positions", "attention", "none"), uses=("train", "resume"),
-        help="positions: also train one model with each of the other position encodings, and compare them in a table; "
-        "attention: measure how often the heads attend to the word that is translated (default: positions for embedded "
-        "data, otherwise none)",
-    )  # fmt: skip
+    words = "keep long sentences in the training data, and use one test set for all lengths instead of two"
+    add("--keep-long", action="store_true", help=words)
+    words = "position encoding, the same as --set positions=... (default: the preset's value)"
+    add("--positions", choices=POSITIONS, help=words)
+    words = "positions: also train one model with each of the other position encodings, and compare them in a table; "
+    words += "attention: measure how often the heads attend to the word that is translated (default: positions for "
+    words += "embedded data, otherwise none)"
+    add("--table", choices=("positions", "attention", "none"), uses=("train", "resume"), help=words)
     arguments = parse_example(parser)
     if arguments.back_translate and not arguments.keep_long:
         parser.error("--back-translate may add long pairs, which are set apart for the final test: add --keep-long")

@@ -4,6 +4,7 @@ Each step of the search is a column. From top to bottom, a column's slots contai
 their rows, the sequences that ended, and the dropped candidates.
 """
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ class Node:
 
     Attributes:
         id, parent: number of the node, and number of its predecessor; the root's parent is None.
-        step, slot: column of the node, and index in this column.
+        step: column of the node.
         token: its text.
         log_probability: log-probability of the sequence up to this node, in nats.
         kind: "root", "open", "finished" or "pruned".
@@ -33,7 +34,6 @@ class Node:
     id: int
     parent: int | None
     step: int
-    slot: int
     token: str
     log_probability: float
     kind: str
@@ -48,7 +48,7 @@ class Tree:
 
     def __init__(self, subject: Subject, search: Search, alpha: float):
         self.subject, self.search, self.alpha = subject, search, alpha
-        self.nodes = [Node(0, None, 0, 0, search.begins, 0.0, "root")]
+        self.nodes = [Node(0, None, 0, search.begins, 0.0, "root")]
         self.open = [0]  # the node at the end of each open sequence
         self.held: list[dict[str, int]] = []
         self.finished: list[tuple[Node, list[int]]] = []
@@ -86,8 +86,7 @@ class Tree:
 
     def _add(self, parent: int, column: int, ids: list[int], log_probability: float, kind: str) -> Node:
         token = self.subject.shown(ids)[0] if ids else "<eos>"
-        slot = sum(node.step == column for node in self.nodes)
-        node = Node(len(self.nodes), self.open[parent], column, slot, token, log_probability, kind)
+        node = Node(len(self.nodes), self.open[parent], column, token, log_probability, kind)
         self.nodes.append(node)
         return node
 
@@ -114,8 +113,10 @@ def beam(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 def laid_out(nodes: list[Node]) -> dict[str, Any]:
     """Return the nodes with their places in the picture, and the picture's size."""
-    return {
-        "nodes": [asdict(node) | {"x": COLUMN * node.step, "y": ROW * node.slot} for node in nodes],
-        "width": COLUMN * (1 + max(node.step for node in nodes)),
-        "height": ROW * (1 + max(node.slot for node in nodes)),
-    }
+    used: Counter[int] = Counter()  # slots of each column
+    placed = []
+    for node in nodes:
+        slot = used[node.step]
+        placed.append(asdict(node) | {"slot": slot, "x": COLUMN * node.step, "y": ROW * slot})
+        used[node.step] += 1
+    return {"nodes": placed, "width": COLUMN * (1 + max(used)), "height": ROW * max(used.values())}

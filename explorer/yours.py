@@ -76,9 +76,8 @@ def search(beam_search: Callable[..., Any], subject: Subject, ask: Ask, theirs: 
     for prefix in sorted(asked, key=len):
         parent, column = nodes.get(prefix[:-1]), len(prefix) - 1
         total = parent.log_probability + asked[prefix[:-1]][prefix[-1]] if parent else 0.0
-        slot = sum(node.step == column for node in nodes.values())
         token, kind = (subject.token(prefix[-1]), "open") if column else ("<bos>", "root")
-        nodes[prefix] = Node(len(nodes), parent.id if parent else None, column, slot, token, total, kind)
+        nodes[prefix] = Node(len(nodes), parent.id if parent else None, column, token, total, kind)
         nodes[prefix].rank = 0 if list(prefix[1:]) == list(ids) else None
     mine = laid_out(list(nodes.values()))
     return mine | {

@@ -167,11 +167,7 @@ class DeviceUpdates:
 
 
 def choose_updates(
-    model: Module,
-    optimizer: Optimizer,
-    options: UpdateOptions,
-    group: ProcessGroup,
-    generators: Sequence[Generator],
+    model: Module, optimizer: Optimizer, options: UpdateOptions, group: ProcessGroup, generators: Sequence[Generator]
 ) -> Updates | DeviceUpdates:
     """Return DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters, else `Updates`.
 

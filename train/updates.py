@@ -150,9 +150,7 @@ class Updates:
             if self.ema is not None:
                 self.ema.update()
 
-    def _gradients(
-        self, batches: Sequence[MicroBatch], loss: Loss, seed: int
-    ) -> tuple[dict[str, float], float, float]:
+    def _gradients(self, batches: Sequence[MicroBatch], loss: Loss, seed: int) -> tuple[dict[str, float], float, float]:
         """Compute the gradient of the batches of all ranks, up to a factor, and store it in the parameters.
 
         Returns the sums over tokens by name, the number of tokens, and the factor that gives the gradient of the mean.

@@ -55,11 +55,8 @@ def parse(task: TaskName) -> argparse.Namespace:
     model = f"trained model: a run folder, a folder of a Hugging Face transformers model, or a name on the Hub {note}"
     add("--model", dest="checkpoint", metavar="MODEL", default=own, help=model)
     if task == "translate":
-        add(
-            "--to", choices=TRANSLATORS, default="en",
-            help="language to translate into, with a model that comes with handloom: en from German, de from English "
-            "(default: en)",
-        )  # fmt: skip
+        to = "language to translate into, with a model that comes with handloom: en from German, de from English"
+        add("--to", choices=TRANSLATORS, default="en", help=f"{to} (default: en)")
     add("texts", nargs="*", default=[], metavar="TEXT", help=f"{what} (default: the lines of standard input)")
     if task == "generate":
         add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)")

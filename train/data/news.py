@@ -159,9 +159,7 @@ def _split(found: list[Article], name: str, descriptions: bool, categories: bool
             f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to classify. "
             f"Give articles of two or more categories."
         )
-    # The split keeps pairs together: the article is represented by a number.
-    pairs = [(str(number), article.headline) for number, article in enumerate(usable)]
-    parts = [[usable[int(number)] for number, _ in part] for part in split_by_sentence(pairs, side=1)]
+    parts = split_by_sentence(usable, lambda article: article.headline)
     known = {article.category for article in parts[0]}
     kept = [[article for article in part if not categories or article.category in known] for part in parts]
     if not kept[1] or not kept[2]:

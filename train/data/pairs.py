@@ -8,14 +8,15 @@ import html
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeVar
 
 from ...errors import InputError
 from ...tokenizer import Tokenizer
 from .files import Pair
 
+T = TypeVar("T")
 HELD_OUT_FRACTION = 0.05
 HELD_OUT_MOST = 2_000
 
@@ -61,26 +62,26 @@ def sentence_key(text: str) -> str:
     return _NO_LETTERS.sub("", text.casefold()) or text
 
 
-def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """Split pairs into (train, valid, test) so that all pairs with the same sentence are in the same list.
+def split_by_sentence(items: list[T], sentence: Callable[[T], str]) -> tuple[list[T], list[T], list[T]]:
+    """Split items into (train, valid, test) so that all items with the same sentence are in the same list.
 
-    The validation and test sets get 5 % of the pairs each, but at most about 2,000. A hash of each sentence determines
+    The validation and test sets get 5 % of the items each, but at most about 2,000. A hash of each sentence determines
     the assignment, so that it hardly changes if the file grows, and not if the file is reordered.
 
     Args:
-        pairs: (source, target); the order is kept in each list.
-        side: 0 to compare the sources, 1 to compare the targets. Case and punctuation are ignored.
+        items: pairs or articles; the order is kept in each list.
+        sentence: function that returns the compared sentence of an item. Case and punctuation are ignored.
 
-    Raises InputError if there are fewer than three different sentences, or nearly all pairs have the same sentence.
+    Raises InputError if there are fewer than three different sentences, or nearly all items have the same sentence.
     """
-    keys = [sentence_key(pair[side]) for pair in pairs]
+    keys = [sentence_key(sentence(item)) for item in items]
     counts = Counter(keys)
     if len(counts) < 3:
         raise InputError(
             f"The data hold only {len(counts)} different sentence{'s' if len(counts) > 1 else ''}, too few to set some "
             "aside for validation and test. Give more sentence pairs."
         )
-    wanted = max(1, min(HELD_OUT_MOST, round(HELD_OUT_FRACTION * len(pairs))))
+    wanted = max(1, min(HELD_OUT_MOST, round(HELD_OUT_FRACTION * len(items))))
     sizes = {"test": 0, "valid": 0}
     part_of: dict[str, str] = {}
     for key in sorted(counts, key=lambda key: hashlib.blake2b(key.encode(), digest_size=8).digest()):
@@ -89,14 +90,14 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
             break
         part_of[key] = part
         sizes[part] += counts[key]
-    parts: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
-    for key, pair in zip(keys, pairs, strict=True):
-        parts[part_of.get(key, "train")].append(pair)
+    parts: dict[str, list[T]] = {"train": [], "valid": [], "test": []}
+    for key, item in zip(keys, items, strict=True):
+        parts[part_of.get(key, "train")].append(item)
     if not all(parts.values()):
         ((often, count),) = counts.most_common(1)
-        text = pairs[keys.index(often)][side]
+        text = sentence(items[keys.index(often)])
         raise InputError(
-            f"{count:,} of the {len(pairs):,} sentence pairs have the same sentence, {text[:40]!r}, on one "
+            f"{count:,} of the {len(items):,} sentence pairs have the same sentence, {text[:40]!r}, on one "
             "side: the other pairs are too few for training, validation and test. Give pairs of more varied sentences."
         )
     return parts["train"], parts["valid"], parts["test"]

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
     if own_valid and own_test:
         train, valid, test = text.pairs, own_valid.pairs, own_test.pairs
     else:
-        train, valid, test = split_by_sentence(text.pairs, side=1)
+        train, valid, test = split_by_sentence(text.pairs, itemgetter(1))
         if own_valid:
             train, valid = train + valid, own_valid.pairs
         if own_test:
@@ -176,7 +177,7 @@ def load_tatoeba(source: str, target: str) -> TranslationData:
         rows = read_lines(path)
     columns = ("en", other, "attribution")[: rows[0].count("\t") + 1]  # older editions don't have the third
     text = parse_tsv(rows, str(path), source, target, columns=columns)
-    parts = split_by_sentence(text.pairs, side=0 if source == "en" else 1)
+    parts = split_by_sentence(text.pairs, itemgetter(0 if source == "en" else 1))
     notes = tuple(filter(None, [text.note, unverified("tatoeba", path.read_bytes())]))
     name = "tatoeba, held-out English sentences"
     return TranslationData(*parts, "tatoeba", name, source, target, notes)

@@ -112,10 +112,7 @@ CLASSIFIER_COLUMNS = {
 def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]:
     """Compute accuracy and macro-F1, both from 0 to 1."""
     labels = sorted({*predicted, *actual})
-    return {
-        "accuracy": accuracy(predicted, actual),
-        "macro_f1": macro_f1(confusion_matrix(predicted, actual, labels)),
-    }
+    return {"accuracy": accuracy(predicted, actual), "macro_f1": macro_f1(confusion_matrix(predicted, actual, labels))}
 
 
 def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:

@@ -56,11 +56,12 @@ class TrainedModel(ABC):
         loads by folder or name.
 
         A run must have been trained for one of `tasks`; None accepts any task. `options` are passed to
-        `pretrained.load`. Raises InputError as `load_trained` and `pretrained.load` do.
+        `pretrained.load`. Raises InputError as `pretrained.load` does, and if the folder is not a run of such a model,
+        or a file in it is missing, changed or damaged.
         """
         folder = model_path(str(folder))
         if not is_foreign(folder):
-            return cls.of(load_trained(folder, cls.what, cls.kinds, tasks), folder)
+            return cls.of(cls._load_run(folder, tasks), folder)
         from ...models import pretrained
 
         found = pretrained.load(folder, with_strategy=cls.searches, **options)
@@ -70,6 +71,29 @@ class TrainedModel(ABC):
         assert found.tokenizer is not None
         known = {"labels": found.labels, "length": found.model.config.max_length, "strategy": found.strategy}
         return cls.of(Trained(found.model, found.tokenizer, known), folder)
+
+    @classmethod
+    def _load_run(cls, folder: Path, tasks: Collection[str] | None) -> Trained:
+        run = RunFolder.open(folder)
+        tensors, config = load_checkpoint(run.path)
+        task = config.get("task")
+        if tasks is not None and task and task not in tasks:
+            needed = f"a run for {' or '.join(tasks)} is needed"
+            raise InputError(f"The run {run.path} was trained for {short(task)}; {needed}.")
+        try:
+            build, read = cls.kinds[config.get("kind", "")]
+            sizes = read(**config["model"])
+            with skip_init():
+                model: Module = build(sizes)
+        except (ArithmeticError, KeyError, MemoryError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{run.model_path} does not say which {cls.what} it holds ({error}). Give the folder of a run that "
+                "trained one with this version of handloom."
+            ) from None
+        check_shapes(model.state_dict(), tensors, run.model_path)
+        check_finite(tensors, run.model_path)
+        model.load_state_dict(tensors)
+        return Trained(model.eval(), checked_tokenizer(run, config, sizes), config)
 
     @classmethod
     @abstractmethod
@@ -114,7 +138,7 @@ def is_foreign(folder_or_name: str | Path) -> bool:
 
 
 def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) -> dict[str, Any]:
-    """Return what a run saves in addition to its weights, for `load_trained`.
+    """Return what a run saves in addition to its weights, for `TrainedModel.load`.
 
     Args:
         task: the model's task, such as "translation from de to en"; empty if loading need not check it.
@@ -123,39 +147,6 @@ def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) ->
         more: further values that loading needs.
     """
     return {"task": task, "tokenizer": file_digest(tokenizer), "model": model.to_dict(), **more}
-
-
-def load_trained(
-    folder: str | Path, what: str, kinds: Mapping[str, tuple[Any, Any]], tasks: Collection[str] | None = None
-) -> Trained:
-    """Load the model that a run left in `folder`.
-
-    Args:
-        what: the kind of model in words, for messages.
-        kinds: the classes of model and configuration for each "kind" of a configuration; "" if it has no kind.
-        tasks: the allowed tasks of the model; None for any task.
-
-    Raises InputError if the folder is not a run of such a model, or a file in it is missing, changed or damaged.
-    """
-    run = RunFolder.open(folder)
-    tensors, config = load_checkpoint(run.path)
-    task = config.get("task")
-    if tasks is not None and task and task not in tasks:
-        raise InputError(f"The run {run.path} was trained for {short(task)}; a run for {' or '.join(tasks)} is needed.")
-    try:
-        build, read = kinds[config.get("kind", "")]
-        sizes = read(**config["model"])
-        with skip_init():
-            model: Module = build(sizes)
-    except (ArithmeticError, KeyError, MemoryError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{run.model_path} does not say which {what} it holds ({error}). Give the folder of a run that trained "
-            "one with this version of handloom."
-        ) from None
-    check_shapes(model.state_dict(), tensors, run.model_path)
-    check_finite(tensors, run.model_path)
-    model.load_state_dict(tensors)
-    return Trained(model.eval(), checked_tokenizer(run, config, sizes), config)
 
 
 def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> Tokenizer:

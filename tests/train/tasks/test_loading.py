@@ -15,7 +15,7 @@ from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classifier
 from handloom.train.tasks.language_modelling import Writer
-from handloom.train.tasks.loading import load_trained, trained_config
+from handloom.train.tasks.loading import trained_config
 from handloom.train.tasks.translation import Translator
 
 TASK = "translation from de to en"
@@ -72,20 +72,21 @@ def resave(folder: Path, **changes: Any) -> None:
         ("wings", 2),
     ],
 )
-def test_sizes_that_no_model_has_are_never_built(folder: Path, name: str, value: Any) -> None:
+def test_sizes_that_no_model_has_are_never_built(folder: Path, name: str, value: Any, monkeypatch) -> None:
     resave(folder, model={name: value, "share_embeddings": False})
 
     def forbidden(config: Any) -> None:
         raise AssertionError(f"a model of {config} was about to be built")
 
-    with pytest.raises(InputError, match=f"does not say which model it holds .*{name}"):
-        load_trained(folder, "model", {"": (forbidden, models.Seq2SeqConfig)})
-    assert name in refusal(folder)
+    monkeypatch.setattr(Translator, "kinds", {"": (forbidden, models.Seq2SeqConfig)})
+    with pytest.raises(InputError, match=f"does not say which translator it holds .*{name}"):
+        Translator.load(folder)
 
 
-def test_a_model_that_does_not_fit_into_memory(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"does not say which model it holds \(Unable to allocate"):
-        load_trained(folder, "model", {"": (lambda config: np.empty(1 << 50), models.Seq2SeqConfig)})
+def test_a_model_that_does_not_fit_into_memory(folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr(Translator, "kinds", {"": (lambda config: np.empty(1 << 50), models.Seq2SeqConfig)})
+    with pytest.raises(InputError, match=r"does not say which translator it holds \(Unable to allocate"):
+        Translator.load(folder)
 
 
 @pytest.mark.parametrize(("name", "value"), [("decoder_layers", 3), ("source_vocab_size", 300), ("dim_feedforward", 9)])
