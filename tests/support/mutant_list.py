@@ -90,7 +90,7 @@ MUTANTS = (
     M("joining", "tril", "ops.diagonal:_triangle", " - k ", " "),
     M("joining", "triu", "ops.diagonal:_triangle", "distance >= 0", "distance > 0"),
     # The wrong index, or an index that selects an element twice.
-    M("indexing", "getitem", "ops.indexing:add_at", "np.add.at(target, index, values)", "target[index] += values"),
+    M("indexing", "getitem", "ops.indexing:add_at", "array_module(target).add.at(target, index, values)", "target[index] += values"),
     M("indexing", "setitem", "ops.indexing:SetItem.backward", "run(SetItem(self.index), g, 0)", "g"),
     M("indexing", "setitem", "ops.indexing:SetItem.backward", "g, 0)", "g, 1)"),
     M("indexing", "scatter_add", "ops.indexing:ScatterAdd.backward", "g[self.index]", "g[self.index] * 0"),
