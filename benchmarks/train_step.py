@@ -38,17 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import train_step_device
-from benchmarks.side_by_side import (
-    Disturbance,
-    conditions,
-    interleaved,
-    merge_rows,
-    missing,
-    program,
-    started,
-    worker_environment,
-)
+from benchmarks import side_by_side, train_step_device
 from benchmarks.train_step_device import DEVICE_SIZES
 from benchmarks.train_step_models import MORE, SIZES, Size, prepare
 from benchmarks.train_step_subjects import Handloom, Torch, save_batches
@@ -82,7 +72,7 @@ class Task:
         common = dataclasses.asdict(self.size), self.batches
         kinds = {side: (Torch, side.removeprefix("torch-"), self.threads, *common) for side in sides}
         kinds |= {"handloom": (Handloom, *common)} if "handloom" in sides else {}
-        return started(kinds, worker_environment(self.threads))
+        return side_by_side.started(kinds, side_by_side.worker_environment(self.threads))
 
 
 def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
@@ -139,7 +129,7 @@ def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
     """Time `steps` interleaved rounds of each library. A round is a step, or a pass over all batches of real data."""
     failed: dict[str, str] = {}
     once: dict[str, list[float]] = {}
-    with Disturbance() as disturbance, task.start(*SIDES, *columns) as workers:
+    with side_by_side.Disturbance() as disturbance, task.start(*SIDES, *columns) as workers:
         for side in columns:
             if why := workers[side].ask("error_of_a_step"):
                 failed[side] = why
@@ -153,7 +143,7 @@ def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
             worker.ask("reset_memory")
             worker.ask("steps", WARM_UP if task.batches is None else task.count)
         at_once = 3 if task.batches is None else task.count
-        answers = interleaved(workers, -(-steps // 3) if task.batches is None else steps, "steps", at_once)
+        answers = side_by_side.interleaved(workers, -(-steps // 3) if task.batches is None else steps, "steps", at_once)
         seconds = {side: _rounds(times, task)[:steps] for side, times in answers.items()} | once
         memory = {side: worker.ask("memory") for side, worker in workers.items()}
         found = summary(seconds, memory)
@@ -236,7 +226,7 @@ def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
 
 
 def main() -> None:
-    parser = program(__doc__, threads=2)
+    parser = side_by_side.program(__doc__, threads=2)
     configs = list(dict.fromkeys(["all", *SIZES, *DEVICE_SIZES, *MORE]))
     parser.add_argument("--config", default="all", choices=configs, help="model size (default: all six)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
@@ -260,7 +250,7 @@ def main() -> None:
         parser.error(f"--config {options.config} is a size for --device cuda")
     if hasattr(os, "sched_setaffinity"):  # the workers inherit this setting
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    if reason := missing():
+    if reason := side_by_side.missing():
         sys.exit(reason)
     with tempfile.TemporaryDirectory() as folder:
         compare(tasks(options, Path(folder)), options)
@@ -274,10 +264,10 @@ def compare(planned: Mapping[str, Task], options: argparse.Namespace) -> None:
         equal = prove_equal(task)
         row = {"config": name, **measure(task, options.steps, columns), "equal_work": equal}
         row["tokens_per_second"] = round(task.size.tokens / row["median_ms"]["handloom"] * 1e3)
-        rows.append(row | {"threads": options.threads, "steps": options.steps} | conditions("torch"))
+        rows.append(row | {"threads": options.threads, "steps": options.steps} | side_by_side.conditions("torch"))
         print(notes(row), flush=True)
         if options.json:
-            merge_rows(options.json, rows)
+            side_by_side.merge_rows(options.json, rows)
     print(f"medians; memory at the peak; ratio > 1: handloom is faster\n{markdown_table(list(map(flat, rows)), TABLE)}")
 
 

@@ -10,6 +10,8 @@ python -m handloom.course watch           check a chapter again whenever its fil
 import shlex
 import sys
 import textwrap
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from ..train.cli.command_line import run_main
 from .chapter import Chapter, chapters
 from .checking import Report, bar, check, show
 from .folder import Folder, digest, start
-from .watching import saved
+
+PAUSE = 0.5  # seconds between two checks for changes
 
 
 def main() -> None:
@@ -130,6 +133,27 @@ def _watch(folder: Folder) -> None:
     for chapter in saved(folder, chapters()):
         _check_one(folder, chapter)
         sys.stdout.flush()
+
+
+def saved(folder: Folder, chapters: list[Chapter], pause: Callable[[float], None] = time.sleep) -> Iterator[Chapter]:
+    """Yield a chapter each time its file is saved. Ignore a missing file: an editor may be replacing it."""
+    before = {chapter: stamp(folder.file(chapter)) for chapter in chapters}
+    while True:
+        pause(PAUSE)
+        for chapter in chapters:
+            now = stamp(folder.file(chapter))
+            if now is not None and now != before[chapter]:
+                before[chapter] = now
+                yield chapter
+
+
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return a value that changes when a file is saved, or None if there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ VIEWS = {
     "tiles": "Three ways",
     "training": "Training",
 }
-#: The views of the explorer that can show the learner's code next to handloom's code: its file and its function.
-BUILT = {"head": ("c06_head.py", "masked_attend"), "beam": ("c11_beam.py", "beam_search")}
+#: The chapters whose code the explorer can show next to handloom's code, and the view that shows it.
+BUILT = {"c06_head": "head", "c11_beam": "beam"}
 WORDS_A_MINUTE = 150  # reading speed for a text with formulas and code
 
 

@@ -185,8 +185,7 @@ def show(report: Report, folder: Folder) -> None:
         for source in dict.fromkeys(exercise.source for exercise in chapter.exercises):
             print(f"        {source_link(source)}")
         for view in chapter.views:
-            own = view in BUILT and BUILT[view][0] == folder.file(chapter).name
-            print(f"  See it run: {explorer_link(view, folder.path if own else None)}")
+            print(f"  See it run: {explorer_link(view, folder.path if BUILT.get(chapter.stem) == view else None)}")
     else:
         print(f"  Stuck? python -m handloom.course hint {chapter.number}")
 

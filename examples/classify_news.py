@@ -24,20 +24,10 @@ from handloom.train.data.news import NEWS_NAMES, load_news, unlabelled_texts
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion
+from handloom.train.tables import news
 from handloom.train.tables.attention import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows, names_in
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, cost_rows, cross_cost
-from handloom.train.tables.news import (
-    CLASSIFIER_COLUMNS,
-    EPOCH_COLUMNS,
-    SAMPLE_COLUMNS,
-    baselines,
-    epoch_rows,
-    figures,
-    sample_errors,
-    sample_predictions,
-    with_report_figures,
-)
 from handloom.train.tasks.classification import Classification, Classifier, MeanClassifier
 from handloom.train.tasks.metrics import confusion_matrix
 
@@ -86,13 +76,13 @@ def main() -> None:
 
     def test(classifier: Classifier, task: Classification) -> tuple[dict[str, float], list[str]]:
         predicted = classifier.predict(texts)
-        return figures(predicted, labels), predicted
+        return news.figures(predicted, labels), predicted
 
     def report(
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]
     ) -> str:
-        rows = with_report_figures([{"cell": own or "Transformer", **rows[0]}, *rows[1:]], "accuracy")
-        rows = [*baselines(train, valid, held_out), *rows]
+        rows = news.with_report_figures([{"cell": own or "Transformer", **rows[0]}, *rows[1:]], "accuracy")
+        rows = [*news.baselines(train, valid, held_out), *rows]
         more: dict[str, Table] = {}
         if arguments.table == "attention":
             more = looked_at(classifier, texts, run, names_in(article.description for article in data.train))
@@ -104,9 +94,7 @@ def main() -> None:
         return show(classifier, texts, labels, predicted, rows, run, more)
 
     labelled = {"labels": task.labels}
-    train_and_report(
-        arguments, "classify_news", data, task, test=test, report=report, cells=cells, init_options=labelled
-    )
+    train_and_report(arguments, data, task, test=test, report=report, cells=cells, init_options=labelled)
 
 
 def looked_at(classifier: Classifier, texts: list[str], run: RunFolder, names: frozenset[str]) -> dict[str, Table]:
@@ -126,9 +114,9 @@ def show(
 ) -> str:  # fmt: skip
     """Show the report's Tables 3 and 7, the results on the test set, the confusion matrix, errors and attention."""
     tables = {
-        "epochs": (epoch_rows(run.metrics()), EPOCH_COLUMNS),
-        "samples": (sample_predictions(classifier.best), SAMPLE_COLUMNS),
-        "models": (rows, CLASSIFIER_COLUMNS),
+        "epochs": (news.epoch_rows(run.metrics()), news.EPOCH_COLUMNS),
+        "samples": (news.sample_predictions(classifier.best), news.SAMPLE_COLUMNS),
+        "models": (rows, news.CLASSIFIER_COLUMNS),
         **more,
     }
     table = write_tables(run, tables)
@@ -136,7 +124,7 @@ def show(
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
     maps, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))
     plot_attention(list(maps.values())[-1], tokens, tokens, run.picture("encoder_heads"), "Last layer, self-attention")
-    run.write_samples(sample_errors(texts, labels, predicted))
+    run.write_samples(news.sample_errors(texts, labels, predicted))
     return table
 
 

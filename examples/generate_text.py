@@ -29,16 +29,8 @@ from handloom.train.cli.translation import translation_task
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder
+from handloom.train.tables import language_models as tables
 from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.language_models import (
-    COLUMNS,
-    TABLES,
-    draw_comparison,
-    figures,
-    table_cells,
-    with_budgets,
-    with_report_figures,
-)
 from handloom.train.tasks.language_modelling import TOKENIZERS, LanguageModelling, Writer, learn_tokens, tokenize
 from handloom.train.tasks.task import choose_tokenizer
 from handloom.train.tasks.translation import Translator, round_trips
@@ -63,7 +55,7 @@ def parse_arguments() -> Any:
     add("--positions", choices=POSITIONS, help=words)
     words = "also train these other models and compare them in a table (default: baselines); --resume continues an "
     words += "interrupted table"
-    add("--table", choices=(*TABLES, "none"), default="baselines", help=words, uses=("train", "resume"))
+    add("--table", choices=(*tables.TABLES, "none"), default="baselines", help=words, uses=("train", "resume"))
     words = "augment the training text by back-translation: FORTH is the folder of a translate_en_fr.py run, and BACK "
     words += "is the folder of a run trained with --reverse"
     add("--augment", nargs=2, metavar=("FORTH", "BACK"), help=words)
@@ -105,15 +97,15 @@ def main() -> None:
         return LanguageModelling(text, plain=plain, preset=preset, name=TASK)
 
     def test(writer: Writer, task: LanguageModelling) -> tuple[dict[str, Any], None]:
-        return figures(writer, task.text), None
+        return tables.figures(writer, task.text), None
 
     def cells(task: LanguageModelling) -> dict[str, LanguageModelling | Writer]:
-        return table_cells(arguments.table, task, baseline)
+        return tables.table_cells(arguments.table, task, baseline)
 
     def report(writer: Writer, task: LanguageModelling, run: RunFolder, rows: list[dict], outputs: None) -> str:
         return show(writer, task, cells(task), rows, run, arguments)
 
-    train_and_report(arguments, "generate_text", data, make_task, Writer, TASK, test=test, report=report, cells=cells)
+    train_and_report(arguments, data, make_task, Writer, TASK, test=test, report=report, cells=cells)
 
 
 def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
@@ -133,9 +125,9 @@ def show(writer: Writer, task: LanguageModelling, cells: dict, rows: list[dict],
     name = "Transformer, with augmentation" if task.plain else "Transformer"
     rows = [*rows[1:], {"cell": name, **rows[0]}]
     runs = {cell: RunFolder.open(run.cell_path(cell)) for cell in cells} | {name: run}
-    draw_comparison(run, runs)
-    rows = with_report_figures(arguments.table, with_budgets(rows, runs) if cells else rows, task)
-    table = markdown_table(rows, COLUMNS)
+    tables.draw_comparison(run, runs)
+    rows = tables.with_report_figures(arguments.table, tables.with_budgets(rows, runs) if cells else rows, task)
+    table = markdown_table(rows, tables.COLUMNS)
     run.write_table(table, models=rows)
     strategy = strategy_of(arguments)
     prompt = PROMPT if writer.knows(PROMPT) else writer.tokenizer.decode(task.text.train[:10])

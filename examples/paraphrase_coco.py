@@ -91,7 +91,7 @@ def main() -> None:
         return "\n\n".join([*tables, shown])
 
     task = Translation(train, valid, preset=preset, name=TASK)
-    train_and_report(arguments, "paraphrase_coco", data, task, test=test, report=report)
+    train_and_report(arguments, data, task, test=test, report=report)
 
 
 def compare(

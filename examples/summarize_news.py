@@ -21,16 +21,9 @@ from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
+from handloom.train.tables import news
 from handloom.train.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
-from handloom.train.tables.news import (
-    HEADLINE_WRITER,
-    HEADLINES,
-    SAMPLE_COLUMNS,
-    epoch_rows,
-    sample_headlines,
-    with_report_figures,
-)
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_text
 from handloom.train.tasks.translation import Translation, Translator
 
@@ -93,9 +86,10 @@ def main() -> None:
     ) -> str:
         whole = {"cell": own or f"Transformer, {strategy.name}", **losses(run), **rows[0]}
         others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
-        rows = [{"cell": "the report", **HEADLINE_WRITER}, *baselines(data), whole, *others]
-        probes = sample_headlines(translator.translate(list(HEADLINES), strategy=strategy, too_long="truncate"))
-        tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (with_report_figures(rows, "bleu"), COLUMNS)}
+        rows = [{"cell": "the report", **news.HEADLINE_WRITER}, *baselines(data), whole, *others]
+        own_headlines = translator.translate(list(news.HEADLINES), strategy=strategy, too_long="truncate")
+        probes = news.sample_headlines(own_headlines)
+        tables = {"samples": (probes, news.SAMPLE_COLUMNS), "models": (news.with_report_figures(rows, "bleu"), COLUMNS)}
         if arguments.table == "attention":
             written = {"written": headlines, "reference": [article.headline for article in data.test]}
             copied = {
@@ -105,7 +99,7 @@ def main() -> None:
         return show(translator, headlines, tables, data, run)
 
     task = Translation(*pairs, preset=preset, name=TASK)
-    train_and_report(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
+    train_and_report(arguments, data, task, test=test, report=report, cells=cells)
 
 
 def changed(articles: list[Article], change: Callable[[str], str]) -> list[Article]:
@@ -115,7 +109,7 @@ def changed(articles: list[Article], change: Callable[[str], str]) -> list[Artic
 
 def losses(run: RunFolder) -> dict[str, float]:
     """Return a run's training and validation loss at the validation with the best result."""
-    rows = epoch_rows(run.metrics(), report=False)
+    rows = news.epoch_rows(run.metrics(), report=False)
     best = min(rows, key=lambda row: row["valid_loss"])
     return {name: best[name] for name in ("train_loss", "valid_loss") if name in best}
 

@@ -66,7 +66,7 @@ def main() -> None:
 
     # A model of the other direction has the same vocabulary and embeddings.
     others = [translation_task(target, source)]
-    train_and_report(arguments, "translate_de_en", data, learnt, test=test, report=report, init_tasks=others)
+    train_and_report(arguments, data, learnt, test=test, report=report, init_tasks=others)
 
 
 def show(

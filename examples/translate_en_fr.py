@@ -102,7 +102,7 @@ def main() -> None:
 
     name = translation_task(source, target)
     task = Translation(pairs, data.valid, preset=preset, name=name)
-    train_and_report(arguments, "translate_en_fr", data, task, test=test, report=report, cells=cells)
+    train_and_report(arguments, data, task, test=test, report=report, cells=cells)
 
 
 def aligned(translator: Translator, data: TranslationData, translations: list[str]) -> list[dict[str, Any]]:

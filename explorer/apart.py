@@ -1,19 +1,13 @@
-"""A separate process that computes slow views, so that the server can answer requests for other views meanwhile.
-
-The process runs this module: python -m handloom.explorer.apart. Each line of its standard input is a request
-[run, view, body] in JSON, and each line of its standard output is the answer.
-"""
+"""A separate process that computes slow views, so that the server can answer requests for other views meanwhile."""
 
 import json
 import subprocess
 import sys
 import threading
-import traceback
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .packing import to_json
 
 
 class Apart:
@@ -27,7 +21,7 @@ class Apart:
         """Return the result of `Session.answer`. Raises InputError as it does, and if the process ends."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
-                command = [sys.executable, "-m", __name__]
+                command = [sys.executable, "-m", f"{__package__}.apart_process"]
                 self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             assert self._process.stdin is not None and self._process.stdout is not None  # noqa: PT018
             try:
@@ -50,27 +44,3 @@ class Apart:
             self._process.kill()
             with self._process:  # closes the pipes and waits
                 pass
-
-
-def main() -> None:
-    from .session import Session  # which imports this module
-
-    session: Session | None = None
-    answers, sys.stdout = sys.stdout.buffer, sys.stderr  # other output must not be mixed with the answers
-    for line in sys.stdin:
-        run, view, body = json.loads(line)
-        try:
-            if session is None or str(session.run) != run:
-                session = Session(Path(run))
-            answer = session.answer(view, body)
-        except InputError as error:
-            answer = {"problem": str(error)}
-        except Exception as error:
-            traceback.print_exc()
-            answer = {"problem": f"An error inside handloom: {type(error).__name__}. The terminal shows more."}
-        answers.write(to_json(answer) + b"\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main()

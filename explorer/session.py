@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..course.chapter import BUILT
 from ..errors import InputError
 from ..models.shipped import MODELS
 from . import attention, beam, check, graph, merges, tiles, training
@@ -13,7 +12,7 @@ from .apart import Apart
 from .asking import Ask
 from .subject import Subject, load_subject
 from .training import COMMANDS, PRESETS, Log, Training
-from .yours import Yours
+from .yours import BUILT, Yours
 
 #: The function that computes each view for a model.
 VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..course.chapter import BUILT
 from ..errors import InputError
 from .asking import Ask
 from .attention import MAX_HEADS_OFF, chosen_layer
 from .beam import WIDEST, Node, laid_out
 from .packing import packed
 from .subject import Subject
+
+#: The file of the course and the function in it, by the name of the view.
+BUILT = {"head": ("c06_head.py", "masked_attend"), "beam": ("c11_beam.py", "beam_search")}
 
 
 class Yours:

@@ -15,14 +15,14 @@ import pytest
 
 from handloom.course import __main__ as command
 from handloom.course import checking
-from handloom.course.chapter import ROOT, chapters, definition
+from handloom.course.chapter import BUILT, ROOT, chapters, definition
 from handloom.course.checking import check, judged
 from handloom.course.comparing import difference
 from handloom.course.exercise import Verdict
 from handloom.course.folder import Folder, start
 from handloom.course.trial import run
-from handloom.course.watching import saved
 from handloom.errors import InputError
+from handloom.explorer.yours import BUILT as SHOWN
 
 FIRST = chapters()[0]
 
@@ -236,6 +236,7 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
 
 
 def test_the_explorer_gets_what_the_learner_built(folder, capsys) -> None:
+    assert {f"{stem}.py": view for stem, view in BUILT.items()} == {file: view for view, (file, _) in SHOWN.items()}
     sixth = chapters()[5]
     passed = {exercise.name: Verdict("passed") for exercise in sixth.exercises}
     checking.show(checking.Report(sixth, passed), folder)
@@ -265,7 +266,7 @@ def test_watching_sees_what_is_saved(folder) -> None:
         if len(looks) == 4:
             folder.file(chapter).write_text("saved", encoding="utf-8")
 
-    watching = saved(folder, chapters(), pause)
+    watching = command.saved(folder, chapters(), pause)
     assert next(watching) is other
     assert len(looks) == 3
     assert next(watching) is chapter

@@ -51,7 +51,7 @@ def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[
     for explore in (True, False):
         arguments = Namespace(explore=explore, **options)
         data = SimpleNamespace(summary=lambda: "none", notes=[], train=[], valid=[], test=[])
-        with examples.start_run(arguments, "name", data) as made:
+        with examples.start_run(arguments, data) as made:
             assert "explore" not in made.config["options"]
         options = {**options, "out": tmp_path / "other"}
     assert started == [[sys.executable, "-m", "handloom.explorer", str(tmp_path / "run")]]

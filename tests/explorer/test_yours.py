@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.course.chapter import BUILT, chapters
+from handloom.course.chapter import chapters
 from handloom.errors import InputError
 from handloom.explorer.session import Session
-from handloom.explorer.yours import Yours
+from handloom.explorer.yours import BUILT, Yours
 from tests.explorer.test_views import unpacked
 from tests.support.explorer_run import SENTENCE
 

@@ -174,7 +174,6 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
 
 def train_and_report(
     arguments: Any,
-    name: str,
     data: Any,
     task: Task[Any, AnyTrained] | Callable[[RunFolder, AnyTrained | None], Task[Any, AnyTrained]],
     trained: type[AnyTrained] | None = None,
@@ -191,7 +190,6 @@ def train_and_report(
     Under mpirun, all processes train each model together. Only the first process tests, writes files and prints.
 
     Args:
-        name: name of the folder in runs/ that is used without --out.
         data: the loaded data set, which config.json describes.
         task: the task to train, or a function that creates it from the run and the model of --init or --teacher.
         trained, task_name: required class and task of a model of --init or --teacher. They are needed if `task` is a
@@ -214,7 +212,7 @@ def train_and_report(
     init = kind.load(arguments.init, [task_name, *init_tasks], **(init_options or {})) if arguments.init else None
     options = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
     options["resume"], group = arguments.resume is not None, find_process_group()
-    with start_run(arguments, name, data) as run:
+    with start_run(arguments, data) as run:
         manual_seed(arguments.seed)
         task = task if isinstance(task, Task) else task(run, init or teacher)
         if init is not None and any(change.startswith("dropout=") for change in arguments.set):
@@ -241,8 +239,8 @@ def train_and_report(
 
 
 @contextmanager
-def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
-    """Yield the folder of the run to resume (--resume), or a new run folder.
+def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
+    """Yield the folder of the run to resume (--resume), or a new run folder, runs/PROGRAM without --out.
 
     The config.json of a new folder contains the options and a description of `data`, a data set with a method `summary`
     and an attribute `notes`.
@@ -260,7 +258,8 @@ def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
     def make() -> RunFolder:
         if arguments.resume:
             return RunFolder.resume(arguments.resume)
-        return RunFolder.create(arguments.out or free_run_folder(name), config, overwrite=arguments.overwrite)
+        path = arguments.out or free_run_folder(Path(program).stem)
+        return RunFolder.create(path, config, overwrite=arguments.overwrite)
 
     run = run_of_group(make)
     if run.replaced:

@@ -161,8 +161,10 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
     """Print the translator's output for each text; see `each_text`.
 
     The lines of a file or a pipe are translated in batches, which is several times faster than line by line. A line
-    that the model can't read gives a blank line. After the last line, an InputError names these lines.
+    that the model can't read gives a blank line. After the last line, an InputError names these lines. An InputError
+    also refuses a minimum length that the model can't generate.
     """
+    check_lengths(strategy_of(arguments), translator.model.config.max_length)
     texts = arguments.texts
     if arguments.interactive or (not texts and sys.stdin.isatty()):
         each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments))
@@ -271,6 +273,4 @@ def use_checkpoint(arguments: Any, *tasks: str) -> None:
 
     Raises InputError if the model was not trained for one of `tasks`.
     """
-    translator = Translator.load(arguments.checkpoint, tasks)
-    check_lengths(strategy_of(arguments), translator.model.config.max_length)
-    show_translations(translator, arguments)
+    show_translations(Translator.load(arguments.checkpoint, tasks), arguments)

@@ -8,15 +8,7 @@ from typing import Any
 from ...arguments import positive, whole
 from ...models.shipped import DEFAULTS, TRANSLATORS
 from ..tasks.loading import TaskName, load
-from .generation import (
-    add_generation_options,
-    check_generation_options,
-    check_lengths,
-    each_text,
-    show_continuations,
-    show_translations,
-    strategy_of,
-)
+from . import generation
 from .options import OptionParser
 
 #: The description of each task, and the description of its input texts.
@@ -37,12 +29,11 @@ def main(task: TaskName) -> None:
     arguments = parse(task)
     model: Any = load(arguments.checkpoint, task)
     if task == "classify":
-        each_text(arguments, lambda text: print(model.best(text), flush=True))
+        generation.each_text(arguments, lambda text: print(model.best(text), flush=True))
     elif task == "generate":
-        each_text(arguments, lambda text: show_continuations(model, text, arguments))
+        generation.each_text(arguments, lambda text: generation.show_continuations(model, text, arguments))
     else:
-        check_lengths(strategy_of(arguments), model.model.config.max_length)
-        show_translations(model, arguments)
+        generation.show_translations(model, arguments)
 
 
 def parse(task: TaskName) -> argparse.Namespace:
@@ -62,7 +53,7 @@ def parse(task: TaskName) -> argparse.Namespace:
         add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)")
     if task != "classify":
         add("--seed", type=whole, default=0, help="random seed of sampling (default: 0)")
-        add_generation_options(parser, translates=task != "generate")
+        generation.add_generation_options(parser, translates=task != "generate")
     given = vars(parser.parse_args())
     if {"checkpoint", "to"} <= given.keys():
         parser.error("--to chooses between the models that come with handloom: leave out --model, or --to")
@@ -74,7 +65,7 @@ def parse(task: TaskName) -> argparse.Namespace:
     interactive = not values["texts"] and sys.stdin.isatty()
     arguments = argparse.Namespace(**values, given=frozenset(given), what=what, interactive=interactive)
     if task != "classify":
-        check_generation_options(parser, arguments)
+        generation.check_generation_options(parser, arguments)
     return arguments
 
 

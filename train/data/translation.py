@@ -13,19 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from . import files
 from .downloads import EMBEDDED_WORKS, PUBLISHED, fetch, find_local, load_hub, unverified
-from .files import (
-    ParallelText,
-    decode_lines,
-    distinct,
-    find_parallel,
-    parse_tsv,
-    read_jsonl,
-    read_lines,
-    read_parallel,
-    read_parallel_files,
-    with_text_on_both_sides,
-)
 from .pairs import TranslationData, clean_pairs, detokenized, sentence_key, split_by_sentence
 
 _TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".jsonl.gz", ".tsv", ".txt", ".jsonl", ".gz")
@@ -81,7 +70,7 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
     return TranslationData(train, valid, test, path, test_name, source, target, notes)
 
 
-def _read(path: str, source: str, target: str) -> ParallelText | None:
+def _read(path: str, source: str, target: str) -> files.ParallelText | None:
     """Read a table or a pair of parallel files. Return None if neither exists."""
     if Path(path).is_file():
         if path.removesuffix(".gz").endswith((f".{source}", f".{target}")):
@@ -90,10 +79,10 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
                 f"{path} is one side of parallel text. Give the common part of both names: --data {prefix}"
             )
         if path.removesuffix(".gz").endswith(".jsonl"):
-            return read_jsonl(path, source, target)
-        return parse_tsv(read_lines(path), path, source, target)
-    if find_parallel(path, source) or find_parallel(path, target):
-        return read_parallel(path, source, target)
+            return files.read_jsonl(path, source, target)
+        return files.parse_tsv(files.read_lines(path), path, source, target)
+    if files.find_parallel(path, source) or files.find_parallel(path, target):
+        return files.read_parallel(path, source, target)
     return None
 
 
@@ -144,7 +133,7 @@ def load_embedded(source: str, target: str) -> TranslationData:
     from .grammar import build_corpus, french  # imported only for this set
 
     if "fr" in (source, target):
-        pairs = distinct(french.french_pairs(), lambda pair: pair[0], 21_000)
+        pairs = files.distinct(french.french_pairs(), lambda pair: pair[0], 21_000)
         parts = pairs[1000:], pairs[:500], pairs[500:1000]
         data = TranslationData(*parts, "embedded", "held-out sentences", "en", "fr")
     else:
@@ -161,7 +150,7 @@ def load_multi30k(source: str, target: str) -> TranslationData:
     """
     names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
     paths = [fetch(MULTI30K_URL, "multi30k", name, MULTI30K_SHA256[name], all_names=names) for name in names]
-    parts = [read_parallel_files(*sides) for sides in zip(paths[::2], paths[1::2], strict=True)]
+    parts = [files.read_parallel_files(*sides) for sides in zip(paths[::2], paths[1::2], strict=True)]
     return _of_parts(parts, "multi30k", "test_2016_flickr", source, target)
 
 
@@ -174,9 +163,9 @@ def load_tatoeba(source: str, target: str) -> TranslationData:
         path = fetch(TATOEBA_URL, folder, f"{code}-eng.zip", None)
         rows = _zip_lines(path, f"{code}.txt")
     else:
-        rows = read_lines(path)
+        rows = files.read_lines(path)
     columns = ("en", other, "attribution")[: rows[0].count("\t") + 1]  # older editions don't have the third
-    text = parse_tsv(rows, str(path), source, target, columns=columns)
+    text = files.parse_tsv(rows, str(path), source, target, columns=columns)
     parts = split_by_sentence(text.pairs, itemgetter(0 if source == "en" else 1))
     notes = tuple(filter(None, [text.note, unverified("tatoeba", path.read_bytes())]))
     name = "tatoeba, held-out English sentences"
@@ -200,7 +189,7 @@ def load_everyday(source: str, target: str, *, glossary: bool = False) -> Transl
         find_local(f"wmt_en_de_10k/train.{code}.gz") or fetch(OPENNMT_URL, "wmt_en_de_10k", name, None)
         for code, name in (("de", "tgt-train.txt"), ("en", "src-train.txt"))
     ]
-    news = read_parallel_files(*sides)
+    news = files.read_parallel_files(*sides)
     clean, note = clean_pairs(
         [(detokenized(german), detokenized(english)) for german, english in news.pairs], max_words=50, max_ratio=2.0
     )
@@ -224,13 +213,13 @@ def load_wmt17(source: str, target: str) -> TranslationData:
     chosen = np.random.default_rng(0).permutation(len(hub["train"]))[:WMT17_PAIRS]
     rows = {"train": hub["train"].select(np.sort(chosen)), "valid": hub["validation"], "test": hub["test"]}
     parts = [
-        with_text_on_both_sides([(row[source], row[target]) for row in _translations(part)], f"wmt17 ({name})")
+        files.with_text_on_both_sides([(row[source], row[target]) for row in _translations(part)], f"wmt17 ({name})")
         for name, part in rows.items()
     ]
     return _of_parts(parts, "wmt17", "newstest2017", source, target)
 
 
-def _of_parts(parts: list[ParallelText], name: str, test_name: str, source: str, target: str) -> TranslationData:
+def _of_parts(parts: list[files.ParallelText], name: str, test_name: str, source: str, target: str) -> TranslationData:
     """Return a data set of three texts, with their notes."""
     train, valid, test = (part.pairs for part in parts)
     notes = tuple(filter(None, (part.note for part in parts)))
@@ -245,7 +234,7 @@ def _translations(part: Any) -> Iterator[dict[str, str]]:
 def _zip_lines(path: Path, member: str) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-            if lines := list(decode_lines(stream, f"{path}/{member}")):
+            if lines := list(files.decode_lines(stream, f"{path}/{member}")):
                 return lines
             raise EOFError(f"{member} is empty")
     except (zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:

@@ -12,19 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TextIO
 
+from ... import files
 from ...errors import InputError, remedy
-from ...files import (
-    LOCK_FILE,
-    folder_lock,
-    is_link,
-    make_folder,
-    parse_json,
-    read_bytes,
-    read_json,
-    temporary_name,
-    write_json,
-    write_text,
-)
 from .checkpoints import MODEL_FILE
 from .progress import TrainingStopped
 from .results import write_results
@@ -39,7 +28,7 @@ FILES = (
     "cross_heads.png", "head_shares.png", "accuracy.png", "confusion.png", "comparison.png", "processor_time.png",
 )  # fmt: skip
 # The files that remain if a process is killed at its very start.
-_EARLY = {LOCK_FILE, *map(temporary_name, FILES)}
+_EARLY = {files.LOCK_FILE, *map(files.temporary_name, FILES)}
 _TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
 
 
@@ -86,14 +75,14 @@ class RunFolder:
         if overwrite and _is_run(path):
             run.replaced = _set_aside(path)
         run._made_folder = not path.is_dir()
-        make_folder(path)
+        files.make_folder(path)
         try:
             if not _is_run(path) and _is_filled(path):  # such a folder is not even locked
                 raise InputError(
                     f"The folder {path} is not empty and is not the folder of a handloom run, so nothing is written "
                     "there. Choose a folder that doesn't exist yet."
                 )
-            run._lock.enter_context(folder_lock(path))
+            run._lock.enter_context(files.folder_lock(path))
             if _is_filled(path):
                 raise InputError(
                     f"The run {path} exists already; nothing was overwritten. Continue it with --resume, choose "
@@ -115,9 +104,9 @@ class RunFolder:
         """
         run = cls.open(path)  # a folder that is not a run is not locked
         for file in (Path(path, name) for name in FILES):
-            if is_link(file):
+            if files.is_link(file):
                 raise InputError(f"{file} is a symbolic link, which runs do not follow. Replace it with a file.")
-        run._lock.enter_context(folder_lock(path))
+        run._lock.enter_context(files.folder_lock(path))
         return run
 
     @classmethod
@@ -131,7 +120,7 @@ class RunFolder:
             raise InputError(f"The run {path} is not an existing folder. Give the folder of a run, such as runs/NAME.")
         if not (path / CONFIG).is_file():
             raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, like runs/NAME.")
-        config = read_json(path / CONFIG)
+        config = files.read_json(path / CONFIG)
         if config.get("format") != FORMAT:
             raise InputError(f"{path} is not a handloom run: its config.json comes from another program. Give a run.")
         if config.get("version") != VERSION:
@@ -145,7 +134,7 @@ class RunFolder:
 
     def write_config(self) -> None:
         """Write `config` to config.json, atomically."""
-        write_json(self.path / CONFIG, self.config)
+        files.write_json(self.path / CONFIG, self.config)
 
     @property
     def continuation(self) -> str:
@@ -214,17 +203,17 @@ class RunFolder:
 
     def cell_path(self, name: str) -> Path:
         """Return the run folder of a cell of this run's table. Raises InputError if `cells` is a symbolic link."""
-        if is_link(self.path / CELLS):
+        if files.is_link(self.path / CELLS):
             raise InputError(f"{self.path / CELLS} is a symbolic link, which tables do not follow: remove it.")
         return self.path / CELLS / name
 
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
-        write_text(self.path / "samples.txt", text.rstrip("\n") + "\n")
+        files.write_text(self.path / "samples.txt", text.rstrip("\n") + "\n")
 
     def write_table(self, text: str, **tables: Iterable[Mapping[str, Any]]) -> None:
         """Write `table.md`, and `results.json` with the rows of its tables (see `write_results`), both atomically."""
-        write_text(self.path / "table.md", text.rstrip("\n") + "\n")
+        files.write_text(self.path / "table.md", text.rstrip("\n") + "\n")
         plain = {
             name: [{key: jsonable(value) for key, value in row.items()} for row in rows]
             for name, rows in tables.items()
@@ -291,10 +280,10 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
     Raises InputError if the file is missing or unreadable, or another line is not a JSON object with the key.
     """
     rows = []
-    text = read_bytes(path).decode("utf-8", "replace")
+    text = files.read_bytes(path).decode("utf-8", "replace")
     whole_lines = text.split("\n")[:-1]  # text after the last line feed is incomplete
     for number, line in enumerate(whole_lines, start=1):
-        row = parse_json(line, f"{path}, line {number}", "Remove or repair the line.")
+        row = files.parse_json(line, f"{path}, line {number}", "Remove or repair the line.")
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: {line[:40]!r} is not a JSON object. Remove or repair the line.")
         if needs and type(row.get(needs)) is not {"step": int, "cell": str}[needs]:
@@ -312,7 +301,7 @@ def jsonable(value: Any) -> Any:
 
 def _whole_rows(path: Path) -> bytes:
     """Return the content of a log without an incomplete last row, which a crash or a copy during a run leaves."""
-    data = read_bytes(path) if path.exists() else b""
+    data = files.read_bytes(path) if path.exists() else b""
     return data[: data.rfind(b"\n") + 1]
 
 
@@ -327,7 +316,7 @@ def _cut(path: Path, size: int) -> None:
 def _is_run(folder: Path) -> bool:
     """Return whether the folder contains a config.json of handloom that is not a link."""
     try:
-        return not is_link(folder / CONFIG) and read_json(folder / CONFIG).get("format") == FORMAT
+        return not files.is_link(folder / CONFIG) and files.read_json(folder / CONFIG).get("format") == FORMAT
     except InputError:
         return False
 
@@ -341,18 +330,18 @@ def _set_aside(run: Path) -> Path:
 
     Raises InputError if it can't be renamed, or another process writes into the run or one of its cells.
     """
-    if is_link(run) or run.name in ("", ".."):
+    if files.is_link(run) or run.name in ("", ".."):
         raise InputError(f"{run} is a link or a relative name. Name the run's folder itself, or choose another --out.")
     names = (run.with_name(f"{run.name}.old-{number}") for number in itertools.count(1))
     old = next(path for path in names if not os.path.lexists(path))
     with contextlib.ExitStack() as locks:
-        for folder in (run, *(lock.parent for lock in run.glob(f"{CELLS}/*/{LOCK_FILE}"))):
-            locks.enter_context(folder_lock(folder))
+        for folder in (run, *(lock.parent for lock in run.glob(f"{CELLS}/*/{files.LOCK_FILE}"))):
+            locks.enter_context(files.folder_lock(folder))
         if os.name == "nt":  # where a folder with an open file can't be renamed
             locks.close()
         try:
             run.rename(old)
         except OSError as error:
             raise InputError(f"The old run {run} can't be renamed: {error.strerror}. Choose another --out.") from None
-    (old / LOCK_FILE).unlink(missing_ok=True)
+    (old / files.LOCK_FILE).unlink(missing_ok=True)
     return old

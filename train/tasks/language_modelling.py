@@ -10,19 +10,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ... import models
 from ...autograd import Tensor, ops
 from ...autograd.backend import array_module
 from ...errors import InputError, printable, several, short
-from ...models import (
-    LanguageModel,
-    LanguageModelConfig,
-    RecurrentConfig,
-    RecurrentLanguageModel,
-    Rules,
-    Sampler,
-    Strategy,
-)
-from ...models import stream as generate
 from ...models.fields import Length, fits
 from ...models.generation import DecodingState
 from ...models.hyperparameters import LanguageModelPreset
@@ -38,8 +29,8 @@ from .task import Task, TaskBatches, TrainedModel, with_teacher
 
 TOKENIZERS = ("character", "bpe")
 MODELS: dict[str, tuple[Any, Any]] = {
-    "transformer": (LanguageModel, LanguageModelConfig),
-    "recurrent": (RecurrentLanguageModel, RecurrentConfig),
+    "transformer": (models.LanguageModel, models.LanguageModelConfig),
+    "recurrent": (models.RecurrentLanguageModel, models.RecurrentConfig),
 }
 
 
@@ -195,14 +186,14 @@ class Writer(TrainedModel):
         *,
         temperature: float = 0.7,
         seed: int = 0,
-        strategy: Strategy | None = None,
+        strategy: models.Strategy | None = None,
     ) -> str:
         """Return `prompt` continued by `length` tokens, sampled at this temperature (0: the most probable token).
 
         `strategy` replaces `temperature` and `seed`; its `min_length` and `max_length` are ignored. Raises InputError
         for a prompt without a token that the model knows.
         """
-        strategy = strategy or Strategy(sampling=True, temperature=temperature, seed=seed)
+        strategy = strategy or models.Strategy(sampling=True, temperature=temperature, seed=seed)
         if not strategy.sampling:
             return self.best(prompt, length, strategy)[0][0]
         return prompt + "".join(self.stream(prompt, length, strategy))
@@ -211,20 +202,20 @@ class Writer(TrainedModel):
         """Return each prompt continued by `length` tokens; options and errors are those of `write`."""
         return [self.write(prompt, length, **options) for prompt in several(prompts)]
 
-    def stream(self, prompt: str, length: int, strategy: Strategy) -> Iterator[str]:
+    def stream(self, prompt: str, length: int, strategy: models.Strategy) -> Iterator[str]:
         """Yield the continuation of `prompt`, each piece as soon as it is drawn. For arguments and errors see `write`.
 
         When the text has filled the context, the model continues from the last half of the context.
         """
         ids = self._known_ids(prompt)
-        choose = Sampler(
+        choose = models.Sampler(
             temperature=strategy.temperature, top_k=strategy.top_k, top_p=strategy.top_p, seed=strategy.seed
         )
         start, pending, context = self._starter(), [], ids[-self.length :]
         while length > 0:
             room = min(self.length + 1 - len(context), length)
             length -= room
-            new = generate(start(), self._rules(strategy, context, room), choose)
+            new = models.stream(start(), self._rules(strategy, context, room), choose)
             for token in itertools.islice(new, len(context), None):
                 ids.append(token)
                 pending.append(token)
@@ -237,7 +228,7 @@ class Writer(TrainedModel):
         if pending:
             yield self.tokenizer.decode_more(pending)
 
-    def best(self, prompt: str, length: int, strategy: Strategy) -> list[tuple[str, float]]:
+    def best(self, prompt: str, length: int, strategy: models.Strategy) -> list[tuple[str, float]]:
         """Return the `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
 
         Raises InputError for a prompt without a token that the model knows, and if prompt and continuation don't fit
@@ -265,11 +256,11 @@ class Writer(TrainedModel):
         return known
 
     def _starter(self) -> Callable[[], DecodingState]:
-        if isinstance(self.model, LanguageModel):
+        if isinstance(self.model, models.LanguageModel):
             return partial(self.model.start, 1, decoder=self.model.raw_decoder())
         return partial(self.model.start, 1)
 
-    def _rules(self, strategy: Strategy, context: list[int], tokens: int) -> Rules:
+    def _rules(self, strategy: models.Strategy, context: list[int], tokens: int) -> models.Rules:
         """Return the rules of the strategy for exactly this many tokens after the context."""
         rules = dataclasses.replace(strategy.rules, prefix=[context], min_length=0, max_length=tokens)
         return dataclasses.replace(rules, forbidden=(*rules.forbidden, *self.tokenizer.special_ids.values()))
@@ -286,7 +277,7 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
     """
 
     text: TokenizedText
-    model: LanguageModelConfig | RecurrentConfig | None = None
+    model: models.LanguageModelConfig | models.RecurrentConfig | None = None
     plain: TokenizedText | None = None
 
     trained = Writer
@@ -304,7 +295,7 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
         valid = all_windows(self.text.valid[: max(preset.valid_tokens, 2)], preset.length, 32)
         return TaskBatches(train, valid, [], "")
 
-    def config(self, tokenizer: Tokenizer) -> LanguageModelConfig | RecurrentConfig:
+    def config(self, tokenizer: Tokenizer) -> models.LanguageModelConfig | models.RecurrentConfig:
         return self.model or self.preset.transformer(tokenizer.vocab_size)
 
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:

@@ -150,7 +150,7 @@ def test_a_signal_during_evaluation_says_how_to_go_on(number, code, saved, tmp_p
     data = SimpleNamespace(summary=lambda: "data", notes=(), train="", valid="", test="")
 
     def main() -> None:
-        with start_run(arguments, "name", data) as run:
+        with start_run(arguments, data) as run:
             if saved:
                 SavedStates(run.saves_path).save(3, {"w": np.ones(1)}, {})
             os.kill(os.getpid(), number)

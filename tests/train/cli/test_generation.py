@@ -119,6 +119,7 @@ class Echo:
 
     def __init__(self) -> None:
         self.tokenizer, self.batches = self.Tokenizer(), []
+        self.model = Mock(config=Mock(max_length=100))
 
     def source_ids(self, texts: list[str]) -> None:
         if len(texts[0]) > 50 and "/" not in texts[0]:

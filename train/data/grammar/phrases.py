@@ -8,20 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ..files import read_tables
-from .words import (
-    ACCUSATIVE,
-    DATIVE,
-    DETERMINERS,
-    GENITIVE,
-    NOMINATIVE,
-    PRONOUN_FOR,
-    PRONOUNS,
-    TWO_WAY,
-    Adjective,
-    Determiner,
-    Noun,
-    Pronoun,
-)
+from . import words
 
 Combination = tuple[str, str, str]
 
@@ -47,7 +34,7 @@ _AFTER = {"der": "weak", "dieser": "weak", "ein": "mixed", "strong": "strong", "
 
 
 @cache
-def determiner_form(determiner: Determiner, gender: str, case: int) -> str:
+def determiner_form(determiner: words.Determiner, gender: str, case: int) -> str:
     """Return the form of a determiner: "ein" for "m" and ACCUSATIVE gives "einen"."""
     if determiner.declension == "bare":
         return determiner.german
@@ -57,21 +44,21 @@ def determiner_form(determiner: Determiner, gender: str, case: int) -> str:
 
 
 @cache
-def noun_form(noun: Noun, plural: bool, case: int) -> str:
+def noun_form(noun: words.Noun, plural: bool, case: int) -> str:
     """Return the noun in a number and case: den Hunden, des Kindes, dem Piraten."""
     if plural:
-        return noun.plural + ("n" if case == DATIVE and noun.plural[-1] not in "ns" else "")
-    weak = noun.gender == "m" and noun.genitive.endswith("n") and case != NOMINATIVE
-    return noun.genitive if weak or case == GENITIVE else noun.german
+        return noun.plural + ("n" if case == words.DATIVE and noun.plural[-1] not in "ns" else "")
+    weak = noun.gender == "m" and noun.genitive.endswith("n") and case != words.NOMINATIVE
+    return noun.genitive if weak or case == words.GENITIVE else noun.german
 
 
 @dataclass(slots=True)
 class NounPhrase:
     """A noun and the words that agree with it. An `owner` is in the genitive: den Hut des Piraten, the pirate's hat."""
 
-    noun: Noun
-    determiner: Determiner
-    adjective: Adjective | None = None
+    noun: words.Noun
+    determiner: words.Determiner
+    adjective: words.Adjective | None = None
     plural: bool = False
     owner: NounPhrase | None = None
     relative: Text | None = None  # a clause, without the commas that German puts around it
@@ -88,14 +75,14 @@ class NounPhrase:
 
     def german(self, case: int) -> str:
         """Return the phrase in a case: "den roten Hut des Piraten"."""
-        words = [determiner_form(self.determiner, self.gender, case)]
+        parts = [determiner_form(self.determiner, self.gender, case)]
         if self.adjective:
             endings = _ENDINGS[_AFTER[self.determiner.declension]]
-            words.append(self.adjective.stem + endings[self.gender][case])
-        words.append(noun_form(self.noun, self.plural, case))
+            parts.append(self.adjective.stem + endings[self.gender][case])
+        parts.append(noun_form(self.noun, self.plural, case))
         if self.owner:
-            words.append(self.owner.german(GENITIVE))
-        text = join(words)
+            parts.append(self.owner.german(words.GENITIVE))
+        text = join(parts)
         return f"{text}, {self.relative.german}," if self.relative else text
 
     def english(self) -> str:
@@ -113,16 +100,16 @@ class NounPhrase:
 
     english_subject = english_object = property(english)
 
-    def pronoun(self) -> Pronoun:
+    def pronoun(self) -> words.Pronoun:
         """Return the pronoun that refers to the phrase: er and he, but for das Mädchen es and she."""
-        return PRONOUNS[5] if self.plural else PRONOUN_FOR[self.noun.gender, self.noun.pronoun]
+        return words.PRONOUNS[5] if self.plural else words.PRONOUN_FOR[self.noun.gender, self.noun.pronoun]
 
     def relative_pronoun(self, case: int) -> str:
         """Return the relative pronoun: der, den or dem. It has the gender of the noun, and the case of its clause."""
         return _ENDINGS["relative"][self.gender][case]
 
 
-Phrase = NounPhrase | Pronoun
+Phrase = NounPhrase | words.Pronoun
 
 
 def shows_accusative(phrase: Phrase) -> bool:
@@ -132,11 +119,11 @@ def shows_accusative(phrase: Phrase) -> bool:
 
 def two_way_phrase(preposition: str, phrase: NounPhrase, goal: bool) -> Text:
     """in den Wald, into the forest (goal); im Wald, in the forest."""
-    german = f"{preposition} {phrase.german(ACCUSATIVE if goal else DATIVE)}"
+    german = f"{preposition} {phrase.german(words.ACCUSATIVE if goal else words.DATIVE)}"
     for long, short in (("in dem ", "im "), ("in das ", "ins ")):
         if german.startswith(long):
             german = short + german.removeprefix(long)
-    return Text(german, f"{TWO_WAY[preposition][goal]} {phrase.english()}")
+    return Text(german, f"{words.TWO_WAY[preposition][goal]} {phrase.english()}")
 
 
 class Complement(NamedTuple):
@@ -160,7 +147,7 @@ class Complement(NamedTuple):
     @property
     def bound(self) -> bool:
         """Whether the object comes directly before the end of the clause: auf ihn warten, Klavier spielen."""
-        bare = isinstance(self.phrase, NounPhrase) and self.phrase.determiner is DETERMINERS["instrument"]
+        bare = isinstance(self.phrase, NounPhrase) and self.phrase.determiner is words.DETERMINERS["instrument"]
         return bool(self.preposition) or bare
 
     @property
@@ -169,6 +156,6 @@ class Complement(NamedTuple):
         return isinstance(self.phrase, NounPhrase) and self.phrase.determiner.definite
 
 
-def join(words: Iterable[str]) -> str:
-    """Return the words with blanks between them; empty ones are left out."""
-    return " ".join(word for word in words if word)
+def join(parts: Iterable[str]) -> str:
+    """Return the parts with blanks between them; empty ones are left out."""
+    return " ".join(part for part in parts if part)
