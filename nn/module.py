@@ -39,7 +39,7 @@ class Module:
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
         """Yield the direct submodules with their names. Raises TypeError for modules or parameters in lists, tuples,
-        dictionaries, sets or deques, which would not be trained or saved.
+        dictionaries (as keys, too), sets or deques, which would not be trained or saved.
         """
         for name, value in vars(self).items():
             if isinstance(value, Module):
@@ -175,7 +175,7 @@ class Module:
 def _holds_modules(value: Any) -> bool:
     """Return whether a value is a module or a parameter, or a collection that holds one."""
     if isinstance(value, _COLLECTIONS):
-        return any(map(_holds_modules, value.values() if isinstance(value, dict) else value))
+        return any(map(_holds_modules, (*value, *value.values()) if isinstance(value, dict) else value))
     return isinstance(value, Module | Parameter)
 
 

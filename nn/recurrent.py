@@ -61,11 +61,12 @@ class Recurrent(Module):
             state: the initial state, such as the state that an earlier call returned; None means zeros. The state is a
                 list with one entry per layer: h (batch, hidden_size) for RNN and GRU, h and c for LSTM.
 
-        Raises ValueError for an empty sequence or a state of another form.
+        Raises ValueError for an empty sequence, or for x or a state of another form.
         """
+        if len(x.shape) != 3 or x.shape[1] < 1:
+            wanted = "(batch, length, input_size) with at least one position"
+            raise ValueError(f"{type(self).__name__}: x must have the shape {wanted}, not {x.shape}")
         batch, length = x.shape[:2]
-        if length < 1:
-            raise ValueError("a recurrent layer needs a sequence of at least one position")
         form = [[(batch, self.hidden_size)] * self.states] * self.num_layers
         if state is not None and [[getattr(part, "shape", None) for part in own] for own in state] != form:
             raise ValueError(f"{type(self).__name__}: the state must be a list of tuples of Tensors with shapes {form}")

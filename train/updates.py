@@ -138,7 +138,8 @@ class Updates:
         self.norm = clip_grad_norm(self.optimizer.parameters, self.options.clip_norm, scale=scale)
         means = {name: value / tokens for name, value in sums.items()}
         self.steps.append((tokens, means))
-        finite = math.isfinite(self.norm) and math.isfinite(means["loss"])
+        largest = 1.8e19 if self.options.clip_norm is None else math.inf  # unclipped, Adam's squares would overflow
+        finite = self.norm < largest and math.isfinite(means["loss"])
         self.failed = not finite and (self.scaler is None or self.scaler.scale <= self.scaler.least)
         if self.scaler is not None and not self.failed:
             self.scaler.update(finite)

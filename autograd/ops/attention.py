@@ -205,6 +205,8 @@ def attention(
     if window is not None and not (isinstance(window, (int, np.integer)) and window >= 0):
         raise ValueError(f"attention: window must be a number of positions, an integer of at least 0, not {window!r}")
     check_probability("attention", dropout)
+    if not np.ndim(return_weights):
+        return_weights = bool(return_weights)
     if return_weights is not False and dropout:
         raise ValueError("attention: return_weights is supported only without dropout; set dropout=0")
     queries, keys = query.shape[2], key.shape[2]
@@ -272,13 +274,13 @@ def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
 
 
 def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
-    """Return `values` as an array of `count` numbers, one for each batch row or head. A NumPy array is copied, because
-    the caller can change it before the backward pass.
+    """Return `values` as an array of `count` numbers, one for each batch row or head. They are copied, because the
+    caller can change them before the backward pass; lengths on a device are not, which saves a launch in each layer.
     """
     if values is None:
         return None
     array = constant_array(values, f"attention: {name}")
-    array = np.array(array) if xp is np else xp.asarray(array)
+    array = xp.array(array) if xp is np or name == "alibi_slopes" else xp.asarray(array)
     if array.shape != (count,):
         raise ValueError(f"attention: {name} must have one number for each {what}, shape ({count},), not {array.shape}")
     return array

@@ -86,7 +86,11 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
     """Split x along `axis` into equal parts (`sections` is a number), or before each index of the list `sections`.
     Raises ValueError if x can't be divided into equal parts, or if the indices don't ascend.
     """
-    return Split(sections if isinstance(sections, int | np.integer) else list(sections), axis)(x)
+    if np.ndim(sections):
+        return Split(list(sections), axis)(x)  # type: ignore[arg-type]
+    if not isinstance(sections, int | np.integer) or sections < 1:
+        raise ValueError(f"split: sections must be a number of parts, an integer of at least 1, not {sections!r}")
+    return Split(sections, axis)(x)
 
 
 @declare(np.tile)

@@ -70,6 +70,12 @@ class Rules:
         """The tokens that end a sequence."""
         return self.stop if self.eos_id is None else tuple(dict.fromkeys((self.eos_id, *self.stop)))
 
+    def check_vocabulary(self, size: int) -> None:
+        """Raise ValueError if a rule contains a token that is not in a vocabulary of `size` tokens."""
+        largest = max((*self.forbidden, *self.ends, -1 if self.forced_last is None else self.forced_last))
+        if largest >= size:
+            raise ValueError(f"a rule contains the token {largest}, but the model has only {size} tokens")
+
     @property
     def ruled_out(self) -> tuple[int, ...] | None:
         """All tokens that these rules can exclude; None if they can exclude any token or change logits."""
@@ -101,7 +107,6 @@ class SearchProgress:
                 f"got {len(prefix)} prefixes for a state of {rows} sequences: give one prefix for each sequence"
             )
         self.rules = rules
-        self.largest = max((*rules.forbidden, *rules.ends, -1 if rules.forced_last is None else rules.forced_last))
         self.prefix_lengths = np.array([len(ids) for ids in prefix], dtype=np.int64)
         self.start = [] if rules.bos_id is None else [rules.bos_id]
         self.length = int(self.prefix_lengths.min()) if rows else 0  # the prefix part common to all is fed at once
@@ -159,10 +164,7 @@ class SearchProgress:
         to `Rules.ruled_out`. Raises ValueError if a rule contains a token that the model does not have.
         """
         xp, rules = array_module(logits), self.rules
-        if self.largest >= logits.shape[1]:
-            raise ValueError(
-                f"a rule contains the token {self.largest}, but the model has only {logits.shape[1]} tokens"
-            )
+        rules.check_vocabulary(logits.shape[1])
         if rules.forbidden:
             logits[:, list(rules.forbidden)] = -np.inf
         if rules.min_length or rules.min_total:

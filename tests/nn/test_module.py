@@ -33,7 +33,7 @@ def test_names_and_shared_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    "hidden", [[nn.Linear(2, 2)], (Parameter(np.ones(2)),), {nn.Linear(2, 2)}, [1, deque([{"b": nn.Linear(2, 2)}])]]
+    "hidden", [(Parameter(np.ones(2)),), {nn.Linear(2, 2)}, {nn.Linear(2, 2): 1}, [1, deque([{"b": nn.Linear(2, 2)}])]]
 )
 def test_modules_in_a_list_are_refused(hidden: object) -> None:
     """They would silently be neither trained nor saved."""
@@ -172,7 +172,8 @@ def test_scaled_embedding_has_unit_variance() -> None:
         (r"p must be a probability from 0 to 1, not 1\.5", lambda: nn.Dropout(1.5)),
         ("does not fit a weight", lambda: nn.Linear(4, 2)(Tensor(np.zeros((1, 5), np.float32)))),
         ("at least 1", lambda: nn.LSTM(3, 0)),
-        ("at least one position", lambda: nn.RNN(3, 4)(Tensor(np.zeros((2, 0, 3), np.float32)))),
+        (r"one position, not \(2, 0, 3\)", lambda: nn.RNN(3, 4)(Tensor(np.zeros((2, 0, 3), np.float32)))),
+        (r"one position, not \(2, 3\)", lambda: nn.RNN(3, 4)(Tensor(np.zeros((2, 3), np.float32)))),
     ],
 )
 def test_wrong_sizes_are_explained(said: str, call) -> None:

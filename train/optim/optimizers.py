@@ -269,7 +269,10 @@ def squared_norm(gradient: Any) -> float:
     flat, xp = wide.reshape(-1), array_module(wide)
     size = NORM_PART if xp is np else max(1, flat.size)
     parts = (flat[start : start + size] for start in range(0, flat.size, size))
-    return sum((float(xp.vdot(part, part)) for part in parts), 0.0)
+    squares = [float(xp.vdot(part, part)) for part in parts]
+    if wide.dtype == np.float32 and np.inf in squares:  # the square of 1.9e19 overflows
+        return squared_norm(wide.astype(np.float64))
+    return sum(squares, 0.0)
 
 
 @replaceable

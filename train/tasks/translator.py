@@ -45,6 +45,7 @@ class Translator(TrainedModel):
         try:
             kept: dict[str, Any] = {name: tuple(it) if isinstance(it, list) else it for name, it in rules.items()}
             made.own = dataclasses.replace(made.own, rules=dataclasses.replace(made.own.rules, **kept))
+            made.own.rules.check_vocabulary(found.model.config.target_vocab_size)
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(f"The rules of the model in {folder} can't be used: {error}. Restore a copy.") from None
         return made

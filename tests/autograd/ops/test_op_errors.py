@@ -59,6 +59,8 @@ CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
     ("embedding", lambda: ops.embedding([0], f(3, 2), scale=f()), TypeError, ("scale", "detach")),
     ("rms_norm", lambda: ops.rms_norm(f(2, 3), f(3), eps=f()), TypeError, ("eps", "detach")),
     ("cross_entropy", lambda: ops.cross_entropy(f(1, 3), [0], label_smoothing=f()), TypeError, ("label", "detach")),
+    ("split", lambda: ops.split(f(4), 0), ValueError, ("at least 1, not 0",)),
+    ("split", lambda: ops.split(f(4), 2.0), ValueError, ("integer", "not 2.0")),
     ("einsum", lambda: ops.einsum("ij->k", f(2, 3)), ValueError, ("ij->k",)),
     ("einsum", lambda: ops.einsum("ij,j", f(2, 3)), ValueError, ("ij,j",)),
     ("einsum", lambda: ops.einsum("i", f(2, 3)), ValueError, ("'i'", "2")),

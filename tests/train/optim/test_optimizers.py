@@ -183,6 +183,9 @@ def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
     np.testing.assert_allclose(own[1].grad, gradient / 2, rtol=1e-6)
     assert clip_grad_norm([*own, own[0]], 1.0, scale=2.0) == pytest.approx(before)
     assert clip_grad_norm(own, None) == pytest.approx(1.0, rel=1e-5)
+    own[1].grad *= np.float32(1e25)
+    assert clip_grad_norm(own[1], 2.0) > 1e22, "the squares are not in the range of float32"
+    assert np.linalg.norm(own[1].grad) == pytest.approx(2.0, rel=1e-5)
     own[0].grad[0, 0] = np.inf
     kept = own[1].grad.copy()
     assert clip_grad_norm(own, 1.0, scale=3.0) == np.inf
