@@ -66,7 +66,7 @@ def test_tests_that_are_named_exist() -> None:
 def commands() -> Iterator[tuple[str, list[str]]]:
     """The page and the words of each command: lines of shell blocks, and commands in backticks."""
     for page in PAGES:
-        text = page.read_text(encoding="utf-8")
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")  # a command on several lines is one
         lines = [line for language, block in FENCED.findall(text) if language == "sh" for line in block.splitlines()]
         lines += re.findall(r"^    (python .*)$", text, re.MULTILINE)
         lines += [" ".join(found.split()) for found in re.findall(r"`([^`]+)`", prose(page))]
