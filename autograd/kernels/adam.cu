@@ -43,21 +43,16 @@ extern "C" __global__ void __launch_bounds__(256) add_parts(
         own[i] = narrow(widen(own[i]) + widen(part[i]));
 }
 
-// partial[block] = sum of the squares of its part of g; partial[blocks + block] = that of 2^-80 g, which does not overflow.
-// Infinities and NaN stay what they are. Shared: 32 floats.
+// partial[block] = sum of the squares of its part of g. Infinities and NaN stay what they are. Shared: 32 floats.
 extern "C" __global__ void __launch_bounds__(256) squared_norm(const scalar* g, float* partial, long long n) {
     extern __shared__ float scratch[];
-    float sum = 0.0f, small = 0.0f;
+    float sum = 0.0f;
     for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x) {
-        float value = widen(g[i]), scaled = value * 0x1p-80f;
+        float value = widen(g[i]);
         sum += value * value;
-        small += scaled * scaled;
     }
     sum = block_sum(sum, scratch);
-    small = block_sum(small, scratch);
-    if (threadIdx.x != 0) return;
-    partial[blockIdx.x] = sum;
-    partial[gridDim.x + blockIdx.x] = small;
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
 // One block: norm = sqrt(sum) average / loss_scale; the gradient is clipped to `max_norm`. After an overflow the step
@@ -66,21 +61,13 @@ extern "C" __global__ void __launch_bounds__(256) squared_norm(const scalar* g, 
 extern "C" __global__ void __launch_bounds__(256) prepare_update(
     const float* partial, int count, State* state, const Settings* settings, float max_norm, int interval, float least) {
     extern __shared__ float scratch[];
-    float sum = 0.0f, small = 0.0f;
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-        sum += partial[i];
-        small += partial[count + i];
-    }
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < count; i += blockDim.x) sum += partial[i];
     sum = block_sum(sum, scratch);
-    small = block_sum(small, scratch);
     if (threadIdx.x != 0) return;
     State now = *state;
     float undo = settings->average / now.loss_scale, norm = sqrtf(sum) * undo;
     bool finite = sum < infinity();  // false for NaN, too
-    if (!finite) {
-        norm = sqrtf(small) * undo * 0x1p80f;
-        finite = norm < infinity() && max_norm < infinity();  // unclipped, Adam's squares would overflow
-    }
     now.norm = norm;
     now.multiplier = !finite ? 0.0f : norm > max_norm ? undo * (max_norm / norm) : undo;
     if (finite) {

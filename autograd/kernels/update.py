@@ -80,7 +80,7 @@ def prepare_update(
         _prepare_on_cpu(gradient, state.view(STATE), float(settings[1]), max_norm, interval, least)
         return
     blocks = max(min(-(-gradient.size // _THREADS), _BLOCKS), 1)
-    partial = array_module(gradient).empty(2 * blocks, np.float32)
+    partial = array_module(gradient).empty(blocks, np.float32)
     half = gradient.dtype == np.float16
     args: tuple[Any, ...] = (gradient, partial, np.int64(gradient.size))
     launch(load_kernel("adam.cu", "squared_norm", HALF=half), (blocks,), (_THREADS,), args, 128)
@@ -131,14 +131,10 @@ def _prepare_on_cpu(
     with np.errstate(over="ignore", invalid="ignore"):
         wide = gradient.astype(np.float32, copy=False)
         total = float(np.vdot(wide, wide))
-        finite = np.isfinite(total)
         undo = average / state["loss_scale"][0]
         norm = total**0.5 * undo
-        if not finite:
-            norm = np.float32(np.linalg.norm(wide.astype(np.float64)) * undo)
-            finite = np.isfinite(norm) and max_norm is not None  # unclipped, Adam's squares would overflow
     state["norm"] = norm
-    if not finite:
+    if not np.isfinite(total):
         state["multiplier"], state["good"] = 0.0, 0
         state["skipped"] += 1
         state["failed"] += state["loss_scale"] <= least

@@ -144,7 +144,7 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         ("wrong decay", "i < decayed ?", "i <= decayed ?"),
         ("scale not undone", "widen(g[i]) * multiplier;", "widen(g[i]);"),
         ("no clipping", "norm > max_norm ?", "norm < 0.0f ?"),
-        ("wrong stride", "float value = widen(g[i]), scaled", "float value = widen(g[i / 2]), scaled"),
+        ("wrong stride", "float value = widen(g[i]);\n        sum", "float value = widen(g[i / 2]);\n        sum"),
     ]),
     ("adam.cu", overflow, [
         ("skipped step counts", "        now.skipped += 1;", "        now.skipped += 1;\n        now.steps += 1;"),
