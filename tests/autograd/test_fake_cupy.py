@@ -94,10 +94,12 @@ def test_the_array_has_no_operator_that_cupy_lacks(real) -> None:
         lambda x, y: stand_in.exp(x, out=y),
         lambda x, y: np.asarray(x),
         lambda x, y: np.add.reduce(x),
+        lambda x, y: stand_in.add(x, [1, 2, 3]),
+        lambda x, y: stand_in.where(True, x, x),
     ],
 )
 def test_no_numpy_array_gets_in_or_out_unasked(mix) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises((TypeError, AttributeError)):
         mix(stand_in.arange(3, dtype=np.float32), np.arange(3, dtype=np.float32))
 
 
@@ -127,8 +129,14 @@ def test_what_waits_for_the_device_can_be_forbidden(wait) -> None:
     wait(x)
 
 
-def test_parameters_that_only_numpy_has_are_refused() -> None:
-    x = stand_in.arange(3, dtype=np.float32)
+def test_what_is_not_as_in_numpy() -> None:
+    x, far = stand_in.arange(3, dtype=np.float32), stand_in.asarray([4, -4])
+    for found in (x[far], x[None][..., far][0], x.take(far), stand_in.take(x, far)):
+        assert found.tolist() == [1, 2], "out of range, from the other end"
+    stand_in.add.at(x, far, 5)
+    assert x.tolist() == [0, 6, 7]
+    assert stand_in.ascontiguousarray(x.sum(), np.float64).shape == (1,)
+    assert not hasattr(x.flags, "writeable")
     for call in (
         lambda: stand_in.sum(x, where=x > 0),
         lambda: x.max(initial=0),

@@ -24,6 +24,7 @@ from handloom.autograd.kernels import attention_op as attention_fused
 from . import capture, cublas, kernels
 from .array import (
     FREE,
+    MODES,
     Device,
     DeviceSynchronized,
     allow_synchronize,
@@ -37,6 +38,7 @@ from .array import (
     synchronize,
     unwrap,
     wrap,
+    wrapped,
 )
 from .signatures import CONSTANTS, DTYPES, FUNCTIONS, UFUNCS
 
@@ -52,6 +54,8 @@ def _function(name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
         if not free:
             check_keywords(name, parameters, args, kwargs)
+        if parameters[0] in ("a", "condition") and "close" not in name and not isinstance(args[0], ndarray):
+            raise AttributeError(f"{name}: {type(args[0])} is no device array")
         if name in _WAITS or (name == "where" and len(args) == 1):
             synchronize(name)
         out = kwargs.get("out")
@@ -61,7 +65,7 @@ def _function(name: str) -> Any:
             refuse_products(name)
         if name in ("concatenate", "stack") and len(args[0]) > 8:
             capture.refuse(f"{name} of more than 8 arrays, whose addresses CuPy copies from the host,")
-        hosts, options = [unwrap(arg, name) for arg in args], unwrap(kwargs, name)
+        hosts, options = [unwrap(arg, name) for arg in args], unwrap(kwargs, name) | MODES.get(name, {})
         sources = [x._host for x in (*_arrays(args), *_arrays(tuple(kwargs.values()))) if isinstance(x, ndarray)]
         with np.errstate(all="ignore"):
             result = capture.perform(
@@ -90,7 +94,7 @@ def _ufunc(name: str) -> Any:
     def at(a: ndarray, indices: Any, b: Any) -> None:
         launched(f"{name}.at", None)
         host_index, given = unwrap(indices), unwrap(b)
-        capture.perform(lambda: getattr(np, name).at(a._host, host_index, given), [], a._host)
+        capture.perform(lambda: getattr(np, name).at(a._host, wrapped(host_index, a.shape), given), [], a._host)
 
     ufunc.__name__, ufunc.at = name, at  # type: ignore[attr-defined]
     return ufunc
@@ -114,9 +118,9 @@ def _asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, 
 
 
 def _ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
-    if isinstance(a, ndarray) and a.flags.c_contiguous and (dtype is None or np.dtype(dtype) == a.dtype):
-        return a if a.ndim else a.reshape(1)  # as CuPy does
-    return _array(a, dtype=dtype)
+    if not isinstance(a, ndarray) or not a.flags.c_contiguous or (dtype is not None and np.dtype(dtype) != a.dtype):
+        a = _array(a, dtype=dtype)
+    return a if a.ndim else a.reshape(1)  # as CuPy does
 
 
 def _build() -> tuple[types.ModuleType, types.ModuleType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from .capture import capturing, perform, refuse
 from .signatures import METHODS
 
+_FLAGS = ("c_contiguous", "f_contiguous", "owndata", "fnc", "forc")
+MODES = {"take": {"mode": "wrap"}}
 _SCALARS = (bool, int, float, complex, np.generic)
 _state = threading.local()
 
@@ -125,7 +128,7 @@ def _method(name: str, parameters: tuple[str, ...]) -> Any:
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
         check_keywords(f"ndarray.{name}", parameters, args, kwargs)
         out = kwargs.get("out")
-        hosts, options = [unwrap(arg) for arg in args], unwrap(kwargs)
+        hosts, options = [unwrap(arg) for arg in args], unwrap(kwargs) | MODES.get(name, {})
         if name == "fill":
             perform(lambda: self._host.fill(*hosts), [], self._host)
             launched(name, None)
@@ -173,7 +176,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
     strides = property(lambda self: self._host.strides)
     itemsize = property(lambda self: self._host.itemsize)
     nbytes = property(lambda self: self._host.nbytes)
-    flags = property(lambda self: self._host.flags)
+    flags = property(lambda self: SimpleNamespace(**{name: getattr(self._host.flags, name) for name in _FLAGS}))
     T = property(lambda self: wrap(self._host.T, self))
     base = property(lambda self: self._base)
     data = property(lambda self: _Pointer(self._host))
@@ -223,7 +226,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
         host_index = unwrap(index, "index")
         if any(isinstance(i, list) for i in _parts(index)):
             refuse("an index from the host")
-        return wrap(perform(lambda: np.asarray(self._host[host_index]), [self._host]), self)
+        return wrap(perform(lambda: np.asarray(self._host[wrapped(host_index, self.shape)]), [self._host]), self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         masked = any(isinstance(i, ndarray) and i.dtype == bool for i in _parts(index))
@@ -233,7 +236,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
             raise TypeError(f"a NumPy array of shape {value.shape} can't be assigned to a device array")
         launched("setitem", None)
         host_index, given = unwrap(index, "index"), value if isinstance(value, np.ndarray) else unwrap(value)
-        perform(lambda: self._host.__setitem__(host_index, given), [], self._host)
+        perform(lambda: self._host.__setitem__(wrapped(host_index, self.shape), given), [], self._host)
 
     def __len__(self) -> int:
         return len(self._host)
@@ -272,6 +275,17 @@ def _parts(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
+def wrapped(index: Any, shape: tuple[int, ...]) -> Any:
+    """The index as CuPy reads it: integers in an array that are out of range count on from the other end."""
+    parts = [np.asarray(part) if isinstance(part, list) and part else part for part in _parts(index)]
+    taken = [x.ndim if getattr(x, "dtype", "") == "?" else int(x is not None and x is not ...) for x in parts]
+    for place, part in enumerate(parts):
+        if isinstance(part, np.ndarray) and part.dtype.kind in "iu":
+            axis = len(shape) - sum(taken[place:]) if any(x is ... for x in parts[:place]) else sum(taken[:place])
+            parts[place] = part % max(shape[axis], 1)
+    return tuple(parts) if any(isinstance(part, np.ndarray) for part in parts) else index
+
+
 def shapes(operands: Any) -> str:
     """Type and dimensions of a product's operands: "matmul float16 2 2"."""
     return " ".join(["", operands[0].dtype.name, *(str(operand.ndim) for operand in operands)])
@@ -293,6 +307,8 @@ def call_ufunc(ufunc: Any, *inputs: Any, out: Any = None, dtype: Any = None, cas
         keywords["out"] = out._host
     if ufunc is np.matmul:
         refuse_products(ufunc.__name__)
+    if any(not isinstance(x, (ndarray, *_SCALARS)) for x in inputs):
+        raise TypeError(f"{ufunc.__name__}: unsupported type among {[type(x) for x in inputs]}")
     hosts = [unwrap(x, ufunc.__name__) for x in inputs]
     with np.errstate(all="ignore"):  # a device gives no warnings
         result = perform(lambda: ufunc(*hosts, **keywords), [], keywords.get("out"))
