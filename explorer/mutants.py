@@ -65,8 +65,6 @@ MUTANTS = (
     Mutant(("CrossEntropyOnCPU",), "a mean's divisor lost", "fast.loss:CrossEntropyOnCPU.backward",
            "g = g / count", "pass"),
     Mutant(("Dropout",), "the mask forgotten", "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
-    Mutant(("DropoutOnCPU",), "the mask forgotten", "fast.dropout:DropoutOnCPU.backward",
-           "else masked(g, mask, scale)", "else g * scale"),
 )  # fmt: skip
 
 

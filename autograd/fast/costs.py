@@ -8,7 +8,6 @@ one thread; results do not depend on the costs. Waking a thread takes about 40 m
 FLOPS = 50
 
 # For each element of the array that the op processes:
-MASKED = 0.5  # x * mask * scale, residual added or not
 LAYER_NORM, LAYER_NORM_BACKWARD = 1.2, 2.5
 RELU_BACKWARD = 0.6
 CROSS_ENTROPY = 2.0  # softmax, loss and its gradient, for each logit
