@@ -149,13 +149,13 @@ class Module:
         if problems:
             more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
             raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:5])}{more}")
-        arrays = {name: np.asarray(state[name]) for name in own}
+        arrays = {name: np.asarray(state[name]).astype(own[name].dtype, copy=False) for name in own}
         held = [parameter.data for parameter in own.values() if isinstance(parameter.data, np.ndarray)]
         for name, array in arrays.items():
             if array is not own[name].data and any(np.may_share_memory(array, other) for other in held):
                 arrays[name] = array.copy()  # or loading another parameter might change it
         for name, parameter in own.items():
-            parameter.data[...] = to_device(arrays[name].astype(parameter.dtype, copy=False), parameter.device)
+            parameter.data[...] = to_device(arrays[name], parameter.device)
             parameter.mark_changed()
 
     # -- display -------------------------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ def test_state_dict_round_trip_and_its_errors() -> None:
         target.load_state_dict({"weight": np.zeros((3, 2))})
     with pytest.raises(ValueError, match="extra is not part of this Linear"):
         target.load_state_dict({**target.state_dict(), "extra": np.zeros(1)})
+    with pytest.raises(ValueError, match="could not convert string"):
+        target.load_state_dict({"weight": np.zeros((2, 3)), "bias": np.array(["a", "b"])})
     assert np.array_equal(target.weight.data, before)
     twin, state = Twin(), {name: array.copy() for name, array in Twin().state_dict().items()}
     with pytest.raises(ValueError, match=r"fit this model: first.weight and second.weight differ, but are one"):

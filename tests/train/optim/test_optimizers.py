@@ -82,8 +82,11 @@ def test_what_is_refused() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             SGD(groups)
-    for make, options in [(SGD, {"momentum": 1.0}), (SGD, {"nesterov": True}), (Adam, {"betas": (1, 0.9)})]:
-        with pytest.raises(ValueError, match=r"must be in|out of range"):
+    for make, options in [
+        (SGD, {"momentum": 1.0}), (SGD, {"nesterov": True}), (SGD, {"lr": np.inf}),
+        (Adam, {"betas": (1, 0.9)}), (Adam, {"betas": (0.9, 0.99, 0.999)}),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=r"must be in|out of range|infinite"):
             make(own, **options)
     for refused in (lambda: Adam(own, lr=-1), lambda: clip_grad_norm(own, -1.0), lambda: clip_grad_norm(own, np.nan)):
         with pytest.raises(ValueError, match=r"negative|max_norm = (-1.0|nan) must be at least 0"):
