@@ -63,7 +63,7 @@ class Optimizer:
         if len(set(map(id, self.parameters))) < len(self.parameters):
             raise ValueError(f"{name}: a parameter is in two groups; it would be updated twice")
         if not (math.inf > lr >= 0 and min(self._lr_scales) >= 0 and min(self._decays) >= 0 and weight_decay >= 0):
-            raise ValueError(f"{name}: learning rates, their scales and weight decays can't be negative, and lr can't be infinite")
+            raise ValueError(f"{name}: learning rates, their scales and weight decays can't be negative or infinite")
         self.lr, self.steps = lr, 0
         self._missed = [0] * len(self.parameters)  # number of steps in which a parameter had no gradient
         self._state = [
