@@ -17,7 +17,6 @@ import numpy as np
 
 from ..autograd.backend import DeviceError, array_module
 from ..errors import InputError
-from .neighbours import Neighbours
 from .runs.checkpoints import digest
 
 # Set by the mpirun of MPICH, Open MPI, MVAPICH and Slurm's PMI for each process that they start.
@@ -78,7 +77,6 @@ class MpiProcessGroup(ProcessGroup):
     def __init__(self, communicator: Any):
         self.communicator = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
-        self.neighbours: Neighbours | None = None
         self._nccl: NcclSums | None = None
         self._show = sys.excepthook
         sys.excepthook = self._fail
@@ -128,8 +126,6 @@ class MpiProcessGroup(ProcessGroup):
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
         time.sleep(0.5)  # the launcher discards unread output when the abort reaches it
-        if self.neighbours is not None:
-            self.neighbours.tell(code)
         self.communicator.Abort(code)
 
     def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -199,9 +195,7 @@ def find_process_group() -> ProcessGroup:
         ) from None
     if MPI.COMM_WORLD.Get_size() == 1:
         return ProcessGroup()
-    group = MpiProcessGroup(MPI.COMM_WORLD)
-    group.neighbours = Neighbours(MPI.COMM_WORLD)
-    return group
+    return MpiProcessGroup(MPI.COMM_WORLD)
 
 
 def local_device(device: str) -> str:

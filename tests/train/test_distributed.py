@@ -18,7 +18,6 @@ from handloom.errors import InputError
 from handloom.files import folder_lock
 from handloom.train import distributed
 from handloom.train.distributed import GradientSum, MpiProcessGroup, NcclSums, ProcessGroup, find_process_group
-from handloom.train.neighbours import Neighbours
 from handloom.train.runs.saves import SavedStates
 from tests.support.ranks import ENVIRONMENT, MPIRUN, assert_close_runs, needs_mpi, run
 from tests.support.small_run import small_run
@@ -212,12 +211,6 @@ class TestOneProcess:
         MpiProcessGroup(exchange).check_equal(lambda: weights)
         with pytest.raises(RuntimeError, match="weights of rank 1 differ from those of rank 0"):
             MpiProcessGroup(exchange).check_equal(lambda: {"w": np.nextafter(weights["w"], 2)})
-
-
-def test_a_host_that_tcp_does_not_reach_is_a_warning(exchange) -> None:
-    exchange.other = ("host.invalid", 9)
-    with pytest.warns(UserWarning, match=r"can't reach host.invalid by TCP \(.*if a host is lost, the others may wait"):
-        Neighbours(exchange)
 
 
 class Doubling(ProcessGroup):
