@@ -1,4 +1,4 @@
-"""The engine of one page against the one that is used: each operation, and a whole Transformer layer."""
+"""The engine of one page against the one that is used: each operation."""
 
 import ast
 from collections.abc import Callable
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, engine_to_study, manual_seed, ops
-from handloom.autograd.engine_to_study import Value, attention, cross_entropy, layer_norm, relu, softmax
-from handloom.nn import TransformerEncoderLayer
+from handloom.autograd import Tensor, engine_to_study, ops
+from handloom.autograd.engine_to_study import Value, softmax
 
 
 def functions(x: Any) -> dict[str, Any]:
@@ -28,6 +27,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = 
     "relu": (lambda x: functions(x)["relu"](x), ((2, 3),)),
     "softmax": (lambda x: functions(x)["softmax"](x), ((2, 3),)),
     "normalised": (lambda x, y: functions(x)["layer_norm"](x, y, y), ((2, 3, 4), (4,))),
+    "attention": (lambda x: functions(x)["attention"](x, x, x), ((1, 2, 3, 4),)),
     "loss": (lambda x: functions(x)["cross_entropy"](x, np.array([2, 0])), ((2, 3),)),
 }
 
@@ -53,42 +53,6 @@ def test_deep_graphs_and_values_used_again_and_again() -> None:
         y = (y + y) * 0.5
     y.backward(np.array([3.0, 4.0]))
     assert x.grad.tolist() == [3.0, 4.0]
-
-
-def encoder_layer(x: Value, p: dict[str, Value], heads: int) -> Value:
-    """nn.TransformerEncoderLayer, post-norm with ReLU, on x (batch, length, d); `p` are its parameters by name."""
-    batch, length, d = x.data.shape
-
-    def linear(x: Value, name: str) -> Value:
-        return x @ p[f"{name}weight"].transpose(1, 0) + p[f"{name}bias"]
-
-    # (batch, length, 3 d) -> (3, batch, heads, length, d / heads)
-    qkv = linear(x, "self_attn.in_proj_").reshape(batch, length, 3, heads, d // heads).transpose(2, 0, 3, 1, 4)
-    attended = attention(qkv[0], qkv[1], qkv[2]).transpose(0, 2, 1, 3).reshape(batch, length, d)
-    x = layer_norm(x + linear(attended, "self_attn.out_proj."), p["norm1.weight"], p["norm1.bias"])
-    return layer_norm(x + linear(relu(linear(x, "linear1.")), "linear2."), p["norm2.weight"], p["norm2.bias"])
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_transformer_layer_from_ids_to_the_loss(seed: int) -> None:
-    manual_seed(seed)
-    rng = np.random.default_rng(seed)
-    layer = TransformerEncoderLayer(12, 3, 16, dropout=0.0)
-    parameters = {name: rng.normal(size=p.shape) for name, p in layer.named_parameters()}
-    table, ids, labels = rng.normal(size=(7, 12)), rng.integers(7, size=(2, 5)), rng.integers(12, size=10)
-    for name, parameter in layer.named_parameters():
-        parameter.data = parameters[name]
-    used = Tensor(table, requires_grad=True)
-    loss = ops.cross_entropy(layer(ops.embedding(ids, used)).reshape(10, 12), labels)
-    loss.backward()
-
-    ours, rows = {name: Value(array) for name, array in parameters.items()}, Value(table)
-    result = cross_entropy(encoder_layer(rows[ids], ours, heads=3).reshape(10, 12), labels)
-    result.backward()
-    np.testing.assert_allclose(result.data, loss.data, rtol=1e-10)
-    np.testing.assert_allclose(rows.grad, used.grad, rtol=1e-7, atol=1e-10)
-    for name, parameter in layer.named_parameters():
-        np.testing.assert_allclose(ours[name].grad, parameter.grad, rtol=1e-7, atol=1e-10, err_msg=name)
 
 
 def test_it_stands_apart_and_stays_short() -> None:

@@ -9,11 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, Parameter, Tensor, explain, ops
+from handloom.autograd import Generator, Tensor, explain, ops
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.fast import compiled, parallel
-from handloom.autograd.row_gradient import RowGradient
-from handloom.train.optim.optimizers import Adam, AdamW
 from tests.support.implementations import compare_forms, names_with, samples_of
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba: pip install numba")
@@ -67,29 +65,6 @@ def test_bits_do_not_depend_on_the_threads(restored_threads: None, monkeypatch: 
 
     one, three = bits(1), bits(3)
     assert [name for name in one if one[name] != three[name]] == []
-
-
-@needs_numba
-@pytest.mark.parametrize("optimizer", [Adam, AdamW])
-@pytest.mark.parametrize("rows", [False, True])
-def test_adam_gives_numpys_bits(optimizer: type[Adam], rows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    start = rng.normal(size=(700, 50)).astype(np.float32)
-    ids = np.array([0, 3, 350, 699])
-    gradients = [rng.normal(size=(4, 50) if rows else start.shape).astype(np.float32) for _ in range(3)]
-
-    def updated() -> bytes:
-        parameter = Parameter(start.copy())
-        own = optimizer([parameter], 1e-2)
-        for g in gradients:
-            parameter.grad_or_rows = RowGradient(ids, g, start.shape) if rows else g
-            own.step()
-        return b"".join(x.tobytes() for x in (parameter.data, *own.state_dict()["moments"].values()))
-
-    assert compiled.unsupported_reason([start], {}) is None
-    quick = updated()
-    monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", 1 << 30)
-    assert quick == updated()
 
 
 @needs_numba

@@ -8,7 +8,7 @@ import platform
 import numpy as np
 import pytest
 
-from handloom.autograd.kernels.loading import FOLDER
+from handloom.autograd.kernels.loading import FOLDER, read_source
 from tests.support.cuda_emulator import EmulatedModule, KernelError, compiler_missing
 
 pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
@@ -93,6 +93,15 @@ def test_what_hangs_or_crashes(body, kind) -> None:
         assert problem(text, *args).kind == kind
     else:
         run(text, *args)
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"), [("3", "misaligned"), ("shared_address(x)", "out of bounds"), ("4096", "out of bounds")]
+)
+def test_addresses_outside_of_shared_memory(address, kind) -> None:
+    body = f"unsigned r[4]; ldmatrix_x4(r, {address}); x[0] = r[0];"
+    text = read_source("ptx.cuh") + f'extern "C" __global__ void k(unsigned* x) {{ {body} }}'
+    assert problem(text, (1,), (32,), (np.zeros(4, np.uint32),), shared_mem=2048).kind == kind
 
 
 def test_inline_ptx_stands_in_one_file_only() -> None:

@@ -43,13 +43,3 @@ def test_a_kernel_draws_the_same_mask(seed) -> None:
     args = (keep, np.array([seed], np.uint64), np.uint64(call), np.uint32(6554))
     EmulatedModule(text).get_function("k")((8,), (128,), args)
     np.testing.assert_array_equal(keep, keep_mask(seed, call, (1024,), 6554))
-
-
-def test_masks_keep_their_share_and_differ() -> None:
-    first, second = keep_mask(1, 0, (400, 250), 6554), keep_mask(1, 1, (400, 250), 6554)
-    for mask in (first, second, keep_mask(2, 0, (400, 250), 6554)):
-        assert abs(mask.mean() - 0.9) < 0.004
-    assert abs((first & second).mean() - 0.81) < 0.005
-    assert keep_mask(1, 0, (3, 5), 0).all()
-    assert not keep_mask(1, 0, (3, 5), 65536).any()
-    np.testing.assert_array_equal(keep_mask(1, 0, (13,), 6554), keep_mask(1, 0, (4, 5), 6554).ravel()[:13])

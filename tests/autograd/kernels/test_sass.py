@@ -46,34 +46,3 @@ def test_the_ladder_s_figures_are_of_its_kernels_as_they_are(rung) -> None:
     assert RECORDED["digests"][rung.name] == nvrtc.digest(rung.file, {}), f"run: {RECORDED['command']}"
     if missing is None and RECORDED["nvrtc"] == nvrtc.version():
         assert budget.slots_of_rung(rung) == RECORDED["ladder"][rung.name], f"run: {RECORDED['command']}"
-
-
-LISTING = """
-        /*0000*/                   MOV R1, R2 ;
-.L_x_1:
-        /*0010*/                   HMMA.16816.F32 R0, R1, R2, R0 ;
-        /*0020*/              @!P0 BRA `(.L_x_2) ;
-        /*0030*/                   FADD R1, R2, R3 ;
-        /*0040*/                   BRA `(.L_x_3) ;
-.L_x_2:
-        /*0050*/                   LDGSTS.E.BYPASS.128 [R4], [R2.64], P1 ;
-        /*0060*/               @P2 EXIT ;
-        /*0070*/                   NOP ;
-.L_x_3:
-        /*0080*/               @P0 BRA `(.L_x_1) ;
-        /*0090*/                   HMMA.16816.F32 R0, R1, R2, R0 ;
-        /*00a0*/                   EXIT ;
-"""
-
-
-def test_the_way_through_a_loop_takes_all_copies_and_as_little_else_as_can_be() -> None:
-    way = sass.inner_loop(sass.read(LISTING))
-    assert [x.address for x in way] == [0x10, 0x20, 0x50, 0x60, 0x70, 0x80]
-    x = sass.count(way)
-    assert (x.products, x.issued, x.copies, x.floats) == (1, 6, 1, 0)
-
-
-def test_a_loop_inside_the_loop_is_not_counted_as_if_it_were_none() -> None:
-    inner = LISTING.replace("/*0070*/                   NOP ;", "/*0070*/               @P3 BRA `(.L_x_2) ;")
-    with pytest.raises(AssertionError, match="a loop inside the loop, at 0x50"):
-        sass.inner_loop(sass.read(inner))

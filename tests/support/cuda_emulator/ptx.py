@@ -138,22 +138,16 @@ def _multiply(match: re.Match[str], instruction: Instruction) -> str:
 
 
 def _load_matrices(match: re.Match[str], instruction: Instruction) -> str:
-    registers, (address,) = instruction.lists(int(match["count"]), 1)
+    registers, (address,) = instruction.lists(4, 1)
     transposed = str(match["trans"] is not None).lower()
-    load = f"emulator::ptx::ldmatrix<{len(registers)}, {transposed}>({address.read('r')}, ptx_place)"
-    return _assign(registers, "r", load)
+    return _assign(registers, "r", f"emulator::ptx::ldmatrix_x4<{transposed}>({address.read('r')}, ptx_place)")
 
 
 def _copy(match: re.Match[str], instruction: Instruction) -> str:
-    """Bytes beyond the last operand, if it is there, become zero."""
-    if len(instruction.operands) == 3:
-        (target,), (source,), (size,) = instruction.lists(1, 1, 1)
-        valid = size
-    else:
-        (target,), (source,), (size,), (valid,) = instruction.lists(1, 1, 1, 1)
-    sizes = ("16",) if match["cache"] == "cg" else ("4", "8", "16")
-    if size.text not in sizes:
-        raise PtxError(f"{instruction.opcode} copies {' or '.join(sizes)} bytes, not {size.text}")
+    """Bytes beyond the last operand become zero."""
+    (target,), (source,), (size,), (valid,) = instruction.lists(1, 1, 1, 1)
+    if size.text != "16":
+        raise PtxError(f"{instruction.opcode} copies 16 bytes, not {size.text}")
     arguments = target.read("r"), source.read("l"), size.text, valid.read("r"), "ptx_place"
     return f"emulator::ptx::copy_async({', '.join(arguments)});"
 
@@ -170,15 +164,14 @@ def _wait(match: re.Match[str], instruction: Instruction) -> str:
 
 def _exponential(match: re.Match[str], instruction: Instruction) -> str:
     (d,), (a,) = instruction.lists(1, 1)
-    flush = str(match["ftz"] is not None).lower()
-    return f"{d.write('f')} = emulator::ptx::ex2<{flush}>({a.read('f')});"
+    return f"{d.write('f')} = emulator::ptx::ex2_flushed({a.read('f')});"
 
 
 _INSTRUCTIONS: list[tuple[str, Callable[[re.Match[str], Instruction], str]]] = [
     (r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32", _multiply),
-    (r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<trans>\.trans)?\.shared(::cta)?\.b16", _load_matrices),
-    (r"cp\.async\.(?P<cache>c[ag])\.shared(::cta)?\.global(\.L2::(64|128|256)B)?", _copy),
+    (r"ldmatrix\.sync\.aligned\.m8n8\.x4(?P<trans>\.trans)?\.shared\.b16", _load_matrices),
+    (r"cp\.async\.cg\.shared\.global", _copy),
     (r"cp\.async\.commit_group", _commit),
     (r"cp\.async\.wait_group", _wait),
-    (r"ex2\.approx(?P<ftz>\.ftz)?\.f32", _exponential),
+    (r"ex2\.approx\.ftz\.f32", _exponential),
 ]

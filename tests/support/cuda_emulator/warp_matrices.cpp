@@ -50,18 +50,16 @@ void count_conflicts(const unsigned short* const* rows) {
 // Lane i names row i % 8 of the 8 x 8 matrix i / 8; lane 4 g + t gets elements (g, 2t) and (g, 2t + 1) of each.
 void combine_ldmatrix(LaneCall* const* calls) {
     const unsigned short* rows[32] = {};
-    int count = 0;
     for (int lane = 0; lane < 32; ++lane) {
         if (!calls[lane]) fail("divergent warp", "ldmatrix needs all 32 lanes; lane %d takes no part", lane);
         const auto& call = *static_cast<MatrixCall*>(calls[lane]->data);
-        count = call.count;
         rows[lane] = static_cast<const unsigned short*>(call.row);
     }
-    for (int matrix = 0; matrix < count; ++matrix) count_conflicts(rows + 8 * matrix);
+    for (int matrix = 0; matrix < 4; ++matrix) count_conflicts(rows + 8 * matrix);
     for (int lane = 0; lane < 32; ++lane) {
         const auto& call = *static_cast<MatrixCall*>(calls[lane]->data);
         int group = lane / 4, column = lane % 4 * 2;
-        for (int matrix = 0; matrix < count; ++matrix) {
+        for (int matrix = 0; matrix < 4; ++matrix) {
             const unsigned short* const* block = rows + 8 * matrix;
             unsigned low = call.transposed ? block[column][group] : block[group][column];
             unsigned high = call.transposed ? block[column + 1][group] : block[group][column + 1];

@@ -158,20 +158,6 @@ def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int, 
     assert np.sqrt(sum(float((g.astype(float) ** 2).sum()) for g in gradients)) == pytest.approx(2.0, rel=1e-5)
 
 
-@pytest.mark.skipif(parallel._set_blas_threads is None, reason="the BLAS that NumPy uses can't be told its threads")
-@pytest.mark.parametrize("size", [50_000, 3_000_000])
-def test_blas_does_not_divide_a_norm(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, vdot = [], np.vdot
-
-    def watched(*arrays: np.ndarray) -> float:
-        seen.append(parallel._get_blas_threads())
-        return vdot(*arrays)
-
-    monkeypatch.setattr(np, "vdot", watched)
-    optimizers.squared_norms([np.ones(size, np.float32)])
-    assert set(seen) == {1}
-
-
 def test_the_norm_of_a_large_gradient_is_accurate() -> None:
     """BLAS alone has an error of 4e-3 with AVX2, because all roundings of equal squares go the same way."""
     gradient = np.full(20_000_000, 1.1, np.float32)

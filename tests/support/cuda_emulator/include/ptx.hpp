@@ -39,15 +39,12 @@ inline std::array<float, 4> mma_m16n8k16(std::array<unsigned, 4> a, std::array<u
     return c;
 }
 
-template <int COUNT, bool TRANSPOSED>
-std::array<unsigned, COUNT> ldmatrix(unsigned address, Place place) {
-    std::array<unsigned, COUNT> registers;
-    const void* row = nullptr;
-    if (int(lane_number()) < 8 * COUNT) {  // the others name no row
-        row = shared_pointer(address, 16, "ldmatrix", place);
-        note_read(row, 16);
-    }
-    MatrixCall call{row, registers.data(), COUNT, TRANSPOSED};
+template <bool TRANSPOSED>
+std::array<unsigned, 4> ldmatrix_x4(unsigned address, Place place) {
+    std::array<unsigned, 4> registers;
+    const void* row = shared_pointer(address, 16, "ldmatrix", place);
+    note_read(row, 16);
+    MatrixCall call{row, registers.data(), TRANSPOSED};
     sync_warp(0xffffffffu, "ldmatrix", place, combine_ldmatrix, &call, false);
     return registers;
 }
@@ -56,10 +53,9 @@ inline void copy_async(unsigned shared, unsigned long long global, unsigned byte
     emulator::copy_async(shared_pointer(shared, bytes, "cp.async", place), (const void*)global, bytes, valid_bytes, place);
 }
 
-template <bool FLUSH>
-float ex2(float x) {
+inline float ex2_flushed(float x) {
     float result = exp2f(x);
-    return FLUSH && result < 1.17549435e-38f ? 0.0f : result;
+    return result < 1.17549435e-38f ? 0.0f : result;
 }
 
 }  // namespace emulator::ptx

@@ -59,7 +59,6 @@ void combine_mma_m16n8k16(LaneCall* const* calls);
 struct MatrixCall {
     const void* row;
     unsigned* registers;
-    int count;
     bool transposed;
 };
 void combine_ldmatrix(LaneCall* const* calls);

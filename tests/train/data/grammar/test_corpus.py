@@ -1,18 +1,16 @@
-"""The corpus: sizes, splits, the proof of what is held out, and properties that every sentence has."""
+"""The corpus: sizes, splits, the proof of what is held out, and that its sentences stay as they are."""
 
 import dataclasses
 import hashlib
 import itertools
 import random
-import re
 
 import pytest
 
 from handloom.train.data.captions import scenes
 from handloom.train.data.grammar import Corpus, build_corpus, choose_held_out, generate
-from handloom.train.data.grammar.corpus import LONGEST, MAX_PAIRS, SHORTEST, possible_combinations, words
+from handloom.train.data.grammar.corpus import MAX_PAIRS, possible_combinations, words
 from handloom.train.data.grammar.french import french_pairs
-from handloom.train.data.grammar.words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
 from handloom.train.data.news import articles
 from tests.support.work import calls_in
 
@@ -76,7 +74,7 @@ def test_a_seed_gives_the_same_corpus_always():
 
 
 def test_the_sentences_of_every_pattern_stay_as_they_are(sample):
-    """12,000 of them have every pattern and every verb (see below): each was compared with a school grammar once."""
+    """12,000 of them have every pattern and every verb: each was compared with a school grammar once."""
     assert _checksum([(one.german, one.english, sorted(one.combinations)) for one in sample]) == "a37c24d5de5339e8"
 
 
@@ -108,32 +106,3 @@ def test_impossible_sizes_are_refused(size, message, monkeypatch):
     monkeypatch.setattr("handloom.train.data.grammar.corpus._PATIENCE", 500)
     with pytest.raises(ValueError, match=message):
         build_corpus(train_size=size, valid_size=0, test_size=1)
-
-
-def test_sentences_look_like_text(sample):
-    for sentence in sample:
-        for text in (sentence.german, sentence.english):
-            assert text[0].isupper()
-            assert re.fullmatch(r"[^.?!]+[.?!]", text), text
-            assert not re.search(r"\s\s|\s[,.?!']|,[,.?!]|^\s|\s$", text), text
-            assert "None" not in text
-        assert sentence.german[-1] == sentence.english[-1]
-        assert SHORTEST <= len(sentence.german.split()) <= LONGEST
-
-
-def test_a_german_sentence_has_one_translation(sample):
-    translations = {}
-    for sentence in sample:
-        assert translations.setdefault(sentence.german, sentence.english) == sentence.english
-
-
-def test_every_pattern_and_every_verb_is_drawn(sample):
-    text = " ".join(sentence.german for sentence in sample)
-    traces = ", weil |, obwohl |, dass |, ob |, um |, den |, aber |Wenn |Bevor |Wem |Wen |Was |Welche|Wohin |Wo |Wann |"
-    traces += "Warum |Wer | bitte|!| als | noch nicht | in der Nacht | gerade "
-    for trace in traces.split("|"):
-        assert trace in text, trace
-    drawn = {word for sentence in sample for _, word, _ in sentence.combinations}
-    assert {verb.name for verb in [*ACTIONS, *STATES, *TURNED]} <= drawn
-    assert {adjective.german for adjective in ADJECTIVES} <= drawn
-    assert {noun.german for noun in ALL_NOUNS} <= {noun for sentence in sample for _, _, noun in sentence.combinations}
