@@ -199,11 +199,6 @@ def make_folder(folder: str | Path) -> Path:
     return folder
 
 
-def is_link(path: Path) -> bool:
-    """Return whether the path is a symbolic link or (from Python 3.12 on) a Windows junction."""
-    return path.is_symlink() or bool(getattr(os.path, "isjunction", lambda path: False)(path))
-
-
 def sync_folder(folder: Path) -> None:
     """Wait until the folder's entries are on disk."""
     if os.name != "posix":  # Windows can't open a folder, but a rename on Windows is durable without this call

@@ -265,6 +265,7 @@ class Trainer:
         """Save the run. Raises InputError if it can't be written; the earlier saves are untouched."""
         self._read()
         if self.group.first:
+            self.run.sync()
             self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
 
     def load(self) -> list[str]:
@@ -282,12 +283,12 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """Return the state on which the run depends, except the weights."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
-        return {**state, "data": self._fingerprint(), "config": self._description(), "files": self.run.sizes()}
+        return {**state, "data": self._fingerprint(), "config": self._description()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a `state_dict`. Raises InputError if it belongs to other data or parts."""
         parts = self._parts()
-        if parts.keys() | {"data", "config", "files"} != state.keys():
+        if parts.keys() | {"data", "config"} != state.keys():
             raise InputError(f"The save of {self.run.path} has another setup: it holds {', '.join(sorted(state))}.")
         if state["data"] != self._fingerprint():
             raise InputError(
@@ -315,7 +316,7 @@ class Trainer:
         except ValueError as error:
             raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
         if self.group.first:
-            self.run.rewind(state["files"], self.progress.step)
+            self.run.rewind(self.progress.step)
             self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)
 
     def _parts(self) -> dict[str, Any]:

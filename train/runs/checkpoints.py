@@ -94,7 +94,7 @@ def rounded(tensors: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.nd
     return found
 
 
-def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> LoadedCheckpoint:
+def load_checkpoint(folder: str | Path) -> LoadedCheckpoint:
     """Load a file of `save_checkpoint`, with bit-equal arrays, dtypes and shapes; 8-bit arrays become float32.
 
     Args:
@@ -103,20 +103,18 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Loade
     Raises InputError if folder or file is missing, truncated, changed, not a safetensors file, not from handloom, or of
     a format version that this handloom doesn't know.
     """
-    path = _path(folder, file_name)
+    path = _path(folder)
     with _open(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         metadata = file.metadata()
         shared = parse_json(metadata.get("shared", "{}"), f"The header of {path}")
-        if not isinstance(shared, dict):
-            raise InputError(f"{path} is damaged: its list of shared arrays is missing. Restore a copy.")
         if metadata["checksum"] != _checksum(tensors, metadata["config"], shared):
             raise InputError(f"{path} is damaged: its checksum does not match its content. Restore a copy.")
         rounded = [name for name, tensor in tensors.items() if tensor.dtype == np.int8 and f"{name}.scale" in tensors]
         for name in rounded:
             tensors[name] = tensors[name] * tensors.pop(f"{name}.scale")[:, None]
         tensors |= {name: tensors[first] for name, first in shared.items()}
-        return LoadedCheckpoint(tensors, _config(metadata, path))
+        return LoadedCheckpoint(tensors, parse_json(metadata["config"], f"The configuration in {path}"))
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
@@ -124,15 +122,9 @@ def read_config(folder: str | Path) -> dict[str, Any]:
 
     Raises InputError if there is no such file, or it is not a checkpoint.
     """
-    path = _path(folder, MODEL_FILE)
+    path = _path(folder)
     with _open(path) as file:
-        return _config(file.metadata(), path)
-
-
-def read_checksum(folder: str | Path, *, file_name: str = MODEL_FILE) -> str:
-    """Return the checksum in a checkpoint's header, without verifying it. Raises InputError like `read_config`."""
-    with _open(_path(folder, file_name)) as file:
-        return file.metadata()["checksum"]
+        return parse_json(file.metadata()["config"], f"The configuration in {path}")
 
 
 def digest(tensors: Mapping[str, Any]) -> str:
@@ -155,23 +147,15 @@ def _checksum(tensors: Mapping[str, np.ndarray], config: str, shared: Mapping[st
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _config(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
-    config = parse_json(metadata["config"], f"The configuration in {path}")
-    if not isinstance(config, dict):
-        raise InputError(f"{path} holds a configuration that is not a JSON object. Restore a copy.")
-    return config
-
-
-def _path(folder: str | Path, file_name: str) -> Path:
+def _path(folder: str | Path) -> Path:
     folder = Path(folder)
     if not folder.exists():
         raise InputError(f"The checkpoint {folder} does not exist. Give the folder of a run, such as runs/NAME.")
-    path = folder / file_name if folder.is_dir() else folder
+    path = folder / MODEL_FILE if folder.is_dir() else folder
     if not path.is_file():
-        others = sorted(p.name for p in folder.glob("*.safetensors") if p.is_file())
-        held = f"It holds {', '.join(others[:3])}." if others else "The run may have ended before its first save."
         raise InputError(
-            f"The folder {folder} holds no {path.name}. {held} Give the folder of a run that saved its model."
+            f"The folder {folder} holds no {path.name}. The run may have ended before its first save. Give the folder "
+            "of a run that saved its model."
         )
     return path
 
@@ -195,7 +179,10 @@ def _open(path: Path) -> Iterator[Any]:
                 )
             yield file
     except (SafetensorError, KeyError) as error:
-        raise InputError(_unreadable(path, error)) from None
+        raise InputError(
+            f"{path} is damaged or is not a safetensors file ({error}). It may have been cut short while it was "
+            "copied: copy it again, or give another checkpoint."
+        ) from None
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 
@@ -221,17 +208,3 @@ def check_shapes(expected: Mapping[str, Any], found: Mapping[str, Any], where: s
             "sizes and the vocabulary of the checkpoint (they are in its configuration), or give "
             "another checkpoint."
         )
-
-
-def _unreadable(path: Path, error: Exception) -> str:
-    with open(path, "rb") as file:
-        start = file.read(4)
-    if start[:2] == b"PK" or start[:1] == b"\x80":
-        return (
-            f"{path} looks like a PyTorch or pickle file. handloom reads safetensors only, because unpickling a file "
-            "can run any code hidden in it. Give the folder of a handloom run."
-        )
-    return (
-        f"{path} is damaged or is not a safetensors file ({error}). It may have been cut short while it was copied: "
-        f"copy it again, or give another checkpoint."
-    )

@@ -5,12 +5,11 @@ import itertools
 import json
 import math
 import os
-import re
 import shlex
-import warnings
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, TextIO
+from typing import Any, BinaryIO, Literal, Self
 
 from ... import files
 from ...errors import InputError, remedy
@@ -21,15 +20,8 @@ from .saves import SavedStates
 
 FORMAT, VERSION = "handloom-run", 1
 CONFIG, SAVES, CELLS = "config.json", "checkpoints", "cells"
-#: The files that a run writes, except its saves and cells.
-FILES = (
-    CONFIG, MODEL_FILE, "tokenizer.json", "metrics.jsonl", "timings.jsonl", "cells.jsonl", "table.md", "results.json",
-    "samples.txt", "loss.png", "attention.png", "copied.png", "encoder_heads.png", "decoder_heads.png",
-    "cross_heads.png", "head_shares.png", "accuracy.png", "confusion.png", "comparison.png", "processor_time.png",
-)  # fmt: skip
 # The files that remain if a process is killed at its very start.
-_EARLY = {files.LOCK_FILE, *map(files.temporary_name, FILES)}
-_TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
+_EARLY = {files.LOCK_FILE, files.temporary_name(CONFIG)}
 
 
 class RunFolder:
@@ -52,9 +44,9 @@ class RunFolder:
         self.metrics_path, self.timings_path = path / "metrics.jsonl", path / "timings.jsonl"
         self.model_path, self.tokenizer_path, self.saves_path = path / MODEL_FILE, path / "tokenizer.json", path / SAVES
         self.replaced: Path | None = None
-        self._created = self._made_folder = False  # by this object, which may then undo them
+        self._created = False  # by this object, which may then remove it
         self._lock = contextlib.ExitStack()
-        self._streams: dict[Path, TextIO] = {}
+        self._streams: dict[Path, BinaryIO] = {}
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any], *, overwrite: bool = False) -> Self:
@@ -67,28 +59,27 @@ class RunFolder:
                 back if an error ends the `with` block of this run before anything was logged or saved.
 
         Raises InputError if the folder has files in it and `overwrite` is false; or it is a folder of something else,
-        which is never renamed; or it is a symbolic link; or another process writes there; or it can't be written to.
+        which is never renamed; or another process writes there; or it can't be written to.
         """
         path = Path(path)
         mark = {"format": FORMAT, "version": VERSION}
         run = cls(path, mark | dict(config) | mark)  # first in the file, and not to be overridden
         if overwrite and _is_run(path):
             run.replaced = _set_aside(path)
-        run._made_folder = not path.is_dir()
-        files.make_folder(path)
-        try:
-            if not _is_run(path) and _is_filled(path):  # such a folder is not even locked
-                raise InputError(
-                    f"The folder {path} is not empty and is not the folder of a handloom run, so nothing is written "
-                    "there. Choose a folder that doesn't exist yet."
-                )
-            run._lock.enter_context(files.folder_lock(path))
-            if _is_filled(path):
+        if path.is_dir() and any(entry.name not in _EARLY for entry in path.iterdir()):
+            if _is_run(path):
                 raise InputError(
                     f"The run {path} exists already; nothing was overwritten. Continue it with --resume, choose "
                     "another folder with --out, or use --overwrite to rename the old run."
                 )
-            run._created = True
+            raise InputError(
+                f"The folder {path} is not empty and is not the folder of a handloom run, so nothing is written there. "
+                "Choose a folder that doesn't exist yet."
+            )
+        files.make_folder(path)
+        run._lock.enter_context(files.folder_lock(path))
+        run._created = True
+        try:
             run.write_config()
         except BaseException:
             run._end(failed=True)
@@ -99,13 +90,9 @@ class RunFolder:
     def resume(cls, path: str | Path) -> Self:
         """Open the folder of an earlier run to write into it.
 
-        Raises InputError as `open` does, or if another process writes there, the folder is read-only, or a file of the
-        run is a symbolic link.
+        Raises InputError as `open` does, or if another process writes there or the folder is read-only.
         """
         run = cls.open(path)  # a folder that is not a run is not locked
-        for file in (Path(path, name) for name in FILES):
-            if files.is_link(file):
-                raise InputError(f"{file} is a symbolic link, which runs do not follow. Replace it with a file.")
         run._lock.enter_context(files.folder_lock(path))
         return run
 
@@ -128,8 +115,6 @@ class RunFolder:
                 f"The run {path} has format {config.get('version')}; this handloom reads format {VERSION}. Use the "
                 "version of handloom that wrote it, or train again."
             )
-        if not isinstance(config.get("options", {}), dict):
-            raise InputError(f"The options in {path / CONFIG} are not a JSON object. Restore a copy.")
         return cls(path, config)
 
     def write_config(self) -> None:
@@ -142,7 +127,7 @@ class RunFolder:
         return f"Continue with --resume {shlex.quote(self.path.as_posix())}"
 
     def log(self, row: Mapping[str, Any], times: Mapping[str, Any] | None = None) -> None:
-        """Append one row to `metrics.jsonl`, and `times` (with the same step) to `timings.jsonl`; both are flushed.
+        """Append one row to `metrics.jsonl`, and `times` (with the same step) to `timings.jsonl`, without a buffer.
 
         NumPy scalars are converted. NaN and infinities are written as null, since JSON has no other value for them.
 
@@ -163,48 +148,29 @@ class RunFolder:
         rows = [row for row in rows if row.get("processor_seconds") is not None]
         return [row["step"] for row in rows], [row["processor_seconds"] for row in rows]
 
-    def sizes(self) -> dict[str, int]:
-        """Return the size of metrics.jsonl so far in bytes, by file name.
-        Both logs are synced to disk. `rewind` restores these sizes.
-
-        Raises InputError if the disk is full.
-        """
+    def sync(self) -> None:
+        """Wait until the logs are on disk. Raises InputError if the disk is full."""
         for path, stream in self._streams.items():
-            try:
+            with _writing(path):
                 os.fsync(stream.fileno())
-            except OSError as error:
-                raise InputError(f"{path} could not be written: {error.strerror}. {remedy(error)}") from error
-        return {path.name: path.stat().st_size for path in (self.metrics_path,) if path.exists()}
 
-    def rewind(self, sizes: Mapping[str, int], step: int) -> None:
-        """Truncate metrics.jsonl to an earlier size, and timings.jsonl to its rows up to `step`.
+    def rewind(self, step: int) -> None:
+        """Remove the rows after `step` from both logs, and those of averaged weights; a resumed run writes them again.
 
-        A resumed run writes the later rows again. Timings are cut by the step, because their size differs from run to
-        run, and saves must be equal.
-
-        Issues a warning if a log is shorter than it was. Raises InputError if a file can't be written to, or its rows
-        can't be read. Neither file is changed then.
+        Raises InputError, and changes neither file, if their rows can't be read or written.
         """
         self.close()
-        self.metrics(), self.processor_seconds()
-        size = sizes.get(self.metrics_path.name, 0)
-        whole, timings = _whole_rows(self.metrics_path), _whole_rows(self.timings_path)
-        if size > len(whole):
-            warnings.warn(f"{self.metrics_path} is shorter than when the run was saved: rows are missing", stacklevel=2)
-        _cut(self.metrics_path, min(size, len(whole)))
-        later = (row.start() for row in _TIMINGS_STEP.finditer(timings) if int(row[1]) > step)
-        _cut(self.timings_path, next(later, len(timings)))
+        logs = {path: read_metrics(path, "step") for path in (self.metrics_path, self.timings_path) if path.exists()}
+        for path, rows in logs.items():
+            kept = [row for row in rows if row["step"] <= step and "averaged" not in row]
+            files.write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept))
 
     def picture(self, name: str) -> Path:
         """Return the path of a picture, such as "loss", "attention", "confusion" or "encoder_heads"."""
-        if f"{name}.png" not in FILES:
-            raise ValueError(f"a run has no picture {name!r}")
         return self.path / f"{name}.png"
 
     def cell_path(self, name: str) -> Path:
-        """Return the run folder of a cell of this run's table. Raises InputError if `cells` is a symbolic link."""
-        if files.is_link(self.path / CELLS):
-            raise InputError(f"{self.path / CELLS} is a symbolic link, which tables do not follow: remove it.")
+        """Return the run folder of a cell of this run's table."""
         return self.path / CELLS / name
 
     def write_samples(self, text: str) -> None:
@@ -227,10 +193,8 @@ class RunFolder:
 
     @property
     def stays(self) -> bool:
-        """Whether the run is kept after an error. A new run is kept if it has logged or saved a step, or has cells."""
-        if not self._created or self.model_path.exists() or self.metrics_path.exists():
-            return True
-        return any((self.path / CELLS).glob("*")) or any(SavedStates(self.saves_path).steps())
+        """Whether the run is kept after an error. A new run is kept if it has logged or saved a step."""
+        return not self._created or self.metrics_path.exists() or any(SavedStates(self.saves_path).steps())
 
     def __enter__(self) -> Self:
         return self
@@ -241,34 +205,28 @@ class RunFolder:
         self._end(failed=kind is not None and not issubclass(kind, TrainingStopped) and not self.stays)
 
     def _end(self, *, failed: bool) -> None:
-        """Release the lock; if this run `failed`, delete its files and restore the older run's name."""
-        try:
-            if failed and self._created:
-                for name in (*FILES, *_EARLY):
-                    (self.path / name).unlink(missing_ok=True)
-                SavedStates(self.saves_path).clear()
-        except OSError as error:
-            old = f" The old run is in {self.replaced}." if self.replaced else ""
-            warnings.warn(f"The files of the failed run {self.path} could not be removed: {error}.{old}", stacklevel=3)
+        """Release the lock; if this new run `failed`, remove its folder and restore the older run's name."""
         self._lock.close()
-        if failed and self._made_folder:
-            with contextlib.suppress(OSError):  # the folder contains something else
-                self.path.rmdir()
-                if self.replaced:
+        if failed:
+            shutil.rmtree(self.path, ignore_errors=True)
+            if self.replaced:
+                with contextlib.suppress(OSError):  # the folder could not be removed
                     self.replaced.rename(self.path)
 
     def _append(self, path: Path, row: Mapping[str, Any]) -> None:
         line = json.dumps({key: jsonable(value) for key, value in row.items()}, ensure_ascii=False, allow_nan=False)
-        try:
-            if path not in self._streams:
-                self._streams[path] = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 - close() does
-            self._streams[path].write(line + "\n")
-            self._streams[path].flush()
-        except OSError as error:
-            if path in self._streams:
-                with contextlib.suppress(OSError):  # closing tries to write the row again
-                    self._streams.pop(path).close()
-            raise InputError(f"{path} could not be written: {error.strerror}. {remedy(error)}") from error
+        with _writing(path):
+            if path not in self._streams:  # without a buffer: closing would try again to write a row to a full disk
+                self._streams[path] = open(path, "ab", buffering=0)  # noqa: SIM115 - close() does
+            self._streams[path].write(f"{line}\n".encode())
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} could not be written: {error.strerror}. {remedy(error)}") from error
 
 
 def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> list[dict[str, Any]]:
@@ -299,49 +257,26 @@ def jsonable(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _whole_rows(path: Path) -> bytes:
-    """Return the content of a log without an incomplete last row, which a crash or a copy during a run leaves."""
-    data = files.read_bytes(path) if path.exists() else b""
-    return data[: data.rfind(b"\n") + 1]
-
-
-def _cut(path: Path, size: int) -> None:
-    try:
-        if path.exists() and path.stat().st_size > size:
-            os.truncate(path, size)
-    except OSError as error:
-        raise InputError(f"{path} could not be cut back: {error.strerror or error}.") from None
-
-
 def _is_run(folder: Path) -> bool:
-    """Return whether the folder contains a config.json of handloom that is not a link."""
+    """Return whether the folder contains a config.json of handloom."""
     try:
-        return not files.is_link(folder / CONFIG) and files.read_json(folder / CONFIG).get("format") == FORMAT
+        return files.read_json(folder / CONFIG).get("format") == FORMAT
     except InputError:
         return False
-
-
-def _is_filled(folder: Path) -> bool:
-    return any(entry.name not in _EARLY for entry in folder.iterdir())
 
 
 def _set_aside(run: Path) -> Path:
     """Rename the run's folder to the first of RUN.old-1, RUN.old-2, ... that is free, and return the new path.
 
-    Raises InputError if it can't be renamed, or another process writes into the run or one of its cells.
+    Raises InputError if it can't be renamed, or another process writes into the run.
     """
-    if files.is_link(run) or run.name in ("", ".."):
-        raise InputError(f"{run} is a link or a relative name. Name the run's folder itself, or choose another --out.")
+    if run.name in ("", ".."):
+        raise InputError(f"{run} is a relative name. Name the run's folder itself, or choose another --out.")
+    with files.folder_lock(run):
+        pass
     names = (run.with_name(f"{run.name}.old-{number}") for number in itertools.count(1))
     old = next(path for path in names if not os.path.lexists(path))
-    with contextlib.ExitStack() as locks:
-        for folder in (run, *(lock.parent for lock in run.glob(f"{CELLS}/*/{files.LOCK_FILE}"))):
-            locks.enter_context(files.folder_lock(folder))
-        if os.name == "nt":  # where a folder with an open file can't be renamed
-            locks.close()
-        try:
-            run.rename(old)
-        except OSError as error:
-            raise InputError(f"The old run {run} can't be renamed: {error.strerror}. Choose another --out.") from None
-    (old / files.LOCK_FILE).unlink(missing_ok=True)
-    return old
+    try:
+        return run.rename(old)
+    except OSError as error:
+        raise InputError(f"The old run {run} can't be renamed: {error.strerror}. Choose another --out.") from None

@@ -1,12 +1,9 @@
 """Saves from which a run can be resumed exactly: the last few are kept, and the newest undamaged one is found.
 
-A save is two files in the run's folder `checkpoints`: `weights-STEP.safetensors` holds the parameters,
-`state-STEP.safetensors` holds everything else. The state is written last. It contains the checksum of its weights and
-is valid only with them. Therefore, after a crash between the two files the previous save is used. Weights that a state
-needs for averaging are kept as long as the state.
+A save is the file `step-STEP.safetensors` in the run's folder `checkpoints`. Earlier saves whose weights a save needs
+for averaging are kept as long as that save.
 """
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError
-from ...files import is_link, temporary_name
-from .checkpoints import load_checkpoint, read_checksum, read_config, save_checkpoint
+from ...files import temporary_name
+from .checkpoints import load_checkpoint, read_config, save_checkpoint
 
-_NAME = re.compile(r"(state|weights)-(\d{8,})\.safetensors")
+_NAME = re.compile(r"step-(\d{8,})\.safetensors")
 
 
 class SavedState(NamedTuple):
@@ -35,12 +32,10 @@ class SavedStates:
 
     Args:
         folder: the folder of the saves; created with the first save.
-        keep: number of newest saves to keep.
+        keep: number of newest saves to keep, at least 1.
     """
 
     def __init__(self, folder: str | Path, keep: int = 2):
-        if keep < 1:
-            raise ValueError(f"SavedStates: keep = {keep}; at least the newest save must stay")
         self.folder, self.keep = Path(folder), keep
 
     def save(
@@ -53,25 +48,19 @@ class SavedStates:
             state: nested dicts (keys are strings without "/") of arrays and of JSON values.
             snapshots: earlier steps whose weights this state needs; their files stay as long as this save.
 
-        Raises InputError if the disk is full, or the folder read-only or a symbolic link; the earlier saves are
-        untouched.
+        Raises InputError if the disk is full or the folder read-only; the earlier saves are untouched.
         """
-        if is_link(self.folder):
-            raise InputError(
-                f"{self.folder} is a symbolic link. Saves are not written through a link, since old saves are "
-                f"removed: put a folder there instead, or link a folder above the run."
-            )
-        flat = dict(_flatten(state))
+        flat = dict(_flatten({"weights": weights, "state": state}))
         tensors = {key: value for key, value in flat.items() if isinstance(value, np.ndarray)}
         plain = {key: value for key, value in flat.items() if key not in tensors}
-        path = save_checkpoint(self.folder, weights, {"step": step}, file_name=f"weights-{step:08}.safetensors")
-        config = {"step": step, "snapshots": list(snapshots), "weights": read_checksum(path), "state": plain}
-        save_checkpoint(self.folder, tensors, config, file_name=f"state-{step:08}.safetensors")
+        config = {"step": step, "snapshots": list(snapshots), "values": plain}
+        save_checkpoint(self.folder, tensors, config, file_name=self._path(step).name)
         self._prune(newest=step)
 
     def steps(self) -> list[int]:
         """Return the steps of the saves, oldest first, damaged ones included."""
-        return sorted(self._files("state"))
+        found = (_NAME.fullmatch(path.name) for path in self.folder.glob("step-*.safetensors"))
+        return sorted(int(match[1]) for match in found if match)
 
     def load(self) -> SavedState:
         """Load the newest save that is not damaged.
@@ -81,21 +70,11 @@ class SavedStates:
         damaged: list[str] = []
         for step in reversed(self.steps()):
             try:
-                weights = self.weights(step)
-                tensors, config = load_checkpoint(self.folder, file_name=f"state-{step:08}.safetensors")
-                own = read_checksum(self.folder, file_name=f"weights-{step:08}.safetensors")
-                if config.get("step") != step or config.get("weights") != own:
-                    raise InputError(
-                        f"The two files of step {step} in {self.folder} do not belong together: the state was saved "
-                        f"with other weights. Restore both from one copy."
-                    )
-                state = _nest({**config["state"], **tensors})
+                tree = self._read(step)
             except InputError as error:
                 damaged.append(str(error))
-            except (AttributeError, KeyError, TypeError):
-                damaged.append(f"The state of step {step} in {self.folder} is damaged. Restore a copy.")
             else:
-                return SavedState(step, weights, state, damaged)
+                return SavedState(step, tree["weights"], tree["state"], damaged)
         if damaged:
             raise InputError(f"No save in {self.folder} is usable. The newest: {damaged[0]}")
         raise InputError(
@@ -105,46 +84,37 @@ class SavedStates:
 
     def weights(self, step: int) -> dict[str, np.ndarray]:
         """Load the parameters that were saved at `step`. Raises InputError if the file is missing or damaged."""
-        return load_checkpoint(self.folder, file_name=f"weights-{step:08}.safetensors").tensors
+        return self._read(step)["weights"]
 
     def mean_weights(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
         """Compute the mean of the parameters saved at these steps. Raises InputError as `weights` does."""
-        snapshots = [self.weights(step) for step in steps]
-        total = snapshots[0]
-        for snapshot in snapshots[1:]:
-            for name, array in snapshot.items():
+        total = self.weights(steps[0])
+        for step in steps[1:]:
+            for name, array in self.weights(step).items():
                 total[name] += array
         return {name: array / len(steps) for name, array in total.items()}
 
-    def clear(self) -> None:
-        """Remove all saves, and the folder if nothing else is in it. Files behind a symbolic link are kept."""
-        if is_link(self.folder):
-            return
-        for path in (*self._files("state").values(), *self._files("weights").values(), *self._unfinished()):
-            path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # it is not empty, or was never made
-            self.folder.rmdir()
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08}.safetensors"
 
-    def _files(self, kind: str) -> dict[int, Path]:
-        found = ((_NAME.fullmatch(path.name), path) for path in self.folder.glob(f"{kind}-*.safetensors"))
-        return {int(match[2]): path for match, path in found if match and not path.is_dir()}
-
-    def _unfinished(self) -> list[Path]:
-        return [path for path in self.folder.glob(temporary_name("*")) if _NAME.fullmatch(path.name[1:-4])]
+    def _read(self, step: int) -> dict[str, Any]:
+        tensors, config = load_checkpoint(self._path(step))
+        if "values" not in config:
+            raise InputError(f"{self._path(step)} is not a save of a run. Restore a copy.")
+        return _nest({**config["values"], **tensors})
 
     def _prune(self, newest: int) -> None:
-        states, weights = self._files("state"), self._files("weights")
         # After a resume from an older save, the later saves belong to steps that will be repeated.
-        kept = [step for step in sorted(states) if step <= newest][-self.keep :]
-        wanted = set(kept)
-        for step in kept:
+        wanted = [step for step in self.steps() if step <= newest][-self.keep :]
+        for step in wanted[:]:
             try:
-                wanted.update(read_config(states[step])["snapshots"])
-            except (InputError, KeyError, TypeError):
+                wanted += read_config(self._path(step))["snapshots"]
+            except (InputError, KeyError):
                 continue  # damaged: it needs no weights any more
-        removed = [path for step, path in states.items() if step not in kept]
-        removed += [path for step, path in weights.items() if step not in wanted]
-        for path in [*removed, *self._unfinished()]:  # states first: none is left without its weights
+        for step in self.steps():
+            if step not in wanted:
+                self._path(step).unlink(missing_ok=True)
+        for path in self.folder.glob(temporary_name("step-*.safetensors")):  # left by a killed process
             path.unlink(missing_ok=True)
 
 

@@ -79,11 +79,7 @@ def test_a_run_is_locked_until_its_block_ends(tmp_path) -> None:
         with start() as own:
             own.log({"step": 1})
             before = sorted(os.listdir(run))
-            for again in (
-                lambda: RunFolder.create(run, {}),
-                lambda: RunFolder.create(run, {}, overwrite=True),
-                lambda: RunFolder.resume(run),
-            ):
+            for again in (lambda: RunFolder.create(run, {}, overwrite=True), lambda: RunFolder.resume(run)):
                 with pytest.raises(FolderInUseError):
                     again()
             assert RunFolder.open(run).metrics()[0] == {"step": 1}, "reading is always possible"
