@@ -4,8 +4,8 @@
     HANDLOOM_DATA=folder python -m benchmarks.bpe --json benchmarks/results/bpe.json
 
 Each measurement runs in its own process, and the two libraries are measured alternately. The table shows medians. If
-other programs run at the same time, the ratio of processor times (of all threads and processes) is more reliable than
-the ratio of times. Texts are encoded with an empty cache. Files may be compressed with gzip. Without files the corpus
+other programs run at the same time, the ratio of processor times (of all threads) is more reliable than the ratio of
+times. Texts are encoded with an empty cache. Files may be compressed with gzip. Without files the corpus
 consists of the books, the German and English sentence pairs and the image descriptions in the folder HANDLOOM_DATA.
 """
 
@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from handloom.train.tables.cells import markdown_table
 
 Result = dict[str, Any]
 
-#: (task, handloom's processes, threads of tokenizers): the comparisons, a row of the table each.
-COMPARISONS = (("train", 2, 2), ("train", 1, 1), ("encode", 1, 2))
+#: (task, threads of tokenizers): the comparisons, a row of the table each; handloom has one thread.
+COMPARISONS = (("train", 2), ("train", 1), ("encode", 2))
 COLUMNS = {
     "cell": "task",
     "handloom": "handloom, s:.2f",
@@ -40,40 +39,30 @@ COLUMNS = {
 
 
 class Subject:
-    """One of the two tokenizers, with a number of processes (handloom) or threads (tokenizers), in its own process."""
+    """One of the two tokenizers, with a number of threads (tokenizers), in its own process."""
 
-    def __init__(self, name: str, workers: int):
-        self.name, self.workers = name, workers
+    def __init__(self, name: str, threads: int):
+        self.name = name
         if name != "handloom":
-            os.environ["RAYON_NUM_THREADS"] = str(workers)
-            os.environ["TOKENIZERS_PARALLELISM"] = "true" if workers > 1 else "false"
+            os.environ["RAYON_NUM_THREADS"] = str(threads)
+            os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
 
     def train(self, model: str, files: list[str], vocab_size: int) -> Result:
         """Train and save a tokenizer. Return the seconds, processor seconds, peak memory in MB, and the merges."""
         prepare = self._handloom_trainer if self.name == "handloom" else self._tokenizers_trainer
-        run, children = prepare(vocab_size, files)
-        tokenizer, result = _timed(run)
-        result["memory"] = peak_memory() + sum(children)
+        tokenizer, result = _timed(prepare(vocab_size, files))
+        result["memory"] = peak_memory()
         tokenizer.save(model)
         merges = [tuple(pair) for pair in json.loads(Path(model).read_text(encoding="utf-8"))["model"]["merges"]]
         return {**result, "digest": _digest(merges), "merges": len(merges)}
 
-    def _handloom_trainer(self, vocab_size: int, files: list[str]) -> tuple[Callable[[], Any], list[float]]:
-        from handloom.tokenizer import BPETokenizer, word_counts
+    def _handloom_trainer(self, vocab_size: int, files: list[str]) -> Callable[[], Any]:
+        from handloom.tokenizer import BPETokenizer
 
-        children: list[float] = []
-        in_processes = word_counts.map_in_processes
+        lines = (line for file in files for line in open(file, encoding="utf-8", newline="\n"))  # noqa: SIM115
+        return lambda: BPETokenizer.train(lines, vocab_size, special_tokens=["<unk>"])
 
-        def note_memory(function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-            found, memory = zip(*in_processes(partial(with_memory, function), arguments), strict=True)
-            children.extend(memory[1:])  # the first result is computed in this process
-            return list(found)
-
-        word_counts.map_in_processes = note_memory
-        paths, options = [Path(file) for file in files], {"special_tokens": ["<unk>"], "processes": self.workers}
-        return lambda: BPETokenizer.train(paths, vocab_size, **options), children
-
-    def _tokenizers_trainer(self, vocab_size: int, files: list[str]) -> tuple[Callable[[], Any], list[float]]:
+    def _tokenizers_trainer(self, vocab_size: int, files: list[str]) -> Callable[[], Any]:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
         tokenizer = Tokenizer(models.BPE())
@@ -83,7 +72,7 @@ class Subject:
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size, special_tokens=["<unk>"], initial_alphabet=alphabet, show_progress=False
         )
-        return lambda: tokenizer.train(files, trainer) or tokenizer, []
+        return lambda: tokenizer.train(files, trainer) or tokenizer
 
     def encode(self, model: str, files: list[str]) -> Result:
         """Encode all lines. Return the seconds, processor seconds, MB/s, and a digest of the ids."""
@@ -113,20 +102,13 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
-def with_memory(function: Callable[[Any], Any], argument: Any) -> tuple[Any, float]:
-    """Return the result, and this process's peak memory in MB, without memory shared with the parent (Linux)."""
-    found = function(argument)
-    lines = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]]
-    return found, peak_memory() - sum(int(kilobytes) for name, kilobytes, _ in lines if "Shared" in name) / 1000
-
-
-def compare(task: str, workers: dict[str, int], arguments: Sequence[Any], repeat: int) -> Result:
+def compare(task: str, threads: int, arguments: Sequence[Any], repeat: int) -> Result:
     """Measure the two tokenizers alternately. Return a row of the table, with all single measurements."""
-    runs: dict[str, list[Result]] = {name: [] for name in workers}
+    runs: dict[str, list[Result]] = {"handloom": [], "tokenizers": []}
     for _ in range(repeat):
-        for name, number in workers.items():
-            with Worker(Subject, [name, number], os.environ) as worker:
-                runs[name].append(worker.ask(task, *arguments))
+        for name, found in runs.items():
+            with Worker(Subject, [name, threads], os.environ) as worker:
+                found.append(worker.ask(task, *arguments))
 
     def ratio(kind: str) -> float | None:
         ours, theirs = ([run[kind] for run in runs[name] if kind in run] for name in ("handloom", "tokenizers"))
@@ -134,7 +116,7 @@ def compare(task: str, workers: dict[str, int], arguments: Sequence[Any], repeat
 
     speeds = [run["speed"] for run in runs["handloom"] if "speed" in run]
     return {
-        "cell": f"{task}, processes: {workers['handloom']}, threads: {workers['tokenizers']}",
+        "cell": f"{task}, threads of tokenizers: {threads}",
         **{name: statistics.median(run["seconds"] for run in found) for name, found in runs.items()},
         "ratio": ratio("seconds"),
         "processor": ratio("processor"),
@@ -184,9 +166,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files, model = unpacked(arguments.files or default_corpus(folder), folder), str(folder / "model.json")
-        for task, processes, threads in COMPARISONS:
+        for task, threads in COMPARISONS:
             given = [model, files] + ([arguments.vocab_size] if task == "train" else [])
-            rows.append(compare(task, {"handloom": processes, "tokenizers": threads}, given, arguments.repeat))
+            rows.append(compare(task, threads, given, arguments.repeat))
             print(f"{rows[-1]['cell']}: same merges or ids: {rows[-1]['same merges or ids']}", flush=True)
     print(markdown_table(rows, COLUMNS))
     note = "encode_batch of tokenizers also computes offsets."

@@ -32,14 +32,12 @@ def parse_arguments() -> argparse.Namespace:
     words = "file of UTF-8 text, plain or gzipped (default: the embedded sentences)"
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=words)
     parser.add_argument("--vocab-size", type=positive, default=2000, help="vocabulary size in tokens (default: 2000)")
-    words = f"pre-tokenization pattern: {', '.join(PATTERNS)} or a regular expression (default: gpt2)"
-    parser.add_argument("--pattern", default="gpt2", help=words)
+    parser.add_argument("--pattern", choices=PATTERNS, default="gpt2", help="pre-tokenization pattern (default: gpt2)")
     words = "text to show as coloured tokens (default: the last lines of the training text)"
     parser.add_argument("--show", metavar="TEXT", help=words)
     parser.add_argument("--out", type=path, help="new folder for tokenizer.json (default: a new folder in runs/)")
     arguments = parser.parse_args()
-    for name in ("pattern", "show"):
-        check_text(getattr(arguments, name) or "", f"--{name}")
+    check_text(arguments.show or "", "--show")
     return arguments
 
 

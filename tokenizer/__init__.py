@@ -4,7 +4,7 @@ base.py            the interface of every tokenizer
 bpe.py             byte-level BPE: train, encode, decode, save, load
 bpe_reference.py   the paper's training algorithm, slow but readable
 bpe_trainer.py     a faster trainer with the same result, which BPETokenizer.train uses
-word_counts.py     count words; chunk_counts.py counts chunks of text
+word_counts.py     count words
 text_encoder.py    encode texts with a cache of chunks
 bpe_encoder.py     encode a word by applying merges
 byte_alphabet.py   a printable character for each byte
@@ -20,7 +20,6 @@ explore.py         statistics of a BPE tokenizer
 
 from pathlib import Path
 
-from ..errors import InputError
 from ..files import read_json
 from .base import SPECIAL_TOKENS, Tokenizer
 from .bpe import BPETokenizer
@@ -45,9 +44,4 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     for tokenizer_class in _CLASSES:
         if kind == tokenizer_class.kind:
             return tokenizer_class.load(path)
-    if kind in ("wordpiece", "fallback-bpe"):
-        raise InputError(
-            f"{path} was saved by handloom 0.1. Train the model again with --init FOLDER, where FOLDER is the model's "
-            "folder."
-        )
     return BPETokenizer.load(path)

@@ -6,8 +6,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tqdm import tqdm
-
 from ..errors import InputError, printable, several
 from ..files import read_json, write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
@@ -32,15 +30,14 @@ class BPETokenizer(Tokenizer):
         vocab: {token: id}, where a token is written with one character for each byte (`byte_alphabet`).
         merges: the pairs of tokens to merge, in the order in which they were learned.
         added_tokens: special and other tokens that are found in a text before it is split into words.
-        pattern: name in `pre_tokenizer.PATTERNS`, or a regular expression, by which a text is split into words.
-        add_prefix_space: whether a blank is added before a text that does not begin with a blank (GPT-2 pattern only).
+        pattern: name in `pre_tokenizer.PATTERNS`, by which a text is split into words.
         ignore_merges: whether a word that is itself a token is encoded as this token, without applying merges.
         dropout: probability of skipping a merge, to regularise training (BPE-dropout, Provilkov et al. 2020). It can be
             changed at any time; 0 means no dropout.
         seed: seed of the random numbers for the dropout.
 
     Attributes:
-        vocab, merges, added_tokens, add_prefix_space, ignore_merges, dropout: the arguments.
+        vocab, merges, added_tokens, pattern, ignore_merges, dropout: the arguments.
         generator: the random number generator for the dropout, with a state that can be saved and restored.
 
     Raises InputError if a byte or a part of a merge is not in the vocabulary, or the ids are not 0, 1, 2, ...
@@ -55,7 +52,6 @@ class BPETokenizer(Tokenizer):
         *,
         added_tokens: Sequence[AddedToken] = (),
         pattern: str = "gpt2",
-        add_prefix_space: bool = False,
         ignore_merges: bool = False,
         dropout: float = 0.0,
         seed: int = 0,
@@ -65,17 +61,12 @@ class BPETokenizer(Tokenizer):
         self.vocab = dict(vocab)
         self.merges = list(merges)
         self.added_tokens = list(added_tokens)
-        self.add_prefix_space = add_prefix_space
+        self.pattern = pattern
         self.ignore_merges = ignore_merges
         self.dropout = dropout
         self.special_ids = {token.content: token.id for token in self.added_tokens if token.special}
         self._special = set(self.special_ids.values())
         self._pre_tokenizer = PreTokenizer(pattern)
-        if add_prefix_space and self.pattern != "gpt2":
-            raise InputError(
-                "add_prefix_space needs the GPT-2 pattern: with other patterns it would add a blank before each word. "
-                "Set add_prefix_space to false, in the tokenizer file too."
-            )
         self._splitter = AddedTokenSplitter(self.added_tokens)
         self.generator = Random(seed)
         self._token_bytes = _token_bytes(self.vocab, self.added_tokens)
@@ -94,39 +85,30 @@ class BPETokenizer(Tokenizer):
             ) from None
         self._encoder = BPEEncoder(pairs, merged, [self.vocab[character] for character in BYTE_TO_CHARACTER])
         self._texts = TextEncoder(self._encode_word, self._pre_tokenizer, self._splitter.expression)
-        self._quick = (
-            self._pre_tokenizer.begins_words_at_blanks
-            and not add_prefix_space
-            # An added token without blanks is within one chunk, where it is found.
-            and not any(" " in token.content for token in self.added_tokens)
-        )
+        # An added token without blanks is within one chunk, where it is found.
+        self._quick = not any(" " in token.content for token in self.added_tokens)
 
     @classmethod
     def train(
         cls,
-        files_or_texts: str | Path | Iterable[str | Path],
+        texts: Iterable[str],
         vocab_size: int,
         *,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
         min_frequency: int = 0,
         pattern: str = "gpt2",
-        show_progress: bool = False,
-        processes: int = 2,
     ) -> Self:
         """Learn a vocabulary of `vocab_size` tokens, or fewer if there are no more pairs to merge.
 
         Args:
-            files_or_texts: the path of a UTF-8 file, or an iterable of paths (`pathlib.Path`) or of texts (`str`). In a
-                file, each line is a text.
+            texts: an iterable of texts, such as the lines of a file: `open(path, encoding="utf-8")`.
             vocab_size: the number of tokens, including the special tokens and the 256 bytes.
             special_tokens: texts of the special tokens, which get the first ids.
             min_frequency: minimum number of occurrences of a pair that is merged.
-            pattern: name in `pre_tokenizer.PATTERNS`, or a regular expression, by which a text is split into words.
-            show_progress: whether to show a progress bar of the merges.
-            processes: maximum number of processes that read large files; only 1 is used on a system without fork.
+            pattern: name in `pre_tokenizer.PATTERNS`, by which a text is split into words.
 
-        Raises InputError if a file can't be read or is not UTF-8, there is no text, `vocab_size` is too small for the
-        bytes and the special tokens, or a special token equals another token.
+        Raises InputError if there is no text, `vocab_size` is too small for the bytes and the special tokens, or a
+        special token equals another token.
         """
         special = check_special_tokens(special_tokens)
         alphabet = [BYTE_TO_CHARACTER[byte] for byte in BYTES_IN_ID_ORDER]
@@ -142,10 +124,10 @@ class BPETokenizer(Tokenizer):
                 f"least {len(vocabulary)}; some thousands are usual."
             )
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
-        words = count_words(files_or_texts, PreTokenizer(pattern), processes)
+        words = count_words(texts, PreTokenizer(pattern))
         merges = train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency)
         del words  # the trainer has its own copy of the words, and frees it too
-        pairs = list(tqdm(merges, "merges", vocab_size - len(vocabulary), unit="", disable=not show_progress))
+        pairs = list(merges)
         return cls(
             {token: id for id, token in enumerate(vocabulary)},
             [(vocabulary[left], vocabulary[right]) for left, right in pairs],
@@ -157,11 +139,6 @@ class BPETokenizer(Tokenizer):
     def vocab_size(self) -> int:
         return len(self._token_bytes)
 
-    @property
-    def pattern(self) -> str:
-        """The name in `pre_tokenizer.PATTERNS`, or the regular expression, by which a text is split into words."""
-        return self._pre_tokenizer.pattern
-
     def _encode(self, text: str) -> list[int]:
         if not isinstance(text, str):
             raise TypeError(f"A tokenizer encodes a text (str), not {type(text).__name__}.")
@@ -171,10 +148,8 @@ class BPETokenizer(Tokenizer):
         for part in self._splitter.split(text):
             if isinstance(part, int):
                 ids.append(part)
-                continue
-            if self.add_prefix_space and not part.startswith(" "):
-                part = " " + part
-            ids += self._encode_with_dropout(part) if self.dropout else self._texts.encode_words(part)
+            else:
+                ids += self._encode_with_dropout(part) if self.dropout else self._texts.encode_words(part)
         return ids
 
     def _encode_with_dropout(self, text: str) -> list[int]:
@@ -188,9 +163,7 @@ class BPETokenizer(Tokenizer):
         collecting = gc.isenabled()
         gc.disable()  # it would repeatedly scan a batch's many lists, although these have no cycles
         try:
-            if before or behind:
-                return [before + encode(text) + behind for text in texts]
-            return [encode(text) for text in texts]
+            return [before + encode(text) + behind for text in texts]
         finally:
             if collecting:
                 gc.enable()
@@ -234,7 +207,7 @@ class BPETokenizer(Tokenizer):
 
     def to_json(self) -> dict[str, Any]:
         """Return the tokenizer as the content of a `tokenizer.json`."""
-        return bpe_to_json(self, self._pre_tokenizer.expression)
+        return bpe_to_json(self)
 
     _content = to_json
 

@@ -66,17 +66,11 @@ class HuggingFaceTokenizer(Tokenizer):
         return cls(data["data"], data["roles"])
 
 
-def package() -> Any:
-    """Import the package `tokenizers`. Raises InputError if it is not installed."""
+def _read(text: str) -> Any:
     try:
         import tokenizers
     except ImportError:
         raise InputError("This tokenizer needs the package tokenizers: pip install tokenizers.") from None
-    return tokenizers
-
-
-def _read(text: str) -> Any:
-    tokenizers = package()
     try:
         return tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the package has no class of its own for them

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import regex
-
 from ..errors import InputError
 from .added_tokens import AddedToken
 from .base import DAMAGED
@@ -14,16 +12,18 @@ if TYPE_CHECKING:
     from .bpe import BPETokenizer
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+#: Features of other tokenizers.
+_OF_MODELS = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
+_OF_ADDED_TOKENS = ("single_word", "lstrip", "rstrip")
 
 
-def bpe_to_json(bpe: "BPETokenizer", expression: str) -> dict[str, Any]:
-    """Return the content of a `tokenizer.json` for a tokenizer that splits texts by this regular expression."""
-    byte_level = {**_BYTE_LEVEL, "add_prefix_space": bpe.add_prefix_space}
-    if bpe.pattern == "gpt2":
-        cutting: dict[str, Any] = byte_level
-    else:
-        split = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
-        cutting = {"type": "Sequence", "pretokenizers": [split, {**byte_level, "use_regex": False}]}
+def bpe_to_json(bpe: "BPETokenizer") -> dict[str, Any]:
+    """Return the content of a `tokenizer.json`."""
+    cutting: dict[str, Any] = _BYTE_LEVEL
+    if bpe.pattern != "gpt2":
+        expression = {"Regex": PATTERNS[bpe.pattern]}
+        split = {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False}
+        cutting = {"type": "Sequence", "pretokenizers": [split, {**_BYTE_LEVEL, "use_regex": False}]}
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     added = [
         {"id": token.id, "content": token.content, **plain, "special": token.special}
@@ -45,19 +45,16 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     damaged, or needs a feature that this byte-level BPE does not have.
     """
     try:
-        model = data["model"]
-        if model.get("type", "BPE") != "BPE":
-            raise InputError(
-                f"The tokenizer file contains a {model['type']} model, but only byte-level BPE is supported."
-            )
-        for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
-            if model.get(name):
-                raise InputError(f"The tokenizer file sets {name}, but only plain byte-level BPE is supported.")
+        model, added = data["model"], data.get("added_tokens", [])
+        odd = [] if model.get("type", "BPE") == "BPE" else [f"a {model['type']} model"]
+        odd += [name for name in _OF_MODELS if model.get(name)]
+        odd += [name for name in _OF_ADDED_TOKENS if any(token.get(name) for token in added)]
         if data.get("normalizer") is not None:
-            raise InputError(
-                f"The tokenizer file normalises text ({data['normalizer'].get('type')}); only files without a "
-                "normalizer can be read, because with others decoding does not give the text back."
-            )
+            odd.append(f"the normalizer {data['normalizer'].get('type')}")
+        if len({token.get("normalized", False) for token in added}) > 1:
+            odd.append("added tokens that are searched for before others")
+        if odd:
+            raise InputError(f"The tokenizer file has {odd[0]}, but only plain byte-level BPE is supported.")
         if not all(type(id) is int for id in model["vocab"].values()):
             raise TypeError("an id must be an integer")
         ignore_merges, dropout = model.get("ignore_merges", False), model.get("dropout") or 0.0
@@ -66,10 +63,10 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "vocab": model["vocab"],
             "merges": [_merge(entry) for entry in model["merges"]],
-            "added_tokens": _added_tokens(data.get("added_tokens", [])),
+            "added_tokens": _added_tokens(added),
             "ignore_merges": ignore_merges,
             "dropout": dropout,
-            **_pre_tokenizer_from_json(data.get("pre_tokenizer")),
+            "pattern": _pattern(data["pre_tokenizer"]),
         }
     except InputError:
         raise
@@ -91,15 +88,6 @@ def _merge(entry: str | list[str]) -> tuple[str, str]:
 
 
 def _added_tokens(entries: Sequence[Mapping[str, Any]]) -> list[AddedToken]:
-    for name in ("single_word", "lstrip", "rstrip"):
-        if any(entry.get(name) for entry in entries):
-            raise InputError(
-                f"The tokenizer file has an added token with {name}, but only plain added tokens are supported."
-            )
-    if len({entry.get("normalized", False) for entry in entries}) > 1:
-        raise InputError(
-            "The tokenizer file searches for some added tokens before others, but only one search for all is supported."
-        )
     tokens = [AddedToken(entry["id"], entry["content"], entry.get("special", True)) for entry in entries]
     for token in tokens:
         for name, kind in (("id", int), ("content", str), ("special", bool)):
@@ -108,32 +96,17 @@ def _added_tokens(entries: Sequence[Mapping[str, Any]]) -> list[AddedToken]:
     return tokens
 
 
-def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
-    if value is None:
-        raise InputError("The tokenizer file has no pre_tokenizer, but only byte-level BPE is supported.")
-    steps = value["pretokenizers"] if value["type"] == "Sequence" else [value]
-    splits, last = steps[:-1], steps[-1]
-    if last["type"] != "ByteLevel" or len(splits) > 1 or (splits and last.get("use_regex", True)):
-        kinds = " then ".join(step["type"] for step in steps)
-        raise InputError(
-            f"The tokenizer file splits text by {kinds}, but only ByteLevel, or Split and then ByteLevel, is supported."
-        )
-    pattern = PATTERNS["gpt2"]
-    if splits:
-        pattern = _split_pattern(splits[0])
-    elif not last.get("use_regex", True):
-        pattern = r"(?s:.+)"
-    add_prefix_space = last.get("add_prefix_space", True)
-    if not isinstance(add_prefix_space, bool) or not isinstance(pattern, str):
-        raise TypeError("add_prefix_space must be true or false, and the pattern must be a string")
-    return {"pattern": pattern, "add_prefix_space": add_prefix_space}
-
-
-def _split_pattern(step: Mapping[str, Any]) -> str:
-    if step["type"] != "Split" or (step["behavior"], step["invert"]) not in {("Isolated", False), ("Removed", True)}:
-        raise InputError(
-            f"The tokenizer file splits text by {step['type']} ({step.get('behavior')}), but only Split with the "
-            "behaviour Isolated is supported."
-        )
-    ((kind, text),) = step["pattern"].items()
-    return regex.escape(text) if kind == "String" else text
+def _pattern(pre_tokenizer: Mapping[str, Any]) -> str:
+    """Return the name of the pattern by which a file's pre_tokenizer splits text."""
+    *splits, last = pre_tokenizer["pretokenizers"] if pre_tokenizer["type"] == "Sequence" else [pre_tokenizer]
+    if last["type"] == "ByteLevel" and last.get("add_prefix_space", True) is False:
+        if not splits and last.get("use_regex", True) is True:
+            return "gpt2"
+        for name, expression in PATTERNS.items():
+            split = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
+            if splits == [split] and last.get("use_regex", True) is False:
+                return name
+    raise InputError(
+        "The tokenizer file splits text in an unknown way; only ByteLevel without a prefix space is supported, alone "
+        f"or after Split by the pattern {' or '.join(list(PATTERNS)[1:])}."
+    )

@@ -1,6 +1,5 @@
 """Load and save tokenizers in the file formats of Hugging Face's `transformers`."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from ...errors import InputError, short
 from ...files import write_json
 from ...tokenizer import BPETokenizer, Tokenizer
-from ...tokenizer.hugging_face import HuggingFaceTokenizer, package
+from ...tokenizer.hugging_face import HuggingFaceTokenizer
 from ...tokenizer.sentencepiece import SentencePieceTokenizer
 from ...tokenizer.tokenizer_json import bpe_from_json
 from .files import read_object
@@ -48,17 +47,12 @@ def _read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
     names = {role: _text(special.get(key)) for role, keys in ROLES.items() for key in keys if special.get(key)}
     if (folder / "source.spm").is_file():
         return _sentencepiece(folder, said, names)
-    data = read_object(folder / "tokenizer.json")
-    if not data and (folder / "vocab.txt").is_file():
-        data = _bert_files(folder, said)
-    if not data and (folder / "merges.txt").is_file():
-        data = _gpt2_files(folder, said, names)
-    if not data:
-        raise InputError("it contains no tokenizer.json, vocab.txt, merges.txt or source.spm.")
-    return tokenizer_from_json(data, names, config)
+    cure = "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of transformers makes it from older files."
+    data = read_object(folder / "tokenizer.json", missing=f"it contains no tokenizer.json. {cure}")
+    return _from_json(data, names, config)
 
 
-def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any]) -> Tokenizer:
+def _from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any]) -> Tokenizer:
     """Return the tokenizer that a tokenizer.json describes. `names` are the special tokens by role, from other files.
     handloom's encoder is used for byte-level BPE, and the package `tokenizers` for all other types.
     """
@@ -66,7 +60,7 @@ def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Map
         own: BPETokenizer | None = BPETokenizer(**bpe_from_json(data))
     except InputError as error:
         own, why = None, str(error)
-    texts = {id: text for text, id in (own.vocab | own.special_ids).items()} if own else _texts(data)
+    texts = _texts(data)
     starts = "decoder_start_token_id" if config.get("decoder_start_token_id") is not None else "bos_token_id"
     for role, key in (("bos", starts), ("eos", "eos_token_id")):
         number = config.get(key)
@@ -112,43 +106,18 @@ def _template_of(processor: Mapping[str, Any] | None) -> list[str | bool]:
     return [piece.get("SpecialToken", {}).get("id", False) for piece in pieces]
 
 
-def _bert_files(folder: Path, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert vocab.txt to a tokenizer.json."""
-    made = package().BertWordPieceTokenizer(
-        str(folder / "vocab.txt"),
-        lowercase=said.get("do_lower_case", True),
-        strip_accents=said.get("strip_accents"),
-        handle_chinese_chars=said.get("tokenize_chinese_chars", True),
-    )
-    return json.loads(made.to_str())
-
-
-def _gpt2_files(folder: Path, said: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """Convert vocab.json and merges.txt to a tokenizer.json."""
-    vocab = read_object(folder / "vocab.json", missing="it holds merges.txt but no vocab.json.")
-    lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
-    merges = [line for line in lines if line and not line.startswith("#version")]
-    end = "<|endoftext|>"
-    names.setdefault("eos", end)
-    special = dict.fromkeys([*names.values()])
-    added = [{"id": vocab[name], "content": name, "special": True} for name in special if name in vocab]
-    cut = {"type": "ByteLevel", "add_prefix_space": said.get("add_prefix_space", False), "use_regex": True}
-    return {"model": {"type": "BPE", "vocab": vocab, "merges": merges}, "added_tokens": added, "pre_tokenizer": cut}
-
-
 def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str]) -> Tokenizer:
     if said.get("separate_vocabs") or (folder / "target_vocab.json").is_file():
         raise InputError(
             "it has a separate vocabulary for each language, but handloom supports only a shared vocabulary."
         )
-    models = []
-    for name in ("source.spm", "target.spm"):
+    for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
             raise InputError(f"it lacks {name}.")
-        models.append((folder / name).read_bytes())
-    vocab = read_object(folder / "vocab.json", missing="it lacks vocab.json.")
+    source, target = ((folder / f"{name}.spm").read_bytes() for name in ("source", "target"))
+    vocab = read_object(folder / "vocab.json")
     roles = {"pad": "<pad>", "eos": "</s>", "unk": "<unk>", **names}
-    return SentencePieceTokenizer(models[0], models[1], vocab, {**roles, "bos": roles["pad"]})
+    return SentencePieceTokenizer(source, target, vocab, {**roles, "bos": roles["pad"]})
 
 
 def save_tokenizer(

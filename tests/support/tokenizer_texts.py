@@ -62,7 +62,7 @@ def peer_tokenizer(pattern: str = "gpt2") -> Any:
     if pattern == "gpt2":
         tokenizer.pre_tokenizer = byte_level
     else:
-        split = peer.pre_tokenizers.Split(peer.Regex(PATTERNS.get(pattern, pattern)), "isolated")
+        split = peer.pre_tokenizers.Split(peer.Regex(PATTERNS[pattern]), "isolated")
         tokenizer.pre_tokenizer = peer.pre_tokenizers.Sequence([split, byte_level])
     tokenizer.decoder = peer.decoders.ByteLevel()
     return tokenizer
