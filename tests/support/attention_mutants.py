@@ -52,7 +52,7 @@ LARGE, LARGE_EXTRAS = (each(_limits.test_scores_beyond_float16, (HALF, extras)) 
 SUMS = each(_limits.test_sums_of_float16_inputs_are_float32, ({},))
 FAR_APART, FAR_APART_EXTRAS = (each(_limits.test_rows_that_lie_gigabytes_apart, (extras,)) for extras in (False, True))
 PADDING = each(_limits.test_padding_may_hold_anything)
-BANKS = each(_limits.test_tiles_are_read_without_bank_conflicts, (32, None))
+BANKS = each(_limits.test_tiles_are_read_without_bank_conflicts, (32,))
 WIDE = attention(HALF, (70, 140), "causal", width=128)
 WIDE_FIXED_ORDER = attention(HALF, (70, 40), width=128, deterministic=True)
 FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"

@@ -82,7 +82,6 @@ def runtime() -> ctypes.CDLL:
     text = "".join((FOLDER / part).read_text(encoding="utf-8") for part in parts)
     library = ctypes.CDLL(str(_compile("runtime", text, ["-O2", "-fvisibility=default"])), mode=ctypes.RTLD_GLOBAL)
     library.emulator_launch.restype = ctypes.c_int
-    library.emulator_bank_conflicts.restype = ctypes.c_ulonglong
     library.emulator_turns.restype = ctypes.c_uint
     library.emulator_map.argtypes = [*[ctypes.c_size_t] * 3, ctypes.c_int, ctypes.c_void_p]
     return library

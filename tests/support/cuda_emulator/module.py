@@ -34,14 +34,6 @@ def compiler_missing() -> str | None:
     return None if compiler() else "the CUDA emulator needs g++ (Debian, Ubuntu: apt-get install g++)"
 
 
-def bank_conflicts() -> int:
-    """By how many turns ldmatrix took longer than it need, in all launches since the last call of this function.
-
-    A turn reads eight rows of 16 bytes, each from four other banks.
-    """
-    return int(runtime().emulator_bank_conflicts())
-
-
 #: By library, kernel and program counter, of checked launches: the turns of shared memory at best, and those taken.
 _turns: dict[tuple[Path, str, int], tuple[int, int]] = {}
 

@@ -29,24 +29,6 @@ void combine_mma_m16n8k16(LaneCall* const* calls) {
     }
 }
 
-unsigned long long bank_conflicts = 0;
-
-// The eight rows of a matrix are read at once if they lie in different ones of the eight columns of 16 bytes (four banks)
-// that shared memory has; if not, as often as one column is asked for different rows. What is more than once is counted.
-void count_conflicts(const unsigned short* const* rows) {
-    unsigned most = 1;
-    for (int i = 0; i < 8; ++i) {
-        unsigned together = 0;
-        for (int j = 0; j < 8; ++j) {
-            bool again = false;
-            for (int k = 0; k < j; ++k) again |= rows[k] == rows[j];
-            together += !again && uintptr_t(rows[j]) / 16 % 8 == uintptr_t(rows[i]) / 16 % 8;
-        }
-        if (together > most) most = together;
-    }
-    bank_conflicts += most - 1;
-}
-
 // Lane i names row i % 8 of the 8 x 8 matrix i / 8; lane 4 g + t gets elements (g, 2t) and (g, 2t + 1) of each.
 void combine_ldmatrix(LaneCall* const* calls) {
     const unsigned short* rows[32] = {};
@@ -55,7 +37,6 @@ void combine_ldmatrix(LaneCall* const* calls) {
         const auto& call = *static_cast<MatrixCall*>(calls[lane]->data);
         rows[lane] = static_cast<const unsigned short*>(call.row);
     }
-    for (int matrix = 0; matrix < 4; ++matrix) count_conflicts(rows + 8 * matrix);
     for (int lane = 0; lane < 32; ++lane) {
         const auto& call = *static_cast<MatrixCall*>(calls[lane]->data);
         int group = lane / 4, column = lane % 4 * 2;
@@ -69,10 +50,3 @@ void combine_ldmatrix(LaneCall* const* calls) {
 }
 
 }  // namespace emulator
-
-// The conflicts of ldmatrix since this was last asked.
-extern "C" unsigned long long emulator_bank_conflicts() {
-    auto found = emulator::bank_conflicts;
-    emulator::bank_conflicts = 0;
-    return found;
-}
