@@ -21,8 +21,8 @@ exactly, shared memory touched while a cp.async to it is in flight. It is some t
 
 For kernels: `extern "C" __global__` only, options by -D; dynamic shared memory only (`extern __shared__ float x[];`);
 no memcpy; no communication between blocks of a launch; `unsigned long long` where 64 bits are meant. Bank conflicts are
-counted in checked mode (`shared_memory_turns`). The emulator can't see the memory model between barriers (`volatile` polling), the tensor
-core's own rounding, or speed.
+counted in checked mode (`shared_memory_turns`). The emulator can't see the memory model between barriers (`volatile`
+polling), the tensor core's own rounding, or speed.
 """
 
 from .module import EmulatedKernel, EmulatedModule, KernelError, compiler_missing, shared_memory_turns
