@@ -50,15 +50,15 @@ def steps(folder: Path) -> list[Step]:
     """Return the steps in the order of their importance."""
 
     def benchmark(module: str, limit: float, *options: str) -> Step:
-        words = ("-m", f"benchmarks.{module}", "--device", "cuda", "--json", str(folder / f"{module}.json"), *options)
+        words = ("-m", f"benchmarks.{module}", "--json", str(folder / f"{module}.json"), *options)
         return Step(" ".join((module, *options)), words, limit, f"{module}.json")
 
     return [
         Step("doctor", ("-m", "handloom.doctor"), 60),
         *(tests(file) for file in files_with_gpu_tests()),
         benchmark("attention", 300, "--lengths", "1024", "4096", "--rounds", "3"),
-        benchmark("train_step", 300, "--config", "classifier", "--steps", "20"),
-        benchmark("train_step", 1800),
+        benchmark("train_step", 300, "--device", "cuda", "--config", "classifier", "--steps", "20"),
+        benchmark("train_step", 1800, "--device", "cuda"),
         benchmark("attention", 1800),
     ]
 
@@ -80,25 +80,23 @@ def run(step: Step, folder: Path, limit: float, **variables: str) -> dict[str, A
 
     Returns name, exit code (or a text, if the time is over), seconds, the end of the output, and the results.
     """
-    begin, log = time.monotonic(), folder / "output.txt"
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"} | variables
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, *step.arguments],
-            cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        code: int | str
-        try:
-            code = process.wait(limit)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt) as ended:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if isinstance(ended, KeyboardInterrupt):
-                raise
-            code = f"no end within {limit:.0f} s"
-    text = impersonal(log.read_text(encoding="utf-8", errors="replace"))
-    log.unlink()
-    last = "\n".join(text.splitlines()[-_LINES:])[-_LETTERS:]
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, *step.arguments],
+        cwd=ROOT, env=os.environ | {"PYTHONUNBUFFERED": "1"} | variables, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
+    )  # fmt: skip
+    try:
+        text, _ = process.communicate(timeout=limit)
+        code: int | str = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        text, _ = process.communicate()
+        code = f"no end within {limit:.0f} s"
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    last = "\n".join(impersonal(text).splitlines()[-_LINES:])[-_LETTERS:]
     outcome = {"name": step.name, "code": code, "seconds": round(time.monotonic() - begin), "output": last}
     written = folder / step.writes
     if step.writes and written.exists():

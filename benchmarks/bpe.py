@@ -107,7 +107,7 @@ def compare(task: str, threads: int, arguments: Sequence[Any], repeat: int) -> R
     runs: dict[str, list[Result]] = {"handloom": [], "tokenizers": []}
     for _ in range(repeat):
         for name, found in runs.items():
-            with Worker(Subject, [name, threads], os.environ) as worker:
+            with Worker(Subject, name, threads) as worker:
                 found.append(worker.ask(task, *arguments))
 
     def ratio(kind: str) -> float | None:

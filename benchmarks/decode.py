@@ -9,14 +9,12 @@ and 64 new tokens. Two models are measured: d_model 512, 6 + 6 layers, vocabular
 vocabulary 30,000. They have 64 features per head and d_ff = 4 d_model. The other engines load the model that
 `handloom.models.pretrained` exports. Each engine runs in its own process; their runs are interleaved, and environment
 variables that select BLAS kernels are unset. The ratios compare median times. All engines must generate the same
-ids, except ctranslate2-int8, whose weights are rounded to 8 bits. `--prefix` measures how the time of one token grows
-with the number of tokens before it.
+ids, except ctranslate2-int8, whose weights are rounded to 8 bits.
 
 With `--data`, the engines instead translate 200 German test sentences with a model that comes with handloom, one
 sentence at a time. The table then shows BLEU, sentences per second, and how many translations are equal to handloom's.
 """
 
-import os
 import statistics
 import tempfile
 import time
@@ -27,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.shipped_model import TESTED_SENTENCES
-from benchmarks.side_by_side import Worker, conditions, interleaved, program, started, worker_environment, write_results
+from benchmarks.side_by_side import Worker, conditions, interleaved, program, started, write_results
 from handloom.autograd.quick import libraries
 from handloom.train.tables.cells import markdown_table
 
@@ -36,7 +34,6 @@ SIZES = {
     "d_model 512, 6+6 layers, vocabulary 50,000": {"d_model": 512, "layers": 6, "vocabulary": 50_000},
 }
 SOURCE, NEW = 24, 64  # tokens
-PREFIXES = (16, 64, 128, 256, 512)
 BOS, EOS = 2, 3
 MODEL = "everyday-de-en"  # translates the sentences of --data
 LONGEST = 120  # tokens of a translation
@@ -115,15 +112,6 @@ class Handloom(Engine):
         options: Any = {"alpha": 1.0, "length_norm": "power", "early_stopping": True}  # as the other engines
         return [best[0].ids for best in beam_search(state, rules, width=beam, **options)]
 
-    def token_seconds(self, tokens: int) -> list[float]:
-        """Return the seconds that each token of a greedy generation took."""
-        from handloom.models import Rules, stream
-
-        state = self.model.start(self.source(1), decoder=self.decoder)
-        times = [time.perf_counter()]
-        times += [time.perf_counter() for _ in stream(state, Rules(BOS, EOS, min_length=tokens, max_length=tokens))]
-        return np.diff(times).tolist()
-
 
 class Transformers(Engine):
     """Hugging Face's Marian model, or Pegasus for pre-norm, as handloom exports it."""
@@ -195,7 +183,7 @@ ENGINES = {
 def start(engines: Sequence[str], size: Size, threads: int) -> Any:
     """Return the workers by name."""
     subjects = {name: (ENGINES[name][0], size, threads, *ENGINES[name][1:]) for name in engines}
-    return started(subjects, worker_environment(threads))
+    return started(subjects, threads)
 
 
 def compare(engines: Sequence[str], threads: int, repeat: int) -> list[dict[str, Any]]:
@@ -205,7 +193,7 @@ def compare(engines: Sequence[str], threads: int, repeat: int) -> list[dict[str,
         with start(engines, {**size, "positions": 128}, threads) as workers:
             for batch, beam in product((1, 32), (1, 4)):
                 cells.append({"size": title, "batch": batch, "beam": beam, **measure(workers, batch, beam, repeat)})
-                print(line(cells[-1]), flush=True)
+                print(cells[-1], flush=True)
     return cells
 
 
@@ -226,15 +214,6 @@ def measure(workers: Mapping[str, Worker], batch: int, beam: int, repeat: int) -
         },
         "distinct ids": len({token for ids in first["handloom"] for token in ids}),
     }
-
-
-def line(cell: dict[str, Any]) -> str:
-    speeds = ", ".join(f"{name} {value:,.0f}" for name, value in cell["tokens per second"].items())
-    ratios = ", ".join(f"{value:.2f} x {name}" for name, value in cell["ratios"].items())
-    equal = ", ".join(cell["sequences with equal ids"].values())
-    return (
-        f"{cell['size']}, batch {cell['batch']:2}, beam {cell['beam']}: {speeds} tokens/s; {ratios}; ids equal {equal}"
-    )
 
 
 def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
@@ -276,23 +255,12 @@ def compare_translations(engines: Sequence[str], threads: int, repeat: int, data
     return rows
 
 
-def prefixes(threads: int) -> dict[str, float]:
-    """Return the milliseconds per token of greedy search after prefixes of several lengths (medians of 16, batch 1)."""
-    size = {**SIZES["d_model 512, 6+6 layers, vocabulary 50,000"], "positions": 1024}
-    with start(["handloom"], size, threads) as workers:
-        times = workers["handloom"].ask("token_seconds", max(PREFIXES) + 16)
-    result = {str(n): 1000 * statistics.median(times[n - 8 : n + 8]) for n in PREFIXES}
-    print("ms a token after a prefix of", ", ".join(f"{n}: {ms:.2f}" for n, ms in result.items()))
-    return result
-
-
 def main() -> None:
     parser = program(__doc__, threads=2)
     parser.add_argument(
         "--engines", nargs="+", choices=ENGINES, default=["transformers"], help="engines to compare with handloom"
     )
     parser.add_argument("--repeat", type=int, default=5, help="runs of each engine per configuration (default: 5)")
-    parser.add_argument("--prefix", action="store_true", help="also measure the time of a token at several positions")
     parser.add_argument("--data", metavar="DATA", help="instead, translate test sentences: tatoeba or multi30k")
     options = parser.parse_args()
     engines = list(dict.fromkeys(["handloom", *options.engines]))
@@ -301,11 +269,8 @@ def main() -> None:
     else:
         cells = compare(engines, options.threads, options.repeat)
         print(table(cells, engines))
-    common = {**conditions("transformers", "torch", "ctranslate2"), "load average": os.getloadavg()[0]}
+    common = {**conditions("transformers", "torch", "ctranslate2"), "threads": options.threads}
     common["handloom uses"] = [name for name, _ in libraries().values() if name]
-    common["threads"] = options.threads
-    if options.prefix:
-        common["ms a token after a prefix"] = prefixes(options.threads)
     write_results(options.json, {**common, "rows": cells})
 
 

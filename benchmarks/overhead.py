@@ -5,10 +5,11 @@
 Arrays are 4 x 4 float32, so that the arithmetic takes nearly no time. "forward" is the time of a call that is recorded
 for a backward pass, "unrecorded" is the time of a call inside no_grad, and "backward" is the time of the backward pass
 per call in a chain of calls. The time of the equivalent NumPy calls is subtracted from each of the three times. Times
-are the shortest of several interleaved rounds. The last line is the processor time of `import handloom` after NumPy has
-been imported, in milliseconds; it is the shortest of several measurements.
+are the shortest of several interleaved rounds. The last lines are the processor times (user and system) of a start of
+Python that imports NumPy, imports handloom, or translates a sentence: the shortest of several starts.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -17,13 +18,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.side_by_side import conditions, program, write_results
+from benchmarks.side_by_side import conditions, processor_time, program, write_results
 from handloom.autograd import Tensor, no_grad, ops
 
 CHAIN = 100
 ROUNDS = 100
-STARTS = 10
-IMPORT = "import time, numpy; start = time.process_time(); import handloom; print(time.process_time() - start)"
+STARTS = {
+    "import numpy": ["-c", "import numpy"],
+    "import handloom.autograd": ["-c", "import handloom.autograd"],
+    "handloom translate": ["-m", "handloom", "translate", "Wo ist der Bahnhof?"],
+}
 
 
 class Op(NamedTuple):
@@ -101,11 +105,15 @@ def measure(op: Op) -> dict[str, float]:
     }
 
 
-def import_milliseconds() -> float:
-    """Return the shortest processor time of several processes for `import handloom` after `import numpy`."""
-    command = [sys.executable, "-c", IMPORT]
-    starts = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(STARTS)]
-    return 1000 * min(map(float, starts))
+def start_seconds(arguments: list[str]) -> float:
+    """Return the shortest processor time of several Python processes; the first one may compile modules."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    times = []
+    for _ in range(11):
+        before = processor_time()
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment)
+        times.append(processor_time() - before)
+    return min(times)
 
 
 def main() -> None:
@@ -115,9 +123,9 @@ def main() -> None:
     print(f"microseconds per op in addition to NumPy's call\n{'':10}" + "".join(f"{column:>12}" for column in columns))
     for name, figures in table.items():
         print(f"{name:10}" + "".join(f"{figures[column]:12.2f}" for column in columns))
-    importing = import_milliseconds()
-    print(f"import handloom: {importing:.0f} ms in addition to NumPy's import")
-    write_results(arguments.json, {"microseconds": table, "import_ms": importing, **conditions()})
+    starts = {name: start_seconds(start) for name, start in STARTS.items()}
+    print(*(f"{name}: {seconds:.2f} s of processor time" for name, seconds in starts.items()), sep="\n")
+    write_results(arguments.json, {"microseconds": table, "start_seconds": starts, **conditions()})
 
 
 if __name__ == "__main__":

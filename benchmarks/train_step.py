@@ -7,10 +7,9 @@
 handloom and PyTorch train the same model on the same batch: forward, backward, Adam. PyTorch (eager, float32, with
 fused Adam) is measured with the layers of nn.Transformer and with scaled_dot_product_attention; the faster of the two
 is the reference. Each library runs in a separate process, with the same number of threads on the same cores, and the
-runs are interleaved. If the losses and gradients without dropout differ, the program ends without measuring. Two more
-columns, which are not used as reference, show the PyTorch model with scaled_dot_product_attention under torch.compile
-(if it fails, the reason is printed) and under bfloat16 autocast. If a step of such a column takes more than 5 seconds,
-which bfloat16 does on processors without its instructions, only one step is timed.
+runs are interleaved. If the losses and gradients without dropout differ, the program ends without measuring. With
+--also, two more columns, which are not used as reference, show the PyTorch model with scaled_dot_product_attention
+under torch.compile and under bfloat16 autocast, which is very slow on processors without bfloat16 instructions.
 
 Variables that select a linear algebra library's kernels (such as OPENBLAS_CORETYPE) are unset for all libraries.
 
@@ -30,7 +29,6 @@ import argparse
 import dataclasses
 import os
 import statistics
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,10 +45,8 @@ from handloom.train.tables.cells import markdown_table
 
 REFERENCES = ("torch-layers", "torch-lean")
 SIDES = ("handloom", *REFERENCES)
-COLUMNS = ("torch-compiled", "torch-bfloat16")
 WARM_UP = 3
 BATCHES = 3  # number of batches; the gradients must agree on one of them
-TOO_SLOW = 5.0  # seconds; a column with slower steps is timed only once
 
 
 @dataclasses.dataclass
@@ -72,7 +68,7 @@ class Task:
         common = dataclasses.asdict(self.size), self.batches
         kinds = {side: (Torch, side.removeprefix("torch-"), self.threads, *common) for side in sides}
         kinds |= {"handloom": (Handloom, *common)} if "handloom" in sides else {}
-        return side_by_side.started(kinds, side_by_side.worker_environment(self.threads))
+        return side_by_side.started(kinds, self.threads)
 
 
 def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
@@ -127,16 +123,7 @@ def prove_equal(task: Task) -> dict[str, Any]:
 
 def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
     """Time `steps` interleaved rounds of each library. A round is a step, or a pass over all batches of real data."""
-    failed: dict[str, str] = {}
-    once: dict[str, list[float]] = {}
-    with side_by_side.Disturbance() as disturbance, task.start(*SIDES, *columns) as workers:
-        for side in columns:
-            if why := workers[side].ask("error_of_a_step"):
-                failed[side] = why
-                del workers[side]
-            elif (times := workers[side].ask("steps", 1))[0] > TOO_SLOW:
-                once[side] = times
-                del workers[side]
+    with task.start(*SIDES, *columns) as workers:
         for side, worker in workers.items():
             if side != "handloom":  # handloom has these weights already, from the same seed
                 worker.ask("load_file", task.weights)
@@ -144,14 +131,14 @@ def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
             worker.ask("steps", WARM_UP if task.batches is None else task.count)
         at_once = 3 if task.batches is None else task.count
         answers = side_by_side.interleaved(workers, -(-steps // 3) if task.batches is None else steps, "steps", at_once)
-        seconds = {side: _rounds(times, task)[:steps] for side, times in answers.items()} | once
+        seconds = {side: _rounds(times, task)[:steps] for side, times in answers.items()}
         memory = {side: worker.ask("memory") for side, worker in workers.items()}
         found = summary(seconds, memory)
         found["products_ms"] = round(workers["handloom"].ask("products") * 1e3, 3)
         found["limit"] = round(found["median_ms"][found["ruler"]] / found["products_ms"], 3)
         found["share"] = round(found["products_ms"] / found["median_ms"]["handloom"], 3)
         found["libraries"] = {side: workers[side].ask("about") for side in ("handloom", "torch-lean")}
-    return {**found, "failed": failed, "others_load": disturbance.share}
+    return found
 
 
 def _rounds(answers: list[list[float]], task: Task) -> list[float]:
@@ -166,7 +153,6 @@ def summary(seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float])
     return {
         "ruler": ruler,
         "ratio": round(median[ruler] / median["handloom"], 3),
-        "ratio_of_shortest": round(min(seconds[ruler]) / min(seconds["handloom"]), 3),
         "memory_ratio": round(memory["handloom"] / memory[ruler], 3),
         "median_ms": {name: round(value * 1e3, 3) for name, value in median.items()},
         "all_ms": {name: [round(value * 1e3, 3) for value in values] for name, values in seconds.items()},
@@ -199,16 +185,13 @@ def flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def notes(row: Mapping[str, Any]) -> str:
-    """Return lines for results that have no column."""
+    """Return a line for results that have no column."""
     about, worst = row["libraries"], max(each["gradient"] for each in row["equal_work"].values())
-    told = [f"{side} failed: {why}" for side, why in row["failed"].items()]
-    told.append(
-        f"gradients agree to {worst:.0e}; a plain product of 1024 x 1024: NumPy "
+    return (
+        f"{row['config']}: gradients agree to {worst:.0e}; a plain product of 1024 x 1024: NumPy "
         f"{about['handloom']['gflops']} GFLOP/s ({about['handloom']['kernels']}), "
-        f"PyTorch {about['torch-lean']['gflops']} GFLOP/s ({about['torch-lean']['kernels']}); other programs took "
-        f"{row['others_load']:.0%} of the processors"
+        f"PyTorch {about['torch-lean']['gflops']} GFLOP/s ({about['torch-lean']['kernels']})"
     )
-    return "\n".join(f"{row['config']}: {each}" for each in told)
 
 
 def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
@@ -216,7 +199,7 @@ def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
     if options.data is None:
         names = list(SIZES) if options.config == "all" else [options.config]
         return {name: Task({**SIZES, **MORE}[name], options.threads, folder) for name in names}
-    _, _, size, batches = prepare(options.data, options.preset, [], options.batches)
+    size, batches = prepare(options.data, options.preset, options.batches)
     tokens = sum(batch.source.size + batch.target_input.size for batch in batches) / len(batches)
     size = dataclasses.replace(size, batch=1, source=round(tokens), target=0)
     file = folder / "batches.npz"
@@ -234,30 +217,22 @@ def main() -> None:
     parser.add_argument("--data", metavar="DATA", help="train on batches of this set: multi30k, embedded, or a path")
     parser.add_argument("--preset", default="laptop", choices=("laptop", "smoke"), help="model for --data")
     parser.add_argument("--batches", type=int, default=20, help="number of batches in a round of --data (default: 20)")
-    parser.add_argument("--no-compile", action="store_true", help="skip torch.compile, which takes a minute per size")
+    words = "further columns; torch.compile takes a minute per size"
+    parser.add_argument("--also", nargs="+", choices=("compiled", "bfloat16"), default=(), help=words)
     options = parser.parse_args()
-    if options.steps is None:
-        options.steps = 9 if options.device == "cpu" else 50
-    if min(options.steps, options.batches) < 1:
-        parser.error("--steps and --batches must be at least 1")
+    options.steps = options.steps or (9 if options.device == "cpu" else 50)
     if options.device == "cuda":
-        if options.data:
-            parser.error("--data is for the CPU")
         chosen = list(DEVICE_SIZES) if options.config == "all" else [options.config]
         train_step_device.run(chosen, options.steps, options.json)
         return
-    if options.config not in ("all", *SIZES, *MORE):
-        parser.error(f"--config {options.config} is a size for --device cuda")
     if hasattr(os, "sched_setaffinity"):  # the workers inherit this setting
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    if reason := side_by_side.missing():
-        sys.exit(reason)
     with tempfile.TemporaryDirectory() as folder:
         compare(tasks(options, Path(folder)), options)
 
 
 def compare(planned: Mapping[str, Task], options: argparse.Namespace) -> None:
-    here, columns = machine(), COLUMNS[options.no_compile :]
+    here, columns = machine(), [f"torch-{name}" for name in options.also]
     print(f"{here['cpu']}, {here['cores']} cores, {options.threads} threads each, Python {here['python']}")
     rows: list[dict[str, Any]] = []
     for name, task in planned.items():

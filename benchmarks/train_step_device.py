@@ -11,15 +11,15 @@ CUDA graphs.
 
 import dataclasses
 import math
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import conditions, merge_rows, missing, started, worker_environment
+from benchmarks.side_by_side import conditions, merge_rows, started
 from benchmarks.train_step_models import MORE, SIZES, Size, build, loss
 from benchmarks.train_step_subjects import BETAS, CLIP_NORM, EPS, LEARNING_RATE
+from handloom.autograd.backend import check_device
 from handloom.train.tables.cells import markdown_table
 
 OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handloom-fp32")
@@ -78,7 +78,7 @@ class OnDevice:
 class HandloomOnDevice(OnDevice):
     """A training step of handloom, as in its Trainer but without the log."""
 
-    def __init__(self, size: Size, half: bool, graphs: bool):
+    def __init__(self, size: Size, half: bool, graphs: bool = False):
         import handloom
         from handloom.autograd import default_generator
         from handloom.train.device_updates import DeviceUpdates, choose_updates
@@ -178,7 +178,7 @@ def subject(side: str, config: str) -> OnDevice:
 def row(config: str, steps: int) -> dict[str, Any]:
     """Return all measurements of one configuration."""
     found: dict[str, Any] = {}
-    with started({side: (subject, side, config) for side in (*OURS, *THEIRS)}, worker_environment(1)) as workers:
+    with started({side: (subject, side, config) for side in (*OURS, *THEIRS)}, threads=1) as workers:
         losses = {side: worker.ask("warm") for side, worker in workers.items()}
         for side, worker in workers.items():
             times = [worker.ask("steps", steps) for _ in range(3)]
@@ -209,9 +209,8 @@ def row(config: str, steps: int) -> dict[str, Any]:
 
 
 def run(configs: Sequence[str], steps: int, file: Path | None) -> None:
-    """Measure, show a table, and write the rows. Exits with a message if there is no GPU, or no PyTorch for GPUs."""
-    if reason := missing("cuda"):
-        sys.exit(f"not measured: {reason}")
+    """Measure, show a table, and write the rows."""
+    check_device("cuda")
     for config in configs:
         found = row(config, steps)
         rows = [{"side": side, **each} for side, each in found["sides"].items()]

@@ -11,7 +11,7 @@ from handloom.autograd import Tensor, ops
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.classifier import ClassifierConfig, TransformerClassifier
 from handloom.models.language_model import LanguageModel, LanguageModelConfig
-from handloom.nn import Module, MultiHeadAttention
+from handloom.nn import Module
 
 Kind = Literal["seq2seq", "language model", "classifier"]
 
@@ -36,7 +36,6 @@ class Size:
     tied: bool = False  # one matrix for source embedding, target embedding and output layer
     label_smoothing: float = 0.0
     max_length: int = 128
-    attention: str = "auto"  # handloom's method
 
     @property
     def tokens(self) -> int:
@@ -84,19 +83,13 @@ def build(size: Size) -> Module:
         "d_model": size.d_model, "nhead": size.heads, "dim_feedforward": size.dim_feedforward, "dropout": size.dropout,
         "activation": size.activation, "norm_first": size.norm_first, "max_length": size.max_length,
     }  # fmt: skip
-    model: Module
     if size.kind == "classifier":
-        model = TransformerClassifier(ClassifierConfig(size.vocabulary, size.classes, layers=size.layers, **common))
-    elif size.kind == "language model":
-        model = LanguageModel(LanguageModelConfig(size.vocabulary, layers=size.layers, **common))
-    else:
-        common |= {"encoder_layers": size.layers, "decoder_layers": size.layers}
-        common |= {"share_embeddings": size.tied, "tie_output": size.tied}
-        model = Seq2SeqTransformer(Seq2SeqConfig(size.vocabulary, size.vocabulary, **common))
-    for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
-            module.method = size.attention
-    return model
+        return TransformerClassifier(ClassifierConfig(size.vocabulary, size.classes, layers=size.layers, **common))
+    if size.kind == "language model":
+        return LanguageModel(LanguageModelConfig(size.vocabulary, layers=size.layers, **common))
+    common |= {"encoder_layers": size.layers, "decoder_layers": size.layers}
+    common |= {"share_embeddings": size.tied, "tie_output": size.tied}
+    return Seq2SeqTransformer(Seq2SeqConfig(size.vocabulary, size.vocabulary, **common))
 
 
 def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any = None) -> Tensor:
@@ -124,23 +117,16 @@ def shared_name(size: Size, name: str) -> str:
     return name
 
 
-def prepare(data_name: str, preset_name: str, changes: list[str], count: int) -> tuple[Any, Any, Size, list[Any]]:
-    """Return a data set, its tokenizer, the size of the preset's model, and the first `count` training batches."""
-    from handloom.errors import InputError
+def prepare(data_name: str, preset_name: str, count: int) -> tuple[Size, list[Any]]:
+    """Return the size of the preset's model, and the first `count` training batches of a data set."""
     from handloom.models.presets import translation_preset
-    from handloom.train.cli.training import changed
     from handloom.train.data.translation import load_translation_data
     from handloom.train.tasks.translation import Translation
 
-    try:
-        data = load_translation_data(data_name)
-        preset = changed(translation_preset(preset_name, data.name), changes)
-    except InputError as error:
-        raise SystemExit(str(error)) from None
+    data = load_translation_data(data_name)
+    preset = translation_preset(preset_name, data.name)
     task = Translation(data.train, data.valid, preset=preset)
     tokenizer = task.make_tokenizer()
-    if tokenizer.pad_id != 0:
-        raise SystemExit("the id of the tokenizer's padding token must be 0, because the PyTorch model assumes this id")
     batches = task.batches(tokenizer, seed=0).train
     epochs = itertools.chain.from_iterable(batches.epoch(epoch) for epoch in itertools.count())
     size = Size(
@@ -148,4 +134,4 @@ def prepare(data_name: str, preset_name: str, changes: list[str], count: int) ->
         preset.dropout, norm_first=preset.norm_first, tied=preset.tied, label_smoothing=preset.label_smoothing,
         max_length=preset.max_length,
     )  # fmt: skip
-    return data, tokenizer, size, list(itertools.islice(epochs, count))
+    return size, list(itertools.islice(epochs, count))

@@ -91,9 +91,7 @@ class Subject:
 class Torch(Subject):
     """PyTorch with its fused Adam. `how` is "layers", "lean" (see `train_step_torch`), or a variant of "lean"."""
 
-    def __init__(
-        self, how: str, threads: int, size: dict[str, Any], batches: str | None = None, warm_up: int = WARM_UP
-    ):
+    def __init__(self, how: str, threads: int, size: dict[str, Any], batches: str | None = None):
         import torch
 
         from benchmarks.train_step_torch import Model
@@ -101,7 +99,7 @@ class Torch(Subject):
         super().__init__(size, batches)
         torch.set_num_threads(threads)
         torch.manual_seed(0)
-        self.torch, self.how, self.warm_up, self.done = torch, how, warm_up, 0
+        self.torch, self.how, self.done = torch, how, 0
         self.model = Model(self.size, lean=how != "layers")
         self.run: Any = torch.compile(self.model) if how == "compiled" else self.model
         self.batches = itertools.cycle(list(map(self.tensors, self.arrays)))
@@ -127,18 +125,10 @@ class Torch(Subject):
         loss.backward()
         if self.real:
             self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)
-            rate = self.size.d_model**-0.5 * min(self.done**-0.5, self.done * self.warm_up**-1.5)
+            rate = self.size.d_model**-0.5 * min(self.done**-0.5, self.done * WARM_UP**-1.5)
             self.optimizer.param_groups[0]["lr"] = rate
         self.optimizer.step()
         return loss.item()
-
-    def error_of_a_step(self) -> str | None:
-        """Return one line with the reason why a step failed, for example in compilation, or None if it did not fail."""
-        try:
-            self.step()
-        except Exception as error:  # compilers raise many kinds of errors
-            return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        return None
 
     def gradients(self) -> Arrays:
         from benchmarks.train_step_torch import Model
@@ -163,7 +153,7 @@ class Torch(Subject):
 class Handloom(Subject):
     """handloom with its Trainer's settings, which keep freed memory. The Trainer itself trains on real data."""
 
-    def __init__(self, size: dict[str, Any], batches: str | None = None, warm_up: int = WARM_UP):
+    def __init__(self, size: dict[str, Any], batches: str | None = None):
         import handloom
         from handloom.train.optim.optimizers import Adam
         from handloom.train.updates import keep_freed_memory
@@ -174,9 +164,9 @@ class Handloom(Subject):
         self.model = build(self.size)
         self.optimizer = Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS)
         if batches is not None:
-            self._prepare_trainer(warm_up, Path(tempfile.mkdtemp(dir=Path(batches).parent)))
+            self._prepare_trainer(Path(tempfile.mkdtemp(dir=Path(batches).parent)))
 
-    def _prepare_trainer(self, warm_up: int, folder: Path) -> None:
+    def _prepare_trainer(self, folder: Path) -> None:
         from handloom.train.data.batches import Batch
         from handloom.train.optim.schedules import noam
         from handloom.train.runs.folder import RunFolder
@@ -188,7 +178,7 @@ class Handloom(Subject):
         self.batches = itertools.cycle([MicroBatch(0, index, batch) for index, batch in enumerate(made)])
         self.translation_loss = translation_loss(self.size.label_smoothing, 0)
         self.trainer = Trainer(
-            self.model, self.translation_loss, self.optimizer, noam(self.size.d_model, warm_up),
+            self.model, self.translation_loss, self.optimizer, noam(self.size.d_model, WARM_UP),
             made,  # type: ignore[arg-type]
             Validation([]), RunFolder.create(folder / "run", {}), config={}, steps=10**6,
             updates=UpdateOptions(clip_norm=CLIP_NORM),
