@@ -175,6 +175,10 @@ def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
     own[1].grad *= np.float32(1e25)
     assert clip_grad_norm(own[1], 2.0) > 1e22, "the squares are not in the range of float32"
     assert np.linalg.norm(own[1].grad) == pytest.approx(2.0, rel=1e-5)
+    half = Parameter(np.ones(3, np.float16))
+    half.grad = np.full(3, 300, np.float16)
+    assert clip_grad_norm(half, 1.0) == pytest.approx(300 * np.sqrt(3)), "in float16, as well"
+    np.testing.assert_allclose(half.grad, 1 / np.sqrt(3), rtol=2e-3)
     own[0].grad[0, 0] = np.inf
     kept = own[1].grad.copy()
     assert clip_grad_norm(own, 1.0, scale=3.0) == np.inf

@@ -1,4 +1,4 @@
-"""Class weights and distillation: their formulas, and that a student learns from its teacher."""
+"""Class weights and distillation: their formulas."""
 
 import numpy as np
 import pytest
