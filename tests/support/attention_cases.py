@@ -86,11 +86,11 @@ class Case:
             allowed = (2 if place == 0 else 3) * plain_error + places
             assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, {allowed=}"
 
-    def check_dropout(self, dtype: Any, dropout: float, **options: Any) -> None:
-        """On a device, output and gradients are those of the composed ops, given the mask that the method draws."""
-        own = {key: to_device(x, "cuda") if isinstance(x, np.ndarray) else x for key, x in self.options.items()}
-        leaves = [Tensor(to_device(array.astype(dtype), "cuda"), requires_grad=True) for array in self.arrays]
-        generator, g = Generator(3), to_device(self.g.astype(dtype), "cuda")
+    def check_dropout(self, dtype: Any, dropout: float, *, device: str = "cuda", **options: Any) -> None:
+        """Output and gradients are those of the composed ops, given the mask that the method draws."""
+        own = {key: to_device(x, device) if isinstance(x, np.ndarray) else x for key, x in self.options.items()}
+        leaves = [Tensor(to_device(array.astype(dtype), device), requires_grad=True) for array in self.arrays]
+        generator, g = Generator(3), to_device(self.g.astype(dtype), device)
         generator.next_call(leaves[0].data)  # the call's number counts as well
         bias = (*leaves, None)[3]
         out = ops.attention(*leaves[:3], bias=bias, **own, **options, dropout=dropout, generator=generator)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import Generator, Tensor, grad, ops
+from handloom.autograd import Generator, Tensor, ops
 from handloom.autograd.ops.attention_blocked import BlockedAttention
 from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case
 
@@ -33,14 +33,7 @@ def test_blocked_is_as_good_as_the_plain_path(seed, lengths, widths, chosen, blo
 def test_dropout_falls_on_the_same_weights_in_both_directions(seed, lengths, chosen, block_size) -> None:
     """The gradient equals that of the composed ops, which are given the mask that the blocks draw."""
     case = Case(seed, lengths, (5, 6), chosen)
-    leaves = [Tensor(array, requires_grad=True) for array in case.arrays]
-    options = {**case.options, "method": "blocked", "block_size": block_size, "dropout": 0.3}
-    bias = {"bias": leaves[3]} if len(leaves) == 4 else {}
-    out = ops.attention(*leaves[:3], **bias, **options, generator=Generator(seed))
-    blocked = grad(out, leaves, case.g, retain_graph=True)
-    composed = grad(out, leaves, Tensor(case.g), create_graph=True)
-    for a, b in zip(blocked, composed, strict=True):
-        np.testing.assert_allclose(a.data, b.data, atol=1e-12)
+    case.check_dropout(np.float64, 0.3, device="cpu", method="blocked", block_size=block_size)
 
 
 @pytest.mark.parametrize(

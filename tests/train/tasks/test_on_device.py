@@ -3,7 +3,6 @@
 The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,35 +11,24 @@ import numpy as np
 import pytest
 
 from handloom.autograd import manual_seed
-from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE
-from handloom.train.data.running_text import TextData
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.classification import Classification
-from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
 from handloom.train.tasks.task import train_model
-from handloom.train.tasks.translation import Translation
 from tests.support.small_run import forbid_waiting
+
+from .test_task import TEXTS, classification, language_modelling, translation
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
-WORDS = ["red", "green", "dog", "cat", "sleeps", "runs"]
-TEXTS = [" ".join(WORDS[i % k] for i in range(k, 2 * k)) for k in (2, 3, 4, 5, 6)] * 6
-PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS]
-LABELLED = [(text, "short" if len(text) < 20 else "long") for text in TEXTS]
-
 
 def translator(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
-    preset = dataclasses.replace(SMOKE, tokens_per_batch=64, vocab_size=290, **changes)
-    return train_model(Translation(PAIRS, PAIRS[:5], preset=preset), run, **options).translate(TEXTS[:2], beam=2)
+    return train_model(translation(**changes), run, **options).translate(TEXTS[:2], beam=2)
 
 
 def classifier(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
-    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], batch_size=10)
-    task = Classification(LABELLED, LABELLED[:5], preset=dataclasses.replace(preset, **changes))
+    task = classification(**changes)
     if options["device"] == "cuda":  # to learn from
         with RunFolder.create(run.path / "teacher", {}) as own:
-            plain = Classification(LABELLED, LABELLED[:5], preset=dataclasses.replace(preset, steps=1))
-            teacher = train_model(plain, own, **options)
+            teacher = train_model(classification(steps=1), own, **options)
         with RunFolder.create(run.path / "student", {}) as own:
             train_model(task.with_preset(steps=1), own, teacher=teacher, **options)
         manual_seed(0)
@@ -51,12 +39,11 @@ def copying(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str
     return translator(run, {**changes, "copy": True, "coverage_loss": 0.5}, **options)
 
 
-def language_model(run: RunFolder, changes: dict[str, Any], kind: str = "transformer", **options: Any) -> list[str]:
-    preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, recurrent_size=8, **changes)
-    data = TextData(*([" ".join(TEXTS)] * 3), "text")
-    text = tokenize(data, learn_tokens(data, "character", 100))
-    model = None if kind == "transformer" else preset.recurrent(text.tokenizer.vocab_size, kind)
-    return [train_model(LanguageModelling(text, model, preset=preset), run, **options).write("red", 6, temperature=0)]
+def language_model(run: RunFolder, changes: dict[str, Any], kind: str = "", **options: Any) -> list[str]:
+    task = language_modelling(**changes, recurrent_size=8)
+    if kind:
+        task.model = task.preset.recurrent(task.text.tokenizer.vocab_size, kind)
+    return [train_model(task, run, **options).write("red", 6, temperature=0)]
 
 
 def recurrent(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:

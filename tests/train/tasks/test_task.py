@@ -26,20 +26,20 @@ TEXTS = [" ".join(WORDS[i % k] for i in range(k, 2 * k)) for k in (2, 3, 4, 5, 6
 
 def translation(**changes: Any) -> Task[Any, Any]:
     pairs = [(text, text) for text in TEXTS]
-    preset = dataclasses.replace(SMOKE, tokens_per_batch=64, vocab_size=290, steps=2, **changes)
+    preset = dataclasses.replace(SMOKE, tokens_per_batch=64, vocab_size=290, **{"steps": 2, **changes})
     return Translation(pairs, pairs[:5], preset=preset, name="turning")
 
 
 def classification(**changes: Any) -> Task[Any, Any]:
     pairs = [(text, "short" if len(text) < 20 else "long") for text in TEXTS]
-    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], batch_size=8, steps=2, **changes)
+    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], batch_size=8, **{"steps": 2, **changes})
     return Classification(pairs, pairs[:5], preset=preset, name="lengths")
 
 
 def language_modelling(**changes: Any) -> Task[Any, Any]:
     data = TextData(*([" ".join(TEXTS)] * 3), "text")
     text = tokenize(data, learn_tokens(data, "character", 0))
-    preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, steps=2, **changes)
+    preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, **{"steps": 2, **changes})
     return LanguageModelling(text, preset=preset, name="text")
 
 
