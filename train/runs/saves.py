@@ -78,8 +78,8 @@ class SavedStates:
         if damaged:
             raise InputError(f"No save in {self.folder} is usable. The newest: {damaged[0]}")
         raise InputError(
-            f"{self.folder} holds no save to resume from: the run ended before its first save, or the folder was "
-            "cleared. Start the run again."
+            f"{self.folder} holds no save to resume from: the run ended before its first save, the folder was cleared, "
+            "or an earlier version of handloom wrote it. Start the run again."
         )
 
     def weights(self, step: int) -> dict[str, np.ndarray]:
