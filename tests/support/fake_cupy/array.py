@@ -316,20 +316,11 @@ def call_ufunc(ufunc: Any, *inputs: Any, out: Any = None, dtype: Any = None, cas
     return out if out is not None else wrap(result)
 
 
-def _operator(ufunc: Any, reflected: bool = False) -> Any:
+def _operator(ufunc: Any, reflected: bool = False, in_place: bool = False) -> Any:
     def operator(self: ndarray, other: Any) -> Any:
         if not isinstance(other, (ndarray, np.ndarray, *_SCALARS)):
             return NotImplemented
-        return call_ufunc(ufunc, other, self) if reflected else call_ufunc(ufunc, self, other)
-
-    return operator
-
-
-def _in_place(ufunc: Any) -> Any:
-    def operator(self: ndarray, other: Any) -> Any:
-        if not isinstance(other, (ndarray, np.ndarray, *_SCALARS)):
-            return NotImplemented
-        return call_ufunc(ufunc, self, other, out=self)
+        return call_ufunc(ufunc, *((other, self) if reflected else (self, other)), out=self if in_place else None)
 
     return operator
 
@@ -342,7 +333,7 @@ _OPERATORS = {
 for _name, _ufunc in _OPERATORS.items():
     setattr(ndarray, f"__{_name}__", _operator(_ufunc))
     setattr(ndarray, f"__r{_name}__", _operator(_ufunc, reflected=True))
-    setattr(ndarray, f"__i{_name}__", _in_place(_ufunc))
+    setattr(ndarray, f"__i{_name}__", _operator(_ufunc, in_place=True))
 ndarray.__matmul__ = _operator(np.matmul)  # type: ignore[attr-defined]
 ndarray.__rmatmul__ = _operator(np.matmul, reflected=True)  # type: ignore[attr-defined]
 _COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater}

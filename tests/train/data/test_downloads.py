@@ -1,4 +1,4 @@
-"""Files of named sets: from HANDLOOM_DATA, from the cache, from a server on this machine."""
+"""Files of named sets: from the cache, from a server on this machine, and what is refused."""
 
 import gc
 import hashlib
@@ -103,19 +103,7 @@ def test_failure_says_what_to_do_and_leaves_nothing(server, cache, answer, reaso
     assert [p for p in cache.rglob("*") if p.is_file()] == []
 
 
-def test_no_network():
-    with pytest.raises(InputError, match=r"could not be downloaded: .*[Rr]efused"):
-        fetch("http://127.0.0.1:9/raw/", "multi30k", "train.de", SHA256)  # nobody listens on port 9
-
-
 class TestDataFolder:
-    def test_local_file_comes_first(self, tmp_path, monkeypatch, server):
-        (tmp_path / "data" / "multi30k").mkdir(parents=True)
-        (tmp_path / "data" / "multi30k" / "train.de").write_bytes(CONTENT)
-        monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path / "data"))
-        assert fetch(server.url, "multi30k", "train.de", SHA256) == tmp_path / "data" / "multi30k" / "train.de"
-        assert server.requests == []
-
     def test_local_file_with_another_checksum(self, tmp_path, monkeypatch, server):
         (tmp_path / "multi30k").mkdir()
         (tmp_path / "multi30k" / "train.de").write_bytes(b"something else")
