@@ -1,16 +1,14 @@
 """An exercise, and the verdict on a learner's answer to it.
 
-A probe calls the learner's answer with fixed inputs and returns named results. The process that runs the learner's file
-saves the results (`examined`). Another process compares the results with those of handloom's function (`judged`), so
-the file can't fake a verdict. If the results equal those of a typical mistake, the verdict is the message of this
-mistake.
+A probe calls the learner's answer with fixed inputs and returns named results, which are compared with those of
+handloom's function. If the results equal those of a typical mistake, the verdict is the message of this mistake.
 """
 
 import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -19,13 +17,22 @@ import numpy as np
 
 from .comparing import brief, difference
 from .mistakes import Mistake, described
-from .packing import Raised, packed, unpacked
-
-Results = Mapping[str, Any] | Raised
 
 
 class Wrong(Exception):  # noqa: N818 - as the verdict
     """An error that a probe raises if a result can't be compared. Its text explains the problem to the learner."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception: the name of its class, its text, and the message for the learner, which is not compared."""
+
+    kind: str
+    text: str
+    message: str = field(default="", compare=False)
+
+
+Results = Mapping[str, Any] | Raised
 
 
 @dataclass(eq=False)
@@ -38,7 +45,6 @@ class Exercise:
             numbers, texts, lists). It is called with the learner's answer, with `real` and with each mistake, and
             creates equal inputs each time. Simple results come first.
         real: handloom's implementation, with the same signature.
-        right: a right answer that may differ from the solution; the tests check that it passes.
         rtol: the largest relative difference that is accepted as rounding.
         source: the name of handloom's implementation, for example "autograd.ops.softmax.Softmax.backward".
         hints: three hints: a question, a number or a picture, and code. After the hints, the solution is shown.
@@ -48,7 +54,6 @@ class Exercise:
     solution: Any
     probe: Callable[[Any], Mapping[str, Any]]
     real: Any
-    right: Any
     rtol: float
     source: str
     hints: tuple[str, ...]
@@ -63,16 +68,14 @@ def exercises(solution: ModuleType, checks: ModuleType) -> list[Exercise]:
     """Return the exercises of a chapter, in the order of its solution.
 
     A function or class `name` of the solution is an exercise if `checks` has the functions `probe_name` and
-    `real_name`, in lower case. `right_name` and RTOL[name] are optional. The chapter's text file has the rest: see
-    `mistakes`.
+    `real_name`, in lower case. RTOL[name] is optional. The chapter's text file has the rest: see `mistakes`.
     """
     found = []
     for name, answer in vars(solution).items():
         if probe := getattr(checks, f"probe_{name.lower()}", None):
             real = getattr(checks, f"real_{name.lower()}")
-            right = getattr(checks, f"right_{name.lower()}", answer)
             rtol = getattr(checks, "RTOL", {}).get(name, 1e-9)
-            found.append(Exercise(answer, probe, real, right, rtol, *described(answer)))
+            found.append(Exercise(answer, probe, real, rtol, *described(answer)))
     return found
 
 
@@ -104,48 +107,30 @@ def normal(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [rng.standard_normal(shape) for shape in shapes]
 
 
-def _outcome(probe: Any, answer: Any, file: str = "") -> dict[str, Any]:
+def _outcome(probe: Any, answer: Any, file: str = "") -> Results:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return {"results": [[name, packed(value)] for name, value in probe(answer).items()]}
-    except Exception as error:
-        return {"raised": [type(error).__name__, str(error), describe(error, file)]}
-
-
-def _read(outcome: Mapping[str, Any]) -> Results:
-    if "raised" in outcome:
-        kind, text, message = outcome["raised"]
-        return Raised(str(kind), str(text), str(message))
-    return {str(name): unpacked(value) for name, value in outcome["results"]}
+            return probe(answer)
+    except (Exception, SystemExit) as error:
+        return Raised(type(error).__name__, str(error), describe(error, file))
 
 
 @cache
 def known(probe: Any, answer: Any) -> Results:
     """Return the cached results of `real` or of a mistake, or the exception that it raised."""
-    return _read(_outcome(probe, answer))
+    return _outcome(probe, answer)
 
 
-def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> dict[str, Any]:
-    """Return the results of an answer as a dictionary that can be saved as JSON.
-
-    Args:
-        answer: the learner's function or class.
-        solution: the function or class whose parameters it must have.
-        file: the path of the learner's file, for line numbers in messages.
+def judged(exercise: Exercise, answer: Any, file: str = "") -> Verdict:
+    """Return the verdict on an answer, the learner's function or class. `file` is the path of the learner's file, for
+    line numbers in messages.
     """
-    if problem := _unlike(exercise.name, answer, solution):
-        return {"state": "wrong", "text": problem}
-    return _outcome(exercise.probe, answer, file)
-
-
-def judged(exercise: Exercise, outcome: Mapping[str, Any]) -> Verdict:
-    """Return the verdict on the result of `examined`. Raises ValueError, TypeError or KeyError for others."""
-    if "state" in outcome:
-        return failed(outcome)
-    found = _read(outcome)
     right = known(exercise.probe, exercise.real)
     assert not isinstance(right, Raised), right
+    if problem := _unlike(exercise.name, answer, exercise.solution):
+        return Verdict("wrong", problem)
+    found = _outcome(exercise.probe, answer, file)
     differs = None
     if isinstance(found, Raised):
         if found.kind == "NotImplementedError":
@@ -162,13 +147,6 @@ def judged(exercise: Exercise, outcome: Mapping[str, Any]) -> Verdict:
     if len(alike) == 1:  # the answer also has a second mistake
         return Verdict("mistake", alike[0].message)
     return Verdict("wrong", str(differs))
-
-
-def failed(outcome: Mapping[str, Any]) -> Verdict:
-    """Return the verdict that the learner's process reported, which can't be "passed"."""
-    if outcome["state"] not in ("wrong", "missing", "error"):
-        raise ValueError(outcome["state"])
-    return Verdict(outcome["state"], str(outcome["text"]))
 
 
 def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str:
@@ -246,6 +224,8 @@ _ADVICE = {
 
 def describe(error: BaseException, file: str) -> str:
     """Describe an error in one paragraph: its kind, its place in the learner's file, and a possible remedy."""
+    if isinstance(error, SystemExit):
+        return f"The file ends the program (exit code {error.code}): remove exit(), quit() or sys.exit()."
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename == file:

@@ -22,8 +22,6 @@ class Folder:
                 "Then change to this folder (cd DIR), or add --dir DIR."
             )
         self.progress = read_json(path / PROGRESS)
-        if not _is_progress(self.progress):
-            raise InputError(f"{path / PROGRESS} is damaged. Delete it and run: python -m handloom.course start {path}")
 
     def file(self, chapter: Chapter) -> Path:
         """Return the path of the learner's file of a chapter."""
@@ -54,19 +52,6 @@ class Folder:
 
     def _save(self) -> None:
         write_json(self.path / PROGRESS, self.progress)
-
-
-def _is_progress(value: Any) -> bool:
-    """Return whether `value` has the format that `_save` writes."""
-    if not all(isinstance(value.get(key), dict) for key in ("chapters", "hints")):
-        return False
-    return all(type(count) is int and count >= 0 for count in value["hints"].values()) and all(
-        isinstance(known, dict)
-        and isinstance(known.get("file"), str)
-        and isinstance(known.get("passed"), list)
-        and all(isinstance(name, str) for name in known["passed"])
-        for known in value["chapters"].values()
-    )
 
 
 def digest(path: Path) -> str:

@@ -1,8 +1,7 @@
 """Runs a learner's file in a separate process: python -m handloom.course.trial NUMBER FILE RESULTS
 
-The learner's file runs in a separate process because it can loop, exit or crash. The results of its functions are
-written to a file as lines of JSON, so that results before a crash are kept. `checking` judges the results. The
-beginning of the file's printed output is stored separately.
+The learner's file runs in a separate process because it can loop, exit or crash. The verdicts are written to a file as
+lines of JSON, so that verdicts before a crash are kept. The last line contains the beginning of the printed output.
 """
 
 import importlib.util
@@ -18,7 +17,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from .chapter import Chapter, chapters
-from .exercise import describe, examined
+from .exercise import Verdict, describe, judged, known
 
 SECONDS = 10  # limit of processor time; all checks of a chapter take less than one second
 BYTES = 4 << 30  # of address space
@@ -33,8 +32,8 @@ class Bounded(io.StringIO):
         return len(text)
 
 
-def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield each exercise's name with None before it runs, then with its results, up to the first exercise that raises.
+def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, Verdict | None]]:
+    """Yield each exercise's name with None before it runs, then with its verdict, up to the first that does not pass.
 
     While the file is imported, the name is "".
     """
@@ -42,22 +41,17 @@ def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | No
     try:
         module = load(path)
     except (Exception, SystemExit) as error:
-        text = _left(error) if isinstance(error, SystemExit) else describe(error, str(path))
-        yield "", {"state": "error", "text": text}
+        yield "", Verdict("error", describe(error, str(path)))
         return
     for exercise in chapter.exercises:
         yield exercise.name, None
-        if not hasattr(module, exercise.name):
+        if hasattr(module, exercise.name):
+            verdict = judged(exercise, getattr(module, exercise.name), str(path))
+        else:
             text = f"There is no `{exercise.name}` in the file. Was it renamed? `hint` shows its first lines."
-            yield exercise.name, {"state": "missing", "text": text}
-            return
-        answer, solution = (getattr(one, exercise.name) for one in (module, chapter.solution))
-        try:
-            outcome = examined(exercise, answer, solution, str(path))
-        except SystemExit as error:
-            outcome = {"state": "error", "text": _left(error)}
-        yield exercise.name, outcome
-        if "results" not in outcome:
+            verdict = Verdict("missing", text)
+        yield exercise.name, verdict
+        if not verdict.passed:
             return
 
 
@@ -71,10 +65,6 @@ def load(path: Path) -> ModuleType:
         sys.path.append(str(path.parent))
     spec.loader.exec_module(module)
     return module
-
-
-def _left(error: SystemExit) -> str:
-    return f"The file ends the program (exit code {error.code}): remove exit(), quit() or sys.exit()."
 
 
 def _limit(when_over: Callable[[int | None], None], file: str) -> None:
@@ -99,7 +89,8 @@ def main() -> None:
     number, path, results = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     chapter = chapters()[number - 1]
     output, now = Bounded(), ""
-    assert chapter.solution and chapter.exercises  # noqa: PT018 - imported before the limits count
+    for exercise in chapter.exercises:  # before the limits count, and before the file can change anything
+        known(exercise.probe, exercise.real)
     with results.open("a", encoding="utf-8") as out:
 
         def write(**what: Any) -> None:
@@ -109,14 +100,15 @@ def main() -> None:
         def when_over(line: int | None) -> None:
             where = f"line {line} of your file" if line else "code that your file calls"
             text = f"After {SECONDS} s of computing {where} is still running: does a loop there end?"
-            write(exercise=now, stopped=text, output=output.getvalue())
+            write(exercise=now, verdict=["stopped", text])
+            write(output=output.getvalue())
             os._exit(0)
 
         _limit(when_over, str(path))
         with redirect_stdout(output), redirect_stderr(output):
-            for now, outcome in run(chapter, path):
-                write(exercise=now, outcome=outcome)
-        write(exercise="", output=output.getvalue())
+            for now, verdict in run(chapter, path):
+                write(exercise=now, verdict=verdict and [verdict.state, verdict.text])
+        write(output=output.getvalue())
     os._exit(0)  # ends the process even if the file started threads
 
 

@@ -143,20 +143,3 @@ def real_backward(y: Scalar) -> None:
     value(y).backward()
     for scalar, twin in values.items():
         scalar.grad += float(twin.grad)
-
-
-def right_backward(y):
-    """A correct answer that orders the Scalars by a reversed depth-first search instead of by number."""
-    order = []
-
-    def visit(scalar):
-        if scalar not in order:
-            for x in scalar.inputs:
-                visit(x)
-            order.append(scalar)
-
-    visit(y)
-    y.grad += 1.0
-    for scalar in reversed(order):
-        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
-            x.grad += share

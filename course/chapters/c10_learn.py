@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Parameter, manual_seed, no_grad, ops
+from ...autograd import Parameter, manual_seed, no_grad
 from ...models import Seq2SeqConfig, Seq2SeqTransformer
 from ...train.optim.optimizers import Adam
 from ...train.optim.schedules import noam as schedule
 from ..exercise import need
-from .c10_learn_solution import PAD
 
 
 def probe_adam(adam: Any) -> dict[str, Any]:
@@ -96,24 +95,3 @@ def real_train(model, optimizer, rate, batches, held_out):
     model.eval()
     with no_grad():
         return losses, [model.loss(source, target[:, :-1], target[:, 1:]).item() for source, target in held_out]
-
-
-def right_train(model, optimizer, rate, batches, held_out):
-    def loss_of(source, target):
-        read, say = target[:, :-1], target[:, 1:]
-        return ops.cross_entropy(model(source, read)[say != PAD], say[say != PAD])
-
-    losses, after = [], []
-    for number, batch in enumerate(batches):
-        model.train()
-        for parameter in model.parameters():
-            parameter.grad = None
-        loss = loss_of(*batch)
-        loss.backward()
-        optimizer.lr = rate(number + 1)
-        optimizer.step()
-        losses.append(float(loss.data))
-    model.eval()
-    for batch in held_out:
-        after.append(float(loss_of(*batch).data))
-    return losses, after

@@ -76,11 +76,6 @@ def real_trap():
     return np.array([[0, 0, 0.51, 0.49], [1, 0, 0, 0], [0, 0.34, 0.33, 0.33], [0, 1, 0, 0]])
 
 
-def right_trap():
-    """A correct answer in which greedy search repeats two words, and eos is improbable at each step."""
-    return np.array([[0, 0, 0.4, 0.6], [0, 1, 0, 0], [0, 0.95, 0, 0.05], [0, 0.15, 0.1, 0.75]])
-
-
 def probe_score(score: Any) -> dict[str, Any]:
     return {
         "the score without a penalty (alpha 0)": score(-4.0, 7, 0.0),

@@ -14,6 +14,7 @@ from ..exercise import need
 
 RTOL = {"half_step": 1e-5}
 
+
 def probe_lost(lost: Any) -> dict[str, Any]:
     rng = np.random.default_rng(4)
     gradients = (rng.standard_normal(1000) * 2.0 ** rng.integers(-34, -4, 1000)).astype(np.float32)
@@ -58,31 +59,6 @@ def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
 
 
 real_scaler = LossScaler
-
-
-class CountsDown:
-    def __init__(self, initial=2.0**15, interval=1000, least=1.0):
-        self.exponent, self.skipped, self.interval, self.least = np.log2(initial), 0, interval, least
-        self.left = interval
-
-    @property
-    def scale(self):
-        return max(2.0**self.exponent, self.least)
-
-    @property
-    def good(self):
-        return self.interval - self.left
-
-    def update(self, finite):
-        self.left = self.left - 1 if finite else self.interval
-        if not finite:
-            self.skipped += 1
-            self.exponent = max(self.exponent - 1, np.log2(self.least))
-        elif not self.left:
-            self.exponent, self.left = self.exponent + 1, self.interval
-
-
-right_scaler = CountsDown
 
 
 GradientsOf = Callable[[list[np.ndarray], float], list[np.ndarray]]
@@ -150,13 +126,3 @@ def real_half_step(weights, gradients_of, scaler, lr):
     if finite:
         SGD(parameters, lr).step()
     return [parameter.data for parameter in parameters]
-
-
-def right_half_step(weights, gradients_of, scaler, lr):
-    scale = float(scaler.scale)
-    found = gradients_of([np.float16(w) for w in weights], scale)
-    norm = sum(float((g.astype(np.float64) ** 2).sum()) for g in found)
-    scaler.update(bool(np.isfinite(norm)))
-    if not np.isfinite(norm):
-        return list(weights)
-    return [(w - (lr / scale) * g.astype(np.float64)).astype(np.float32) for w, g in zip(weights, found, strict=True)]

@@ -32,11 +32,6 @@ def real_sees_the_future(model, w, ids):
         return not np.allclose(model(w, ids[:, :-1]).data, model(w, ids).data[:, :-1])
 
 
-def right_sees_the_future(model, w, ids):
-    said = [model(w, ids[:, :n]).data[:, n - 1] for n in range(1, ids.shape[1])]
-    return not np.allclose(model(w, ids).data[:, :-1], np.stack(said, axis=1))
-
-
 def probe_mixes_the_batch(mixes_the_batch: Any) -> dict[str, Any]:
     return {
         f"whether a model mixes the batch, with {name}": mixes_the_batch(one, new_weights(), tokens())
@@ -47,12 +42,6 @@ def probe_mixes_the_batch(mixes_the_batch: Any) -> dict[str, Any]:
 def real_mixes_the_batch(model, w, ids):
     with no_grad():
         return not np.allclose(model(w, ids).data, np.concatenate([model(w, row[None]).data for row in ids]))
-
-
-def right_mixes_the_batch(model, w, ids):
-    other = ids.copy()
-    other[1:] = (other[1:] + 3) % VOCABULARY
-    return not np.allclose(model(w, ids).data[0], model(w, other).data[0])
 
 
 def probe_unused(unused: Any) -> dict[str, Any]:
@@ -66,14 +55,6 @@ def real_unused(model, w, ids):
     (model(fresh, ids) ** 2).sum().backward()
     rows = {name: 0 if one.grad is None else np.abs(one.grad).sum(axis=1).min() for name, one in fresh.items()}
     return sorted(name for name, least in rows.items() if least == 0)
-
-
-def right_unused(model, w, ids):
-    for one in w.values():
-        one.grad = None
-    logits = model(w, ids)
-    (logits * np.random.default_rng(0).standard_normal(logits.shape)).sum().backward()
-    return sorted(name for name, one in w.items() if one.grad is None or any(not row.any() for row in one.grad))
 
 
 def probe_mended(mended: Any) -> dict[str, Any]:
