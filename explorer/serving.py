@@ -60,7 +60,7 @@ def serving(run: Path | None, port: int = 0, yours: Path | None = None) -> Itera
     session = Session(run, yours)
     listening = _listen(port)
     number, token = listening.getsockname()[1], secrets.token_urlsafe(16)
-    app = make_app(session, token, lambda: number)
+    app = make_app(session, token)
     quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
     server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=1, lifespan="off", ws="none", **quiet))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="explorer", daemon=True)

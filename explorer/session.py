@@ -7,11 +7,11 @@ from typing import Any
 
 from ..errors import InputError
 from ..models.shipped import MODELS
+from ..train.runs.folder import read_metrics
 from . import attention, beam, check, graph, merges, tiles, training
-from .apart import Apart
 from .asking import Ask
 from .subject import Subject, load_subject
-from .training import COMMANDS, PRESETS, Log, Training
+from .training import COMMANDS, PRESETS, Training
 from .yours import BUILT, Yours
 
 #: The function that computes each view for a model.
@@ -29,8 +29,6 @@ VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
 }
 #: All names that `Session.answer` accepts.
 ANSWERS = ("state", "choose", "train", *VIEWS)
-#: Views whose work may take seconds. A separate process does it, so that other views are answered in the meantime.
-APART = ("graph", "call", "check")
 
 
 class Session:
@@ -46,9 +44,9 @@ class Session:
         self._lock = threading.Lock()
         self._subject: Subject | None = None
         self._saved: tuple[Path, int] | None = None  # folder of the weights in `_subject`, and their time
-        self._given, self._log = run, Log()
+        self._given = run
+        self._log: tuple[Any, list[dict[str, Any]]] = None, []  # file, size and time of the log, and its rows
         self._shown = run  # None for the run that is trained here
-        self._apart = Apart()
         self.training = Training() if run is None else None
 
     @property
@@ -73,11 +71,6 @@ class Session:
         """End the training that this session started."""
         if self.training is not None:
             self.training.close()
-        self._apart.close()
-
-    def answer_apart(self, view: str, body: Any) -> dict[str, Any]:
-        """Return the result of `answer` from a separate process with its own models, observers and planted mistakes."""
-        return self._apart.answer(self.run, view, body)
 
     def subject(self) -> Subject:
         """The run's model, reloaded when better weights are saved. Raises InputError if no model is saved yet."""
@@ -142,26 +135,21 @@ class Session:
             self.training.command(order)
         return {"state": self.training.state}
 
-    def progress(self, version: int, known: int, model: int) -> dict[str, Any]:
-        """Return the log rows after the first `known` rows of `version`, and whether weights are newer than time
-        `model`.
+    def progress(self) -> dict[str, Any]:
+        """Return the rows of the run's log, the state of its training, and the time of its weights in milliseconds.
 
         Raises InputError if the log is damaged.
         """
         run, own = self.run, self.training if self._shown is None else None
-        current, rows = self._log.read(run)
-        if version != current:
-            known = 0
-        path = run / "model.safetensors"
-        saved = path.stat().st_mtime_ns // 10**6 if path.is_file() else 0
+        log, weights = run / "metrics.jsonl", run / "model.safetensors"
+        stamp = (log, log.stat().st_size, log.stat().st_mtime_ns) if log.is_file() else None
+        if stamp != self._log[0]:
+            self._log = stamp, read_metrics(log) if stamp else []
         return {
             "run": run.name,
             "state": own.state if own is not None else "watched",
             "said": list(own.said)[-3:] if own is not None else [],
             "steps": own.steps if own is not None else None,
-            "version": current,
-            "from": known,
-            "rows": rows[known:],
-            "model": saved,
-            "changed": saved != model,
+            "rows": self._log[1],
+            "model": weights.stat().st_mtime_ns // 10**6 if weights.is_file() else 0,
         }

@@ -8,13 +8,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..models.presets import translation_preset
 from ..train.cli.command_line import free_run_folder
-from ..train.runs.folder import read_metrics
 from ..train.runs.saves import SavedStates
 from .asking import Ask
 from .attention import chosen_layer, place
@@ -81,30 +79,6 @@ class Training:
             self._process.kill()
         with self._process:  # closes the pipes and waits
             pass
-
-
-class Log:
-    """The rows of a run's metrics.jsonl, which is read again when it changes."""
-
-    def __init__(self) -> None:
-        self._path: Path | None = None
-        self._form: tuple[int, int] = (0, 0)
-        self.rows: list[dict[str, Any]] = []
-        self.version = 0  # incremented when rows were removed or changed
-        self._lock = threading.Lock()  # every open page has a thread that reads
-
-    def read(self, run: Path) -> tuple[int, list[dict[str, Any]]]:
-        """Return the version of the log, and all rows of the log. Raises InputError if the file is damaged."""
-        path = run / "metrics.jsonl"
-        with self._lock:
-            stat = path.stat() if path.is_file() else None
-            form = (stat.st_size, stat.st_mtime_ns) if stat else (0, 0)
-            if path != self._path or form != self._form:
-                rows = read_metrics(path) if stat else []
-                if path != self._path or rows[: len(self.rows)] != self.rows:
-                    self.version += 1
-                self._path, self._form, self.rows = path, form, rows
-            return self.version, self.rows
 
 
 def saves(subject: Subject, ask: Ask) -> dict[str, Any]:

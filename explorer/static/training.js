@@ -52,17 +52,17 @@ export function show() {
 
 // News of the run, from the server's events; `log` is kept while other views are shown.
 export function news(found) {
+  let changed = false;
   if (found.problem !== undefined) {
     log.problem = found.problem;
   } else {
     log.problem = "";
-    const { rows, from, ...rest } = found;
-    log.rows = log.rows.slice(0, from).concat(rows);
-    Object.assign(log, rest);
+    changed = found.model !== log.model;
+    Object.assign(log, found);
   }
   if (parts?.section.isConnected) {
     draw();
-    if (found.changed) drawSaves();
+    if (changed) drawSaves();
   }
 }
 

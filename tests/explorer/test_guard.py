@@ -1,4 +1,4 @@
-"""Access: loopback, token, Host, Origin, kinds and sizes of requests; errors of a hostile run folder."""
+"""Access: loopback, token, Host and kinds of requests; errors of a hostile run folder."""
 
 # ruff: noqa: E402  (what follows needs the extra `explorer`)
 
@@ -13,7 +13,6 @@ pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from handloom import explorer
-from handloom.explorer.guard import MAX_BYTES
 from handloom.explorer.server import make_app
 from handloom.explorer.serving import HOST, serving
 from handloom.explorer.session import Session
@@ -26,7 +25,7 @@ HOME = {"host": f"{HOST}:{PORT}"}
 @pytest.fixture
 def request_to(tmp_path: Path) -> Any:
     """A function (method, path, ...) -> response, without a network."""
-    app = make_app(Session(tmp_path), TOKEN, lambda: PORT)
+    app = make_app(Session(tmp_path), TOKEN)
 
     def request(method: str, path: str, headers: Any = None, **options: Any) -> Any:
         async def send() -> Any:
@@ -50,16 +49,13 @@ def test_with_the_token_there_is_a_page(request_to: Any) -> None:
 PAGE, STATE = f"/{TOKEN}/", f"/{TOKEN}/api/state"
 #: What is sent, and the status of the answer.
 REQUESTS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], tuple[int, ...]]] = {
-    "its own origin": ("POST", STATE, {"origin": f"http://{HOST}:{PORT}"}, {"json": {}}, (200,)),
     **{f"no token: {path}": ("GET", path, {}, {}, (404,))
-       for path in ("/", "/token", "/tokem/", "/app.js", "//", "/t\u00f6ken/")},
+       for path in ("/", "/tokem/", "/tokem", "/app.js", "//", "/t\u00f6ken/")},
     **{f"no file of the page: {path}": ("GET", PAGE + path, {}, {}, (404, 405))
        for path in ("../session.py", "..%2fserver.py", "%2e%2e/guard.py", "static/app.js", "api/state")},
-    **{f"another host: {host}": ("GET", PAGE, {"host": host}, {}, (421,))
-       for host in ("evil.example", "evil.example:4711", "127.0.0.1", "127.0.0.1:1")},
-    **{f"another origin: {origin}": ("POST", STATE, {"origin": origin}, {"json": {}}, (403,))
-       for origin in ("http://evil.example", "null", "https://127.0.0.1:4711", "http://127.0.0.1:1")},
-    "a form of another page": ("POST", STATE, {}, {"data": {"text": "x"}}, (415,)),
+    **{f"another host: {host}": ("GET", PAGE, {"host": host}, {}, (400,))
+       for host in ("evil.example", "evil.example:4711", "127.0.0.1.evil.example")},
+    "a form of another page": ("POST", STATE, {}, {"data": {"text": "x"}}, (400,)),
     "another method": ("DELETE", STATE, {}, {}, (405,)),
     "another view": ("POST", f"/{TOKEN}/api/__class__", {}, {"json": {}}, (404,)),
 }  # fmt: skip
@@ -73,17 +69,6 @@ def test_only_the_page_with_its_token_is_answered(request_to: Any, what: str) ->
     if what.startswith("no token"):
         assert "token" in answer.text
         assert TOKEN + "/" not in answer.text
-
-
-def test_large_requests_are_refused(request_to: Any) -> None:
-    json_type = {"content-type": "application/json"}
-    assert request_to("POST", f"/{TOKEN}/api/state", json_type, content=b"x" * (MAX_BYTES + 1)).status_code == 413
-
-    async def endless() -> Any:  # without a length
-        while True:
-            yield b"[" * 4096
-
-    assert request_to("POST", f"/{TOKEN}/api/state", json_type, content=endless()).status_code == 413
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 30_000, b"NaN]", b'"' + b"\\" * 99])
@@ -127,7 +112,7 @@ def test_it_listens_on_this_machine_only(run_folder: Path) -> None:
     with serving(run_folder) as (address, _):
         assert address.startswith(f"http://{HOST}:")
         assert httpx.get(address).status_code == 200
-        assert httpx.get(address, headers={"host": "evil.example"}).status_code == 421
+        assert httpx.get(address, headers={"host": "evil.example"}).status_code == 400
         assert len(address.rstrip("/").rpartition("/")[2]) >= 22  # characters of the token, with 6 bits each
 
 

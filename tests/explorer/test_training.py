@@ -22,21 +22,15 @@ def test_the_log_is_sent_as_it_grows(run_folder: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(run_folder, run)
     session, rows = Session(run), read_metrics(run / "metrics.jsonl")
-    first = session.progress(-1, 0, -1)
-    assert (first["rows"], first["from"], first["state"]) == (rows, 0, "watched")
-    assert first["changed"]
-    again = session.progress(first["version"], len(rows), first["model"])
-    assert (again["rows"], again["changed"]) == ([], False)
+    first = session.progress()
+    assert (first["rows"], first["state"]) == (rows, "watched")
+    assert session.progress() == first
     with open(run / "metrics.jsonl", "a", encoding="utf-8") as log:
         log.write('{"step": 7, "loss": 1.5}\n{"step": 8, "lo')
-    grown = session.progress(first["version"], len(rows), first["model"])
-    assert (grown["rows"], grown["from"]) == ([{"step": 7, "loss": 1.5}], len(rows))
-    (run / "metrics.jsonl").write_text('{"step": 1, "loss": 9.0}\n', encoding="utf-8")  # another run replaces it
-    anew = session.progress(first["version"], len(rows) + 1, first["model"])
-    assert (anew["rows"], anew["from"]) == ([{"step": 1, "loss": 9.0}], 0)
+    assert session.progress() == {**first, "rows": [*rows, {"step": 7, "loss": 1.5}]}
     (run / "metrics.jsonl").write_text("nonsense\n", encoding="utf-8")
     with pytest.raises(InputError, match="line 1"):
-        session.progress(anew["version"], 1, 0)
+        session.progress()
     with pytest.raises(InputError, match="can be watched but not controlled"):
         session.answer("train", {"order": "pause"})
     with pytest.raises(InputError, match="order must be one of"):
