@@ -144,13 +144,6 @@ def thread_findings(blas: Blas, environment: Environment, usable: int, present: 
         yield Finding("ok", "threads", f"{blas.threads or 'an unknown number of'} on {usable} cores{by}")
 
 
-def processor_findings(name: str, flags: frozenset[str]) -> Iterator[Finding]:
-    """Check the processor's vector instructions."""
-    if flags:
-        width = 512 if "avx512f" in flags else 256 if "avx2" in flags else 128
-        yield Finding("note" if width == 128 else "ok", "processor", f"{name}, vector registers of {width} bits")
-
-
 def library_findings(
     missing: Mapping[str, str | None], speeds: Callable[[], tuple[float, float]] = speeds_on_one_thread
 ) -> Iterator[Finding]:
@@ -167,16 +160,6 @@ def library_findings(
             numpy, by_mkl = speeds()
             text = f"linear layers on one thread: {by_mkl:.0f} GFLOP/s by MKL, {numpy:.0f} by NumPy's library"
             yield judged(by_mkl < 0.9 * numpy, subject, text, "export HANDLOOM_MKL=0")
-
-
-def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]:
-    """Check free memory. `meminfo` is the text of /proc/meminfo, `limit` the container's limit in bytes."""
-    fields = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line.endswith("kB")}
-    if "MemAvailable" not in fields:
-        return
-    free = min(fields["MemAvailable"], limit or fields["MemAvailable"])
-    text, cure = f"{free / 1e9:.1f} GB free of {fields['MemTotal'] / 1e9:.1f} GB", "end other programs, or take smaller"
-    yield judged(free < 2e9, "memory", text, f"{cure} batches (tokens per batch)")
 
 
 def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
@@ -221,12 +204,6 @@ def _read(path: str) -> str:
         return ""
 
 
-def _container_limit() -> int | None:
-    """Return the bytes that the control group (cgroup version 2) can still allocate, or None if it has no limit."""
-    limit, used = _read("/sys/fs/cgroup/memory.max").strip(), _read("/sys/fs/cgroup/memory.current").strip()
-    return int(limit) - int(used) if limit.isdecimal() and used.isdecimal() else None
-
-
 def _usable_cores() -> int:
     """Return the number of cores that affinity and control group (version 2) allow this process to use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -252,14 +229,13 @@ def diagnose() -> Iterator[Finding]:
     """Return all findings on this machine, in the order in which they are printed. The checks take a few seconds."""
     environment, load, blas = dict(os.environ), _load(), blas_of_numpy()
     named, usable = cpu_fields(), _usable_cores()
-    name, flags = named.get("model name") or platform.processor() or platform.machine(), named.get("flags", "").split()
+    name = named.get("model name") or platform.processor() or platform.machine()
+    yield Finding("ok", "processor", name)
     if load is not None:
         yield from load_findings(*load)
-    yield from processor_findings(name, frozenset(flags))
-    yield from blas_findings(blas, environment, frozenset(flags))
+    yield from blas_findings(blas, environment, frozenset(named.get("flags", "").split()))
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
     yield from library_findings({name: why for name, (_, why) in libraries().items()})
-    yield from memory_findings(_read("/proc/meminfo"), _container_limit())
     yield from gpu_findings(Path("/dev/nvidiactl").exists())  # any GPU that the container has
 
 

@@ -2,12 +2,10 @@
 
 import contextlib
 import errno
-import io
 import json
 import math
 import os
 import stat
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,25 +24,17 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
     The bytes go to a temporary file in the same folder, which is synced and then renamed (`os.replace`). After a crash
     at any moment, `path` is either the complete old file or the complete new file. The temporary name is fixed, so the
     next write replaces the temporary file that a killed process left. If `path` is a symbolic link, its target is
-    replaced. A device, a pipe, or the file of standard output or standard error is written to directly.
+    replaced.
 
     Raises InputError if the file can't be written, for example because the disk is full, or the folder is missing or
-    read-only; an older file under `path` is unchanged.
+    read-only, or `path` is a device or a pipe; an older file under `path` is unchanged.
     """
     path, kept = Path(path), ""
     if not path.name:
         raise InputError(f"{path} is a folder: name a file in it.")
     try:
-        mode = path.stat().st_mode if path.exists() else stat.S_IFREG
-        stream = _standard_stream(path)
-        if stream or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            content = io.BytesIO()
-            yield content
-            if stream and sys.stdout is not None:
-                sys.stdout.flush()
-            with open(stream or path, "wb", closefd=not stream) as file:
-                file.write(content.getbuffer())
-            return
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputError(f"{path} is a device or a pipe. Name a regular file.")
         kept = "The file that was there is unchanged. " if path.exists() else ""
         target = Path(os.path.realpath(path)) if path.is_symlink() else path
         temporary = target.with_name(temporary_name(target.name))
@@ -61,17 +51,6 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path} could not be written: {error.strerror or error}. {kept}{remedy(error)}") from error
-
-
-def _standard_stream(path: Path) -> int:
-    """Return 1 or 2 if the path is the file of standard output or standard error, such as /dev/stdout, else 0."""
-    for number in (1, 2):
-        try:
-            if os.path.samestat(path.stat(), os.fstat(number)):
-                return number
-        except OSError:  # no such file, or a closed stream
-            continue
-    return 0
 
 
 def temporary_name(name: str) -> str:
@@ -100,19 +79,13 @@ def write_json(path: str | Path, value: Any, *, indent: int = 2) -> None:
 def open_file(path: str | Path) -> BinaryIO:
     """Open a regular file for reading.
 
-    A file of size 0 is treated as empty, because files in /proc have size 0 and reading them may never end.
-
     Raises InputError if the file is missing or can't be opened, or it is a folder, a device or a pipe.
     """
     try:
         found = os.stat(path)
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             raise InputError(f"{path} is a device or a pipe, which may never end. Name a regular file.")
-        file = open(path, "rb")  # noqa: SIM115 - the caller closes it
-        if found.st_size:
-            return file
-        file.close()
-        return io.BytesIO()
+        return open(path, "rb")
     except FileNotFoundError:
         raise InputError(f"The file {path} does not exist. Check the path.") from None
     except IsADirectoryError:

@@ -51,11 +51,8 @@ CLOSE = 79
 SEGMENTS = {1: "M", 2: "L", 3: "Q", 4: "C", CLOSE: "Z"}  # SVG's letter for each code of a matplotlib path
 
 
-def outlines(tex: str, said: str = "") -> str:
-    """Returns a formula as an `<svg>` that is as high as the text around it and has the same baseline.
-
-    `said` is the accessible name of the `<svg>`, by default the TeX code.
-    """
+def outlines(tex: str) -> str:
+    """Returns a formula as an `<svg>` that is as high as the text around it and has the same baseline."""
     parsed = MathTextParser("path").parse(f"${tex}$", 72, FONT)
     path = TextPath((0, 0), f"${tex}$", prop=FONT)
     drawn = "".join(
@@ -64,7 +61,7 @@ def outlines(tex: str, said: str = "") -> str:
     )
     width, height, depth = parsed.width, parsed.height + 1, parsed.depth + 1  # margin for slanted letters
     return (
-        f'<svg class="formula" role="img" aria-label="{escape(said or tex.strip())}" fill="currentColor" '
+        f'<svg class="formula" role="img" aria-label="{escape(tex.strip())}" fill="currentColor" '
         f'viewBox="0 {depth - height:.2f} {width:.2f} {height:.2f}" '
         f'style="width:{width / EM:.3f}em;height:{height / EM:.3f}em;vertical-align:{-depth / EM:.3f}em">'
         f'<path d="{drawn}"/></svg>'
@@ -166,53 +163,6 @@ def escaped(row: str, skip: int = 0) -> str:
 # -- the course ----------------------------------------------------------------------------------------------------
 
 
-IN_WORDS = str.maketrans({"_": r"\_", "-": "\u2010", "'": "\u2019"})
-IN_TEX = [  # replacements that convert a chapter's plain formula, such as x_ij = exp(-h²/2) · sqrt(d), to TeX
-    (r"\byn\b", "y_n"),
-    (
-        r"<?(?<![A-Za-z_])(?:[a-z]{2,}(?:[-_'][a-z]{2,}|'s)+|[A-Za-z]{2,}\d?)>?",
-        lambda word: rf"\mathrm{{{word[0].translate(IN_WORDS)}}}",
-    ),
-    (r"\b([a-z])(\d)(?![a-z\d_(])", r"\1_\2"),
-    (r"\^\(([^()]*)\)|\^([A-Za-z\d]+)", lambda power: f"^{{{power[1] or power[2]}}}"),
-    (r"(?<!\\)_\(([^()]*)\)|(?<!\\)_([A-Za-z\d]+)", lambda index: f"_{{{index[1] or index[2]}}}"),
-    (r"[²³⁴]", lambda power: f"^{'²³⁴'.index(power[0]) + 2}"),
-    (r"ᵀ", "^T"),
-    (r"x\u0302", r"\\hat{x}"),
-    (r'"', "\'\'"),
-    (r"\\mathrm{sqrt}\(((?:[^()]|\([^()]*\))*)\)", r"\\sqrt{\1}"),
-    (r"·", r"\\cdot "),
-    (r"Σ", r"\\sum"),
-    (r"->", r"\\to "),
-    (r"\.\.\.", r"\\ldots "),
-    (r" {3,}", r"\\quad\\quad "),
-    (r"(?<=[\w}),.:;'\]]) (?=[\w(\\<\[])", r"\\ "),
-]
-
-
-def formula(line: str) -> str:
-    """Converts a line of a chapter's plain formula, with subscripts and powers, to TeX."""
-    for pattern, tex in IN_TEX:
-        line = re.sub(pattern, tex, line)
-    return line
-
-
-def with_formulas(text: str) -> str:
-    """Replaces the indented formulas of a chapter by drawings, and keeps its code, tables of numbers and dialogues."""
-
-    def drawn(match: re.Match[str]) -> str:
-        lines = [line[4:] for line in match[0].rstrip("\n").split("\n")]
-        if not re.search(r"[=_²ᵀ/]|->", match[0]) or re.search(r'\("| @ |python ', match[0]):
-            return match[0]
-        rows = (f"<div>{outlines(formula(' ' + line), ' '.join(line.split()))}</div>" for line in lines)
-        style = "overflow-x:auto;margin:1em 2em;line-height:2"
-        return f'<div class="math" style="{style}">\n' + "\n".join(rows) + "\n</div>\n"
-
-    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
-    parts[::2] = (re.sub(r"(?<=\n\n)(?:    .+\n)+", drawn, part) for part in parts[::2])
-    return "".join(parts)
-
-
 def write_course(app) -> None:
     """Writes one page for each chapter, from the chapter's text in the course."""
     folder = DOCS / "course"
@@ -220,7 +170,7 @@ def write_course(app) -> None:
     for old in folder.glob("*.md"):
         old.unlink()
     for chapter in chapters():
-        text = with_links(with_formulas(chapter.text), "../..").replace("](images/", "](../../course/chapters/images/")
+        text = with_links(chapter.text, "../..").replace("](images/", "](../../course/chapters/images/")
         (folder / f"{chapter.stem}.md").write_text(text, encoding="utf-8")
 
 
