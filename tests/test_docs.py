@@ -13,10 +13,8 @@ import pytest
 
 from handloom.autograd import manual_seed
 
-ROOT = Path(__file__).resolve().parents[1]
-# The pages that are kept, not those that `make docs` writes.
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md")])
+from .test_links import PAGES, ROOT
+
 BLOCK = re.compile(r"^```python[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 

@@ -67,7 +67,6 @@ std::vector<Fiber> fibers;
 Fiber* current;
 Context scheduler;
 sigjmp_buf escape;
-int barrier_count, barrier_result;
 
 void give_way() { switch_context(&current->context, &scheduler); }
 
@@ -145,8 +144,6 @@ bool open_barrier() {
     if (!waiting) return false;
     for (Fiber& fiber : fibers)
         if (fiber.state == State::at_block) fiber.state = State::ready;
-    barrier_result = barrier_count;
-    barrier_count = 0;
     checker.block_barrier();
     return true;
 }
@@ -173,7 +170,6 @@ void run_block() {
         fiber.group = 0;
         prepare_context(&fiber.context, stacks.get(number++), Stacks::size, fiber_main);
     }
-    barrier_count = 0;
     auto warps = draw_order((count + 31) / 32), lanes = draw_order(32);
     do {
         for (unsigned warp : warps) run_warp(&fibers[32 * warp], std::min(32u, count - 32 * warp), lanes);
@@ -268,24 +264,11 @@ char* shared_pointer(unsigned address, unsigned bytes, const char* what, Place p
 
 unsigned lane_number() { return current->lane; }
 
-unsigned active_lanes() {
-    unsigned first = current->number - current->lane, mask = 0;
-    for (unsigned lane = 0; lane < 32 && first + lane < fibers.size(); ++lane)
-        if (fibers[first + lane].state != State::done) mask |= 1u << lane;
-    return mask;
-}
-
 void sync_block(Place place) {
     current->state = State::at_block;
     current->waits_at = "__syncthreads";
     current->place = place;
     give_way();
-}
-
-int sync_block_count(bool predicate, Place place) {
-    barrier_count += predicate;
-    sync_block(place);
-    return barrier_result;
 }
 
 void sync_warp(unsigned mask, const char* name, Place place, Combine combine, void* data, bool orders_memory) {

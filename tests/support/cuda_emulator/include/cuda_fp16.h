@@ -57,63 +57,20 @@ using half = __half;
 using half2 = __half2;
 
 static inline float __half2float(__half x) { return x; }
-static inline __half __float2half(float x) { return __half(x); }
 static inline __half __float2half_rn(float x) { return __half(x); }
-static inline __half __int2half_rn(int x) { return __half(x); }
-static inline unsigned short __half_as_ushort(__half x) { return x.bits; }
-static inline short __half_as_short(__half x) { return short(x.bits); }
-static inline __half __ushort_as_half(unsigned short bits) {
-    __half x;
-    x.bits = bits;
-    return x;
-}
-static inline __half2 make_half2(__half x, __half y) { return {x, y}; }
-static inline __half2 __halves2half2(__half x, __half y) { return {x, y}; }
-static inline __half2 __half2half2(__half x) { return {x, x}; }
-static inline __half2 __float2half2_rn(float x) { return {__half(x), __half(x)}; }
 static inline __half2 __floats2half2_rn(float x, float y) { return {__half(x), __half(y)}; }
-static inline __half2 __float22half2_rn(float2 v) { return {__half(v.x), __half(v.y)}; }
-static inline float2 __half22float2(__half2 v) { return {float(v.x), float(v.y)}; }
-static inline __half __low2half(__half2 v) { return v.x; }
-static inline __half __high2half(__half2 v) { return v.y; }
-static inline float __low2float(__half2 v) { return v.x; }
-static inline float __high2float(__half2 v) { return v.y; }
 
-static inline __half __hadd(__half a, __half b) { return __half(float(a) + float(b)); }
-static inline __half __hsub(__half a, __half b) { return __half(float(a) - float(b)); }
-static inline __half __hmul(__half a, __half b) { return __half(float(a) * float(b)); }
-static inline __half __hdiv(__half a, __half b) { return __half(float(a) / float(b)); }
-static inline __half __hfma(__half a, __half b, __half c) { return __half(fmaf(a, b, c)); }
-static inline __half __hneg(__half a) { return __ushort_as_half(a.bits ^ 0x8000u); }
-static inline __half __habs(__half a) { return __ushort_as_half(a.bits & 0x7fffu); }
-static inline __half __hmax(__half a, __half b) { return __half(fmaxf(a, b)); }
-static inline __half __hmin(__half a, __half b) { return __half(fminf(a, b)); }
-static inline bool __hisnan(__half a) { return (a.bits & 0x7fffu) > 0x7c00u; }
-static inline int __hisinf(__half a) { return (a.bits & 0x7fffu) == 0x7c00u ? (a.bits >> 15 ? -1 : 1) : 0; }
-static inline bool __hgt(__half a, __half b) { return float(a) > float(b); }
-static inline bool __hlt(__half a, __half b) { return float(a) < float(b); }
-static inline __half hexp(__half a) { return __half(expf(a)); }
-static inline __half hexp2(__half a) { return __half(exp2f(a)); }
-
-static inline __half2 __hadd2(__half2 a, __half2 b) { return {__hadd(a.x, b.x), __hadd(a.y, b.y)}; }
-static inline __half2 __hsub2(__half2 a, __half2 b) { return {__hsub(a.x, b.x), __hsub(a.y, b.y)}; }
-static inline __half2 __hmul2(__half2 a, __half2 b) { return {__hmul(a.x, b.x), __hmul(a.y, b.y)}; }
-static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }
-static inline __half2 __hmax2(__half2 a, __half2 b) { return {__hmax(a.x, b.x), __hmax(a.y, b.y)}; }
-static inline __half2 h2exp2(__half2 a) { return {hexp2(a.x), hexp2(a.y)}; }
-
-static inline __half operator+(__half a, __half b) { return __hadd(a, b); }
-static inline __half operator-(__half a, __half b) { return __hsub(a, b); }
-static inline __half operator*(__half a, __half b) { return __hmul(a, b); }
-static inline __half operator/(__half a, __half b) { return __hdiv(a, b); }
-static inline __half operator-(__half a) { return __hneg(a); }
-static inline __half& operator+=(__half& a, __half b) { return a = __hadd(a, b); }
-static inline __half& operator*=(__half& a, __half b) { return a = __hmul(a, b); }
-static inline __half2 operator+(__half2 a, __half2 b) { return __hadd2(a, b); }
-static inline __half2 operator*(__half2 a, __half2 b) { return __hmul2(a, b); }
+// All of them, used or not: without one, its operands would turn into float in silence.
+static inline __half operator+(__half a, __half b) { return __half(float(a) + float(b)); }
+static inline __half operator-(__half a, __half b) { return __half(float(a) - float(b)); }
+static inline __half operator*(__half a, __half b) { return __half(float(a) * float(b)); }
+static inline __half operator/(__half a, __half b) { return __half(float(a) / float(b)); }
+static inline __half operator-(__half a) { return __half(-float(a)); }
+static inline __half& operator+=(__half& a, __half b) { return a = a + b; }
+static inline __half& operator*=(__half& a, __half b) { return a = a * b; }
 
 EMULATOR_UNSEEN static inline __half2 atomicAdd(__half2* address, __half2 value) {
     return emulator::atomically(address, [value](__half2 old) __attribute__((no_sanitize_thread)) {
-        return __hadd2(old, value);
+        return __half2{old.x + value.x, old.y + value.y};
     });
 }

@@ -1,4 +1,4 @@
-// The part of CUDA C++ that kernels find without an include: qualifiers, built-in variables, vector types, warp
+// The part of CUDA C++ that the kernels use without an include: qualifiers, built-in variables, vector types, warp
 // operations, atomics. Included before the kernel's text.
 #pragma once
 #include <cmath>
@@ -14,10 +14,7 @@
 
 #define __global__ __attribute__((visibility("default")))
 #define __device__
-#define __host__
-#define __constant__ static
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define EMULATOR_UNSEEN __attribute__((no_sanitize_thread, noinline))  // accesses that are noted by hand
@@ -26,7 +23,6 @@
 #define blockIdx emulator::block_index
 #define blockDim emulator::block_size
 #define gridDim emulator::grid_size
-static const int warpSize = 32;
 
 #define EMULATOR_HERE emulator::Place place = {__builtin_FILE(), __builtin_LINE()}
 
@@ -73,49 +69,24 @@ EMULATOR_UNSEEN void copy_vector(V* to, const V* from) {
         NAME##2(T x, T y) : x(x), y(y) {}                                                               \
         void assign(const NAME##2& other) { x = other.x, y = other.y; }                                 \
     };                                                                                                  \
-    struct NAME##3 { T x, y, z; };                                                                      \
-    struct __align__((4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T))) NAME##4 {                               \
+    struct __align__(4 * sizeof(T)) NAME##4 {                                                           \
         T x, y, z, w;                                                                                   \
         EMULATOR_ALIGNED_COPY(NAME##4)                                                                  \
         NAME##4(T x, T y, T z, T w) : x(x), y(y), z(z), w(w) {}                                         \
         void assign(const NAME##4& other) { x = other.x, y = other.y, z = other.z, w = other.w; }       \
     };                                                                                                  \
     static inline NAME##2 make_##NAME##2(T x, T y) { return {x, y}; }                                   \
-    static inline NAME##3 make_##NAME##3(T x, T y, T z) { return {x, y, z}; }                           \
     static inline NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
-EMULATOR_VECTORS(char, char)
-EMULATOR_VECTORS(unsigned char, uchar)
-EMULATOR_VECTORS(short, short)
-EMULATOR_VECTORS(unsigned short, ushort)
-EMULATOR_VECTORS(int, int)
 EMULATOR_VECTORS(unsigned, uint)
-EMULATOR_VECTORS(long long, longlong)
-EMULATOR_VECTORS(unsigned long long, ulonglong)
 EMULATOR_VECTORS(float, float)
-EMULATOR_VECTORS(double, double)
 #undef EMULATOR_VECTORS
-
-struct dim3 {
-    unsigned x, y, z;
-    dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-};
 
 // -- barriers, votes, shuffles ---------------------------------------------------------------------------------------
 
 static inline void __syncthreads(EMULATOR_HERE) { emulator::sync_block(place); }
-static inline int __syncthreads_count(int predicate, EMULATOR_HERE) {
-    return emulator::sync_block_count(predicate != 0, place);
-}
-static inline int __syncthreads_or(int predicate, EMULATOR_HERE) {
-    return emulator::sync_block_count(predicate != 0, place) != 0;
-}
-static inline int __syncthreads_and(int predicate, EMULATOR_HERE) {
-    return emulator::sync_block_count(predicate == 0, place) == 0;
-}
 static inline void __threadfence() {
     if (emulator::checking) emulator::note_fence();
 }
-static inline void __threadfence_block() {}
 
 namespace emulator {
 
@@ -163,15 +134,11 @@ inline unsigned vote(unsigned mask, bool predicate, const char* name, Place plac
 static inline void __syncwarp(unsigned mask = 0xffffffffu, EMULATOR_HERE) {
     emulator::sync_warp(mask, "__syncwarp", place, nullptr, nullptr, true);
 }
-static inline unsigned __activemask() { return emulator::active_lanes(); }
 static inline unsigned __ballot_sync(unsigned mask, int predicate, EMULATOR_HERE) {
     return emulator::vote(mask, predicate, "__ballot_sync", place);
 }
 static inline int __any_sync(unsigned mask, int predicate, EMULATOR_HERE) {
     return emulator::vote(mask, predicate, "__any_sync", place) != 0;
-}
-static inline int __all_sync(unsigned mask, int predicate, EMULATOR_HERE) {
-    return emulator::vote(mask, !predicate, "__all_sync", place) == 0;
 }
 // Lanes are taken in segments of `width`; a source outside the lane's own segment leaves its value unchanged.
 template <class T>
@@ -184,12 +151,6 @@ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, EMULATO
     int lane = emulator::lane_number();
     bool inside = int(lane & (width - 1)) >= int(delta);
     return emulator::shuffle(mask, value, lane - int(delta), inside, "__shfl_up_sync", place);
-}
-template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, EMULATOR_HERE) {
-    int lane = emulator::lane_number();
-    bool inside = int(lane & (width - 1)) + int(delta) < width;
-    return emulator::shuffle(mask, value, lane + int(delta), inside, "__shfl_down_sync", place);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, EMULATOR_HERE) {
@@ -220,21 +181,8 @@ __attribute__((no_sanitize_thread, always_inline)) inline T atomically(T* addres
         });                                                                                         \
     }
 EMULATOR_ATOMIC(atomicAdd, old + value)
-EMULATOR_ATOMIC(atomicSub, old - value)
-EMULATOR_ATOMIC(atomicExch, value)
-EMULATOR_ATOMIC(atomicMin, old < value ? old : value)
-EMULATOR_ATOMIC(atomicMax, old > value ? old : value)
-EMULATOR_ATOMIC(atomicAnd, old & value)
-EMULATOR_ATOMIC(atomicOr, old | value)
-EMULATOR_ATOMIC(atomicXor, old ^ value)
 EMULATOR_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
 #undef EMULATOR_ATOMIC
-template <class T>
-EMULATOR_UNSEEN T atomicCAS(T* address, std::common_type_t<T> compare, std::common_type_t<T> value) {
-    return emulator::atomically(address, [=](T old) __attribute__((no_sanitize_thread)) {
-        return old == compare ? value : old;
-    });
-}
 
 #include "intrinsics.hpp"
 

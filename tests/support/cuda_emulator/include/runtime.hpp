@@ -33,11 +33,9 @@ constexpr unsigned shared_window = 1024;  // where shared memory begins for inst
 // What lies there, `bytes` of it. Fails if it is not all in the block's shared memory, at a multiple of `bytes`.
 char* shared_pointer(unsigned address, unsigned bytes, const char* what, Place place);
 void sync_block(Place place);
-int sync_block_count(bool predicate, Place place);  // __syncthreads_count
 // Waits until every lane in `mask` has called the same operation at the same place; the last to come combines.
 void sync_warp(unsigned mask, const char* name, Place place, Combine combine, void* data, bool orders_memory);
 unsigned lane_number();
-unsigned active_lanes();
 
 // cp.async: nothing is copied before the wait that covers its group.
 void copy_async(void* shared, const void* global, unsigned bytes, unsigned valid_bytes, Place place);
