@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.autograd.kernels import test_attention_kernels as _attention
+from tests.autograd.kernels import test_attention_limits as _limits
+from tests.autograd.kernels import test_far_blocks as _far
 from tests.support.attention_cases import RESTRICTIONS, Case, sparse_case
 from tests.support.fake_cupy import kernels
-from tests.support.mutants import each, kernel_mutant, tests_of
+from tests.support.mutants import each, kernel_mutant
 
 HALF, SINGLE = np.float16, np.float32
 
@@ -35,7 +38,6 @@ def sparse(_device: Any) -> None:
     sparse_case(3, (203, 331)).check(HALF, method="fused", device="cuda", deterministic=kernels.seed == 1)
 
 
-_attention, _limits = (tests_of(f"kernels/test_attention_{name}") for name in ("kernels", "limits"))
 not_loaded = each(_attention.test_what_a_mask_hides_as_a_whole_is_not_even_loaded, (HALF, False), (HALF, True))
 PLAIN = attention(HALF, (97, 113))
 CAUSAL = attention(HALF, (97, 127), "causal")
@@ -58,7 +60,7 @@ WIDE_FIXED_ORDER = attention(HALF, (70, 40), width=128, deterministic=True)
 FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"
 
 # fmt: off
-FAR_HEADS = each(tests_of("kernels/test_far_blocks").test_batch_rows_and_heads_far_down)
+FAR_HEADS = each(_far.test_batch_rows_and_heads_far_down)
 ATTENTION_MUTANTS = [
     kernel_mutant("barriers and copies", FORWARD, "__syncthreads();  // this block of K", "// this block of K", BLOCKS),
     kernel_mutant("barriers and copies", FORWARD, "__syncthreads();  // V has arrived", "// V has arrived", BLOCKS),

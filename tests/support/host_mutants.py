@@ -2,12 +2,16 @@
 
 # ruff: noqa: E501  (one bug a line: its kind, what becomes what, who must notice)
 
+from tests.autograd import test_gpus as _gpus
+from tests.autograd.kernels import test_attention_kernels as _attention
+from tests.autograd.kernels import test_fused as _fused
+from tests.autograd.kernels import test_graphs as _graphs
+from tests.autograd.kernels import test_products as _products
+from tests.autograd.kernels import test_update as _update
+from tests.autograd.ops import test_attention_on_device as _on_device
+from tests.autograd.ops import test_fused_on_device as _device
 from tests.support.attention_mutants import DROPOUT, EVERYTHING, HALF, attention
-from tests.support.mutants import each, kernel_mutant, tests_of
-
-_graphs, _products, _fused, _update = (tests_of(f"kernels/test_{name}") for name in ("graphs", "products", "fused", "update"))
-_attention = tests_of("kernels/test_attention_kernels")
-_gpus, _device = tests_of("test_gpus"), tests_of("ops/test_fused_on_device")
+from tests.support.mutants import each, kernel_mutant
 
 replayed = each(_graphs.test_every_form_is_plain_then_captured_then_replayed)
 refused = each(_graphs.test_what_a_capture_refuses, (lambda _cuda, x: x.sum().item(),))
@@ -83,7 +87,7 @@ HOST_MUTANTS = [
     kernel_mutant("launches", "kernels.attention:_pair_arguments", "np.float32(options.scale),\n        *map", "options.scale,\n        *map", EVERYTHING),
     kernel_mutant("launches", OP + "call", "dtype=np.int32)", "dtype=np.int64)", EVERYTHING),
     kernel_mutant("launches", OP + "keep_whole", "self.random[1], int", "0, int", DROPOUT),
-    kernel_mutant("launches", OP + "forward", "number | _ATTENTION", "number", each(tests_of("ops/test_attention_on_device").test_attention_shares_no_random_words_with_other_dropout)),
+    kernel_mutant("launches", OP + "forward", "number | _ATTENTION", "number", each(_on_device.test_attention_shares_no_random_words_with_other_dropout)),
     kernel_mutant("launches", OP + "backward", "if self.deterministic else", "if False else", each(_attention.test_deterministic_gradients_do_not_depend_on_the_order_of_threads)),
     kernel_mutant("launches", FUSED + "embedding_backward", "pieces * tiles)", "pieces)", tickets),
     kernel_mutant("launches", FUSED + "layer_norm_backward", "shared = 8 * width + _FLAGS", "shared = 8 * width", norm),

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tests.autograd.kernels import test_far_blocks as _far
+from tests.autograd.kernels import test_fused as _fused
+from tests.autograd.kernels import test_update as _update
 from tests.support.attention_mutants import ATTENTION_MUTANTS
 from tests.support.host_mutants import HOST_MUTANTS
-from tests.support.mutants import each, kernel_mutant, tests_of
+from tests.support.mutants import each, kernel_mutant
 
-_fused, _update, _far = (tests_of(f"kernels/test_{name}") for name in ("fused", "update", "far_blocks"))
 HALF, SINGLE = np.float16, np.float32
 
 # fmt: off

@@ -10,7 +10,6 @@ control fails.
 """
 
 import functools
-import importlib.util
 import inspect
 import sys
 import tempfile
@@ -19,7 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -72,18 +70,6 @@ def in_every_mode(check: Callable[[Any], None]) -> Callable[[], None]:
                 check(cupy)
 
     return examined
-
-
-@functools.cache
-def tests_of(name: str) -> ModuleType:
-    """A test module of tests/autograd, which is no package."""
-    path = Path(__file__).parents[1] / "autograd" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"mutants_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def each(test: Any, *cases: tuple[Any, ...]) -> Any:
