@@ -7,7 +7,7 @@ from .function import Function
 from .gradcheck import assert_gradients, gradcheck, gradgradcheck
 from .observe.anomaly import AnomalyError, detect_anomaly
 from .observe.drawing import draw_graph
-from .observe.observing import Observer, start_observing, stop_observing
+from .observe.observing import Observer
 from .observe.recording import record
 from .ops.registry import explain, is_plain, plain
 from .origin import enable_grad, is_grad_enabled, no_grad
@@ -44,6 +44,4 @@ __all__ = [
     "ops",
     "plain",
     "record",
-    "start_observing",
-    "stop_observing",
 ]

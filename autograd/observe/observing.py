@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from .. import function
 from ..function import Function
@@ -18,7 +18,8 @@ _stack: list[Observer] = []
 class Observer:
     """The base class of observers.
     It runs each computation and returns the result; subclasses also examine inputs and results. An observer observes
-    all threads. It is a context manager: it is active in its `with` block.
+    all threads. It is a context manager: it is active in its `with` block. Blocks of other observers may begin and end
+    in between.
     """
 
     inner: Observer | None = None  # the next one in the stack
@@ -34,30 +35,15 @@ class Observer:
         return rule(*gradients) if self.inner is None else self.inner.backward(call, rule, gradients)
 
     def __enter__(self) -> Self:
-        return start_observing(self)
+        with _lock:
+            _stack.append(self)
+            _link()
+        return self
 
     def __exit__(self, *exception: object) -> None:
-        stop_observing(self)
-
-
-AnyObserver = TypeVar("AnyObserver", bound=Observer)
-
-
-def start_observing(observer: AnyObserver) -> AnyObserver:
-    """Put `observer` on top of the stack and return it. Raises ValueError if it is already in the stack."""
-    with _lock:
-        if observer in _stack:
-            raise ValueError("this observer is already active: create another one")
-        _stack.append(observer)
-        _link()
-    return observer
-
-
-def stop_observing(observer: Observer) -> None:
-    """Remove the observer from the stack. Other observers, even newer ones, stay active."""
-    with _lock:
-        _stack.remove(observer)
-        _link()
+        with _lock:
+            _stack.remove(self)
+            _link()
 
 
 def _link() -> None:

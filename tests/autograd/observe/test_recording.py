@@ -1,10 +1,9 @@
 """Observers stack, cost nothing afterwards, and record() holds every call with its values and gradients."""
 
 import numpy as np
-import pytest
 
 from handloom.autograd import Tensor, function, ops, record
-from handloom.autograd.observe.observing import Observer, start_observing, stop_observing
+from handloom.autograd.observe.observing import Observer
 from handloom.nn import Linear, Sequential, running_modules
 from tests.support.work import in_threads
 
@@ -37,15 +36,13 @@ def test_observers_stack_and_go_in_any_order() -> None:
             seen.append(self.name)
             return super().forward(call, arrays)
 
-    first, second = start_observing(Noting("first")), start_observing(Noting("second"))
+    first, second = Noting("first").__enter__(), Noting("second").__enter__()
     ops.exp(Tensor(1.0))
     assert seen == ["second", "first"]
-    with pytest.raises(ValueError, match="is already active"):
-        start_observing(first)
-    stop_observing(first)
+    first.__exit__()
     ops.exp(Tensor(1.0))
     assert seen == ["second", "first", "second"]
-    stop_observing(second)
+    second.__exit__()
     ops.exp(Tensor(1.0))
     assert seen == ["second", "first", "second"]
     assert function.observer is None
