@@ -31,10 +31,6 @@ class DeviceError(RuntimeError):
     """An error raised when a requested device can't be used. The message gives the reason and a remedy."""
 
 
-class DeviceWarning(UserWarning):
-    """A warning that an operation uses a slower method on a device. The message names the operation and the reason."""
-
-
 def register_namespace(kind: type, namespace: ModuleType) -> None:
     """Make `array_module` return `namespace` for values of type `kind`."""
     _NAMESPACES[kind] = namespace

@@ -173,42 +173,28 @@ class Seq2SeqTransformer(nn.Module):
         x = self.dropout(self.positions(self.source_embedding(source)))
         return self.encoder(x, lengths=source_lengths), source_lengths
 
-    def decode(
-        self,
-        target: Any,
-        memory: Tensor,
-        memory_lengths: Any,
-        *,
-        source: Any = None,
-        cross_weights: list[Tensor] | None = None,
-    ) -> Tensor:
+    def decode(self, target: Any, memory: Tensor, memory_lengths: Any, *, source: Any = None) -> Tensor:
         """Return the logits for `target` (batch, length) given the encoder output `memory`.
 
-        `memory` is (batch, source_length, d_model). If `cross_weights` is given, each layer's cross-attention weights
-        (batch, heads, length, source_length) are appended to it. A copying model raises ValueError without `source`
-        (batch, source_length).
+        `memory` is (batch, source_length, d_model). A copying model raises ValueError without `source` (batch,
+        source_length).
         """
         if not self.config.copy:
-            return self.output(self._decoded(target, memory, memory_lengths, cross_weights))
+            return self.output(self._decoded(target, memory, memory_lengths))
         if source is None:
             raise ValueError("decode: this copying model needs the argument source, the ids of the source")
-        logits, gate, weights = self._to_mix(target, memory, memory_lengths, cross_weights)
+        logits, gate, weights = self._to_mix(target, memory, memory_lengths)
         return copy_logits(logits, gate, weights, source, self.config.uncopied_id)
 
-    def _to_mix(
-        self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _to_mix(self, target: Any, memory: Tensor, memory_lengths: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Return the three inputs of `copy_logits`: vocabulary logits, copy gate and attention averaged over heads."""
         last: list[Tensor] = []
-        x = self._decoded(target, memory, memory_lengths, cross_weights, last)
+        x = self._decoded(target, memory, memory_lengths, last)
         return self.output(x), self.copy_gate(x), last[0].mean(axis=1)
 
-    def _decoded(
-        self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None, last: Any = None
-    ) -> Tensor:
+    def _decoded(self, target: Any, memory: Tensor, memory_lengths: Any, last_weights: Any = None) -> Tensor:
         x = self.dropout(self._target_positions(self.target_embedding(target)))
-        options = {"memory_lengths": memory_lengths, "cross_weights": cross_weights, "last_weights": last}
-        return self.decoder(x, memory, **options)
+        return self.decoder(x, memory, memory_lengths=memory_lengths, last_weights=last_weights)
 
     def loss(
         self,

@@ -178,19 +178,16 @@ class TransformerDecoder(_Stack):
         *,
         lengths: Any = None,
         memory_lengths: Any = None,
-        cross_weights: list[Tensor] | None = None,
         last_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Return the stack's output. The arguments are the arguments of a layer's `forward`, and `last_weights`, a list
-        to which the last layer appends its cross-attention weights.
+        """Return the stack's output. The arguments are those of a layer's `forward`; `last_weights` is a list to which
+        the last layer appends its cross-attention weights.
         """
         for layer in self.layers:
-            own = last_weights if cross_weights is None and layer is self.layers[-1] else cross_weights
+            own = last_weights if layer is self.layers[-1] else None
             # checkpoint supports one result only, and appending to a list is a second one.
             call = partial(checkpoint, layer) if self.checkpoint_activations and own is None else layer
             x = call(x, memory, lengths=lengths, memory_lengths=memory_lengths, cross_weights=own)
-        if cross_weights and last_weights is not None:
-            last_weights.append(cross_weights[-1])
         return x if self.norm is None else self.norm(x)
 
 

@@ -88,5 +88,4 @@ def cuda(request: pytest.FixtureRequest) -> Any:
     refused = device_kernels(0).why_not_here()
     if refused and request.node.callspec.params.get("method") == "fused":
         pytest.skip(refused)
-    request.node.add_marker(pytest.mark.filterwarnings("ignore::handloom.autograd.backend.DeviceWarning"))
     return import_cupy()

@@ -5,14 +5,12 @@ the log-sum-exp. If the kernels don't support a call (float64, a head_dim beyond
 8.0), the blocked or the standard method computes attention.
 """
 
-import warnings
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..backend import DeviceWarning, array_module, to_device
+from ..backend import array_module, to_device
 from ..function import unbroadcast
 from ..ops.attention import attention_plain, with_four_axes
 from ..ops.attention_blocked import BlockedAttention, with_weights
@@ -30,10 +28,8 @@ def kernels_for(array: Any) -> AttentionKernels | None:
     return None if isinstance(array, np.ndarray) else device_kernels(array.device.id)
 
 
-def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> str | None:
-    """Return the reason why the kernels don't support these arrays, or None. If this GPU can't run the kernels and
-    `automatic` is true, issue one DeviceWarning.
-    """
+def why_not_fused(query: Any, key: Any, value: Any) -> str | None:
+    """Return the reason why the kernels don't support these arrays, or None."""
     if not query.dtype == key.dtype == value.dtype or query.dtype not in DTYPES:
         return f"it takes float16 or float32, all of one kind, not {query.dtype}, {key.dtype} and {value.dtype}"
     if max(query.shape[3], value.shape[3]) > MAX_HEAD_DIM:
@@ -43,18 +39,7 @@ def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> 
     kernels = kernels_for(query)
     if kernels is None:
         return "it needs tensors on a GPU, and these are on the CPU: move them with .to('cuda')"
-    refused = kernels.why_not_here()
-    if refused is None:
-        return None
-    if automatic:
-        _warn(refused)
-    return refused
-
-
-@cache
-def _warn(refused: str) -> None:
-    text = f"attention takes the standard or the blocked method, since the fused one can't be used: {refused}"
-    warnings.warn(text, DeviceWarning, stacklevel=4)
+    return kernels.why_not_here()
 
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
@@ -64,7 +49,7 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
     query, key, value = arrays[:3]
     if options["method"] == "auto" and isinstance(query, np.ndarray):
         return "the arrays are on the CPU"
-    refused = why_not_fused(query, key, value, automatic=options["method"] == "auto")
+    refused = why_not_fused(query, key, value)
     if refused is None and options["method"] == "auto" and options["return_weights"] is True:
         refused = "it gives the weights without a gradient"
     return refused

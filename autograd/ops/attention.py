@@ -182,8 +182,7 @@ def attention(
         method: "standard" stores all weights. "blocked" stores one block at a time, so memory grows linearly with the
             length, not quadratically. "fused" is the blocked method in CUDA kernels, for float16 and float32 on a GPU
             of compute capability 8.0 or later. "auto" uses the fused kernels if possible, else the blocked method for
-            long sequences and the standard method for others. It issues one DeviceWarning if a GPU can't run the
-            kernels.
+            long sequences and the standard method for others; `explain` shows the selected one.
         block_size: number of queries, and of keys, in a block of the blocked method; None selects a number
             automatically.
         deterministic: whether the fused method sums the gradient of the queries in a fixed order, in a separate pass.

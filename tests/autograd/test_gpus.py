@@ -1,14 +1,13 @@
 """GPUs that are older, or whose CUDA is not complete: what runs is right, and what can't run is said in one line."""
 
 import itertools
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 from handloom.autograd import Generator, ops
-from handloom.autograd.backend import DeviceError, DeviceWarning, check_device, to_device, use_device
+from handloom.autograd.backend import DeviceError, check_device, to_device, use_device
 from handloom.nn import Linear
 from tests.support.attention_cases import RESTRICTIONS, Case
 from tests.support.fake_cupy import another_gpu, kernels
@@ -22,22 +21,11 @@ def one_line(error: Any) -> str:
     return text
 
 
-def test_attention_runs_below_compute_capability_8_and_says_so_once(fake_cupy) -> None:
+def test_attention_runs_below_compute_capability_8(fake_cupy) -> None:
     case = Case(1, (61, 97), (32, 32), frozenset(RESTRICTIONS))
     with another_gpu("75"):
-        with pytest.warns(DeviceWarning, match=r"8\.0 .*this one has 7\.5") as said:
-            case.check(np.float16, method="auto", device="cuda")  # of several calls, forward and backward
-        assert len(said) == 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            case.check(np.float32, method="auto", device="cuda")
+        case.check(np.float16, method="auto", device="cuda")
         assert not any(name.startswith("attention") for name in kernels.launches)
-
-
-def test_what_no_gpu_s_kernel_takes_says_nothing_of_this_one(fake_cupy) -> None:
-    x = fake_cupy.zeros((1, 1, 2, 4))  # float64
-    with another_gpu("75"):
-        ops.attention(x, x, x)
 
 
 def test_the_fused_method_is_refused_below_compute_capability_8(fake_cupy) -> None:

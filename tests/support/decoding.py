@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, manual_seed, no_grad, ops
+from handloom.autograd import manual_seed, no_grad, ops
 from handloom.autograd.fast import compiled
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.generation.decoding import Uncached
 from handloom.models.generation.fast import team
-from handloom.nn import Module, MultiHeadAttention
+from handloom.nn import Module, MultiHeadAttention, attention_maps
 
 PAD, BOS, EOS = 0, 2, 3
 
@@ -76,17 +76,16 @@ def textbook_score(
     """Log-probability of an output whose first `prefix` tokens are given, and the attention to each source token."""
     target = [BOS, *ids] if ended else [BOS, *ids[:-1]]
     wanted = [*ids, EOS] if ended else ids
-    weights: list[Tensor] = []
-    with no_grad():
+    with no_grad(), attention_maps(model) as maps:
         memory, lengths = model.encode(source)
-        logits = model.decode(np.array([target]), memory, lengths, cross_weights=weights).data[0]
+        logits = model.decode(np.array([target]), memory, lengths).data[0]
     total = 0.0
     for position, token in enumerate(wanted):
         if position >= prefix:
             if token == EOS and position + 1 - prefix < rules.min_length:
                 return -np.inf, np.zeros(0)
             total += textbook_log_p(logits[position], target[: position + 1], rules)[token]
-    return total, weights[-1].data[0].mean(axis=0).sum(axis=0)
+    return total, list(maps.values())[-1][0][0].mean(axis=0).sum(axis=0)
 
 
 def every_output(vocabulary: int, prefix: list[int], limit: int) -> Iterator[tuple[list[int], bool]]:

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import Tensor, no_grad
+from handloom.autograd import no_grad
 from handloom.models.generation import cache as cache_module
 from handloom.models.generation.cache import TreeCache
+from handloom.nn import attention_maps
 from tests.support.decoding import build, random_source, start_uncached
 
 
@@ -87,13 +88,13 @@ def test_attention_is_that_of_the_plain_path(beam: bool) -> None:
         ids = rng.integers(4, 9, (state.rows, 2 if step == 0 else 1))
         state.step(ids)
         target = np.concatenate([target, ids], axis=1)
-        weights: list[Tensor] = []
-        with no_grad():
+        with no_grad(), attention_maps(model) as maps:
             memory, lengths = model.encode(source[origin])
-            model.decode(target, memory, lengths, cross_weights=weights)
+            model.decode(target, memory, lengths)
+        weights = [maps[name][0] for name in maps if "multihead" in name]
         for found, expected in zip(state.cross_attentions, weights, strict=True):
-            np.testing.assert_allclose(found, expected.data[:, :, -ids.shape[1] :], rtol=1e-9, atol=1e-12)
-        last = weights[-1].data[:, :, -ids.shape[1] :]
+            np.testing.assert_allclose(found, expected[:, :, -ids.shape[1] :], rtol=1e-9, atol=1e-12)
+        last = weights[-1][:, :, -ids.shape[1] :]
         np.testing.assert_allclose(state.cross_attention, last.mean(axis=1).sum(axis=1), rtol=1e-9, atol=1e-12)
         for own in state.self_attention:
             assert own.shape == (state.rows, 2, ids.shape[1], target.shape[1])

@@ -19,7 +19,6 @@ import numpy as np
 
 from handloom.autograd import backend
 from handloom.autograd.kernels import attention, fused, loading, products
-from handloom.autograd.kernels import attention_op as attention_fused
 
 from . import capture, cublas, kernels
 from .array import (
@@ -199,9 +198,7 @@ def installed() -> Iterator[types.ModuleType]:
 
 def forget_kernels() -> None:
     """What is loaded from here on is loaded anew."""
-    for cached in (backend._try_kernel, attention._device_kernels, attention_fused._warn):
-        cached.cache_clear()
-    for cached in (loading._load, loading._load_kernel):
+    for cached in (backend._try_kernel, attention._device_kernels, loading._load, loading._load_kernel):
         cached.cache_clear()
 
 
