@@ -13,9 +13,8 @@ import numpy as np
 
 from benchmarks.train_step_models import Size
 from handloom.autograd.fast import mkl
-from handloom.autograd.fast.costs import FLOPS
 from handloom.autograd.fast.mkl import multiply
-from handloom.autograd.fast.parallel import parallel_for
+from handloom.autograd.fast.parallel import FLOPS, parallel_for
 from handloom.autograd.fast.products import divided_product
 
 #: (number of independent products, rows, inner dimension, columns)

@@ -14,7 +14,6 @@ from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.registry import QuickImplementation, implements
 from ..quick import blocks
 from ..random import ReplayedMask
-from .costs import ATTENTION, ATTENTION_BACKWARD
 from .parallel import parallel_for
 
 
@@ -74,7 +73,7 @@ class StandardAttention(QuickImplementation):
                 dropped = self.weigh(xp, scores, own, factor, weights[rows], mask_rows)
                 xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
 
-        parallel_for(xp, batch, part, cost=ATTENTION * weights[:1].size)
+        parallel_for(xp, batch, part, cost=4.0 * weights[:1].size)
         self.keep(weights, keep_mask, factor, out)
         return out
 
@@ -120,7 +119,7 @@ class StandardAttention(QuickImplementation):
                 _multiply(xp, by_head(d_scores).swapaxes(-1, -2), k, d_query[rows])
                 _multiply(xp, by_head(d_scores), q, d_key[rows])
 
-        parallel_for(xp, len(weights), part, cost=ATTENTION_BACKWARD * weights[:1].size)
+        parallel_for(xp, len(weights), part, cost=6.0 * weights[:1].size)
         d_bias = None
         if all_d_scores is not None:
             d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), self.saved[3].shape)

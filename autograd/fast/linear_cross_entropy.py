@@ -12,10 +12,9 @@ from ..ops.linalg import rows_of
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..quick import blocks, slices
-from .costs import CROSS_ENTROPY, FLOPS
 from .loss import divisor_of_mean
 from .mkl import multiply
-from .parallel import parallel_for
+from .parallel import FLOPS, parallel_for
 
 #: Bytes of logits held at a time; half of the weight's bytes if that is more. For every block BLAS packs the weight
 #: again and adds to dW. One block of all logits, however, would take more memory than the rest of the step.
@@ -96,7 +95,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
 
         # The product is divided by classes, so that BLAS packs only a part of the weight in each thread.
         parallel_for(np, len(weight), logits, cost=rows.size / FLOPS)
-        parallel_for(np, len(z), softmax, cost=CROSS_ENTROPY * z.shape[1])
+        parallel_for(np, len(z), softmax, cost=2.0 * z.shape[1])
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
         """Compute losses and F from the products, for rows `start` to `stop` of a block."""

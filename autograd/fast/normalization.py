@@ -13,7 +13,6 @@ from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..quick import PIECE, blocks
 from ..random import ReplayedMask
-from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
 from .parallel import parallel_for
 from .products import sum_of_rows
 
@@ -38,7 +37,7 @@ class Normalization(QuickImplementation):
         x_hat, rstd, out = np.empty(rows.shape, wide), np.empty((len(rows), 1), wide), np.empty(x.shape, x.dtype)
         sums = None if total is None else rows_of(total)
         arrays = rows, past, keep_mask, scale, weight, bias, wide.type(self.eps), sums, x_hat, rstd, rows_of(out)
-        parallel_for(np, len(rows), partial(self.normalize, *arrays), cost=LAYER_NORM * rows.shape[1])
+        parallel_for(np, len(rows), partial(self.normalize, *arrays), cost=1.2 * rows.shape[1])
         self.keep(x_hat, rstd, keep_mask, scale)
         return out
 
@@ -86,7 +85,7 @@ class Normalization(QuickImplementation):
                 dw, db = sums[:, number]
                 self.gradients(*arrays, dw, db, number * length, min((number + 1) * length, count))
 
-        parallel_for(np, sums.shape[1], part, cost=LAYER_NORM_BACKWARD * PIECE)
+        parallel_for(np, sums.shape[1], part, cost=2.5 * PIECE)
         dw, db = sums.sum(axis=1).astype(weight.dtype)
         return d_total, dx, dw, db
 

@@ -8,8 +8,7 @@ from ..backend import array_module
 from ..ops import linalg
 from ..ops.reduction import summed
 from ..quick import replaces
-from .costs import FLOPS
-from .parallel import parallel_for
+from .parallel import FLOPS, parallel_for
 
 #: A product of fewer multiplications is not divided among threads: it takes less than 50 microseconds.
 MIN_DIVIDED = 1 << 21

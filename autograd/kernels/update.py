@@ -2,8 +2,7 @@
 
 All parameters are in one array; so are all gradients, and each of Adam's two moments. The loss scale of fp16 training,
 the step count, the learning rate and the decision to skip a step that overflowed are on the device. The host therefore
-never waits for the device, and a captured graph uses the current values of these numbers. NumPy arrays are updated by
-NumPy with the same formulas.
+never waits for the device, and a captured graph uses the current values of these numbers.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ def new_state(xp: Any, loss_scale: float = 1.0) -> Array:
 
 def read_state(state: Array) -> dict[str, float]:
     """Copy the state to the host and return its values by name. This waits for the device."""
-    host = (state if isinstance(state, np.ndarray) else state.get()).view(STATE)[0]
+    host = state.get().view(STATE)[0]
     return {name: host[name].item() for name in STATE.names or ()}
 
 
@@ -44,11 +43,6 @@ def add_parts(flat: Array, places: Array, first: int, parts: Sequence[Array | No
     """Add up to PARTS arrays to parts of `flat`, which has the same dtype. Array k is added to the elements that row
     first + k of `places`, (start, size) int64, selects. None is skipped.
     """
-    if isinstance(flat, np.ndarray):
-        for (start, size), part in zip(places[first:].tolist(), parts, strict=False):
-            if part is not None:
-                flat[start : start + size] += part.reshape(-1)
-        return
     parts = [None if part is None else array_module(part).ascontiguousarray(part) for part in parts]
     largest = max((part.size for part in parts if part is not None), default=0)
     if largest:
@@ -76,9 +70,6 @@ def prepare_update(
         interval, least: number of steps without overflow before the loss scale doubles, and the minimum of the loss
             scale.
     """
-    if isinstance(gradient, np.ndarray):
-        _prepare_on_cpu(gradient, state.view(STATE), float(settings[1]), max_norm, interval, least)
-        return
     blocks = max(min(-(-gradient.size // _THREADS), _BLOCKS), 1)
     partial = array_module(gradient).empty(blocks, np.float32)
     half = gradient.dtype == np.float16
@@ -108,41 +99,7 @@ def adam(
     `settings` are the settings of `prepare_update`. Weight decay applies to the first `decayed` elements. If
     `prepare_update` decided to skip the step, nothing changes.
     """
-    if isinstance(gradient, np.ndarray):
-        now, lr, (b1, b2) = state.view(STATE)[0], float(settings[0]), betas
-        if now["multiplier"] != 0:
-            g = gradient * np.float32(now["multiplier"])
-            root = (1 - b2 ** int(now["steps"])) ** 0.5
-            m[...] = b1 * m + (1 - b1) * g
-            v[...] = b2 * v + (1 - b2) * g * g
-            weights[:decayed] *= np.float32(1 - lr * weight_decay)
-            weights -= lr * root / (1 - b1 ** int(now["steps"])) * m / (np.sqrt(v) + np.float32(eps * root))
-            copy[...] = weights
-        return
     blocks = max(min(-(-weights.size // _THREADS), _BLOCKS), 1)
     numbers = map(np.float32, (*betas, eps, weight_decay))
     args = (weights, gradient, m, v, copy, state, settings, np.int64(weights.size), np.int64(decayed), *numbers)
     launch(load_kernel("adam.cu", "adam", HALF=gradient.dtype == np.float16), (blocks,), (_THREADS,), args)
-
-
-def _prepare_on_cpu(
-    gradient: np.ndarray, state: np.ndarray, average: float, max_norm: float | None, interval: int, least: float
-) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        wide = gradient.astype(np.float32, copy=False)
-        total = float(np.vdot(wide, wide))
-        undo = average / state["loss_scale"][0]
-        norm = total**0.5 * undo
-    state["norm"] = norm
-    if not np.isfinite(total):
-        state["multiplier"], state["good"] = 0.0, 0
-        state["skipped"] += 1
-        state["failed"] += state["loss_scale"] <= least
-        state["loss_scale"] = max(state["loss_scale"][0] * 0.5, least)
-        return
-    state["multiplier"] = undo * (max_norm / norm) if max_norm is not None and norm > max_norm else undo
-    state["steps"] += 1
-    state["good"] += 1
-    if state["good"][0] == interval:
-        state["loss_scale"] *= 2
-        state["good"] = 0

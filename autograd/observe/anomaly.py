@@ -3,8 +3,7 @@
 import linecache
 import sys
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -21,8 +20,7 @@ class AnomalyError(RuntimeError):
     """An op produced NaN or infinity, or a saved array was overwritten. The message names the op and the line."""
 
 
-@contextmanager
-def detect_anomaly() -> Iterator[None]:
+class detect_anomaly(Observer):  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
     """Context manager: check every value and every gradient, in all threads, and raise an error at the first NaN or
     infinity.
 
@@ -36,11 +34,7 @@ def detect_anomaly() -> Iterator[None]:
     NumPy's floating-point warnings are off inside the ops. Computations inside the block are several times slower than
     outside.
     """
-    with _Observer():
-        yield
 
-
-class _Observer(Observer):
     def forward(self, call: Function, arrays: list[Any]) -> Any:
         line = _callers_line()
         for position, array in enumerate(arrays):

@@ -1,41 +1,26 @@
 """draw_graph: a picture of the recorded calls that computed a tensor, with the shapes of their inputs and outputs."""
 
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 from ..origin import Leaf, Origin, graph_of
 from ..tensor import Tensor
 
 
-def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = None) -> str:
-    """Return the graph of the calls that computed `tensor`, in Graphviz's DOT language. Leaves are at the top, each
-    call is a box, and the arrows show shapes.
+def draw_graph(tensor: Tensor, *, module: Any = None) -> str:
+    """Return the graph of the calls that computed `tensor`, in Graphviz's DOT language (`dot -Tsvg` draws a picture of
+    it). Leaves are at the top, each call is a box, and the arrows show shapes.
 
     If an op has several implementations, the selected implementation is shown under the op's name (see `explain`).
 
     Args:
         tensor: a recorded result whose graph has not been freed. Inputs that do not require a gradient are not drawn.
-        path: a file to which the graph is also written: `NAME.dot` for text, or `NAME.svg` for a picture by Graphviz's
-            `dot`.
         module: the module whose parameters are labelled with their names in `module.named_parameters()`.
 
-    Raises RuntimeError if no graph was recorded, if it was freed, or if `path` needs `dot`, which is not installed.
-    Raises ValueError for another file suffix.
+    Raises RuntimeError if no graph was recorded, or if it was freed.
     """
     head = ['  node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];']
     names = {id(parameter): name for name, parameter in module.named_parameters()} if module is not None else {}
-    dot = "\n".join(["digraph graph_of_calls {", *head, *_lines(tensor, names), "}\n"])
-    if path is not None:
-        path = Path(path)
-        if path.suffix == ".dot":
-            path.write_text(dot, encoding="utf-8")
-        elif path.suffix == ".svg":
-            path.write_text(_picture(dot, path), encoding="utf-8")
-        else:
-            raise ValueError(f"draw_graph: {path.name} must end in .dot or .svg")
-    return dot
+    return "\n".join(["digraph graph_of_calls {", *head, *_lines(tensor, names), "}\n"])
 
 
 def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
@@ -78,12 +63,3 @@ def _key(origin: Origin) -> str:
 
 def _form(origin: Origin) -> str:
     return f"{origin.dtype}{list(origin.shape)}"
-
-
-def _picture(dot: str, path: Path) -> str:
-    if not shutil.which("dot"):
-        raise RuntimeError(
-            f"draw_graph: {path.name} needs Graphviz's program dot, which is not installed: install graphviz, or write "
-            f"{path.stem}.dot, which any DOT viewer shows"
-        )
-    return subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True).stdout

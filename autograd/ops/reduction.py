@@ -18,13 +18,7 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """Return `axis` as a tuple of non-negative axes; None stands for all axes.
     Raises ValueError for an axis out of range or given twice.
     """
-    axes = tuple(range(ndim)) if axis is None else tuple(axis) if isinstance(axis, tuple | list) else (axis,)
-    if any(not -ndim <= a < ndim for a in axes):
-        raise ValueError(f"axis {axis} is out of range for {ndim} dimensions")
-    axes = tuple(a % ndim for a in axes)
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"axis {axis} contains an axis twice")
-    return axes
+    return tuple(range(ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, ndim)
 
 
 def axis_of(x: Any, axis: Axis) -> Axis:
@@ -162,7 +156,13 @@ def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 class Extremum(Reduction):
     """The largest (or smallest) element. If several elements are equal, the gradient is divided evenly among them."""
 
-    method: str
+    def __init__(self, method, axis, keepdims):
+        super().__init__(axis, keepdims)
+        self.method = method
+
+    @property
+    def name(self):
+        return self.method.capitalize()
 
     def forward(self, x):
         out = getattr(x, self.method)(axis=self.axis, keepdims=self.keepdims)
@@ -178,24 +178,16 @@ class Extremum(Reduction):
         return spread(g, self.axis, x.shape) * share.astype(g.dtype)
 
 
-class Max(Extremum):
-    method = "max"
-
-
-class Min(Extremum):
-    method = "min"
-
-
 @declare(np.max)
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the largest element over `axis`; NaN if one is NaN. Equal elements share the gradient evenly."""
-    return Max(axis_of(x, axis), keepdims)(x)
+    return Extremum("max", axis_of(x, axis), keepdims)(x)
 
 
 @declare(np.min)
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the smallest element over `axis`; NaN if one is NaN. Equal elements share the gradient evenly."""
-    return Min(axis_of(x, axis), keepdims)(x)
+    return Extremum("min", axis_of(x, axis), keepdims)(x)
 
 
 @declare(np.argmax)

@@ -2,8 +2,7 @@
 
 Parameters become views of one array of float32 weights; their float16 copies, for the passes of fp16 training, and
 Adam's moments are in further flat arrays. The loss scale, the number of updates and the decision to skip a step that
-overflowed are numbers on the device. On the CPU the same code runs on NumPy arrays. Source: Micikevicius et al. 2018,
-arXiv 1710.03740, sections 3.1 and 3.2.
+overflowed are numbers on the device. Source: Micikevicius et al. 2018, arXiv 1710.03740, sections 3.1 and 3.2.
 """
 
 from collections.abc import Iterable
