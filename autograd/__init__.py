@@ -4,7 +4,7 @@ from . import engine, ops
 from .checkpoint import checkpoint
 from .engine import grad
 from .function import Function
-from .gradcheck import assert_gradients, gradcheck, gradgradcheck
+from .gradcheck import gradcheck, gradgradcheck
 from .observe.anomaly import AnomalyError, detect_anomaly
 from .observe.drawing import draw_graph
 from .observe.observing import Observer
@@ -27,7 +27,6 @@ __all__ = [
     "Observer",
     "Parameter",
     "Tensor",
-    "assert_gradients",
     "checkpoint",
     "default_generator",
     "detect_anomaly",

@@ -1,6 +1,6 @@
 """Gradient checks for handloom's ops and for user-defined functions."""
 
-from .check import assert_gradients, gradcheck, gradgradcheck
+from .check import gradcheck, gradgradcheck
 from .report import EntryCheck, GradcheckReport
 
-__all__ = ["EntryCheck", "GradcheckReport", "assert_gradients", "gradcheck", "gradgradcheck"]
+__all__ = ["EntryCheck", "GradcheckReport", "gradcheck", "gradgradcheck"]

@@ -74,12 +74,6 @@ def gradcheck(
     return report
 
 
-def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> None:
-    """Raise AssertionError with the report if `gradcheck`, called with these arguments, finds a wrong gradient."""
-    report = gradcheck(fn, inputs, **options)
-    assert report, str(report)
-
-
 def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> GradcheckReport:
     """Check second derivatives by applying `gradcheck` to the gradient that `grad(..., create_graph=True)` returns.
 

@@ -1,9 +1,11 @@
 """The gradient check itself: finds what is wrong, blames nothing that is right, says it in words."""
 
+import re
+
 import numpy as np
 import pytest
 
-from handloom.autograd import Function, Tensor, assert_gradients, gradcheck, gradgradcheck, manual_seed, ops
+from handloom.autograd import Function, Tensor, gradcheck, gradgradcheck, manual_seed, ops
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.gradcheck.__main__ import main
 from handloom.nn import Dropout, Linear, Sequential
@@ -48,8 +50,7 @@ def test_a_wrong_rule_is_found_and_the_mistake_named(hint) -> None:
     report = gradcheck(lambda x, y: Product(WRONG[hint])(x, y), [X, Y], name="product")
     assert not report
     assert str(report).startswith("gradcheck of product: FAILED (seed 0)")
-    with pytest.raises(AssertionError, match=hint):
-        assert_gradients(lambda x, y: Product(WRONG[hint])(x, y), [X, Y])
+    assert re.search(hint, str(report))
 
 
 def test_a_mistake_that_a_sum_would_hide() -> None:
@@ -92,8 +93,8 @@ def test_kinks_poles_and_ties_raise_no_false_alarm(fn, inputs) -> None:
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e6])
 def test_inputs_and_outputs_of_any_size(scale) -> None:
-    assert_gradients(lambda x, w: ops.layer_norm(x, w, w) * scale, [X * scale, RNG.normal(size=4)])
-    assert_gradients(lambda x: (x * x).sum(axis=0) / scale, [X * scale])
+    assert gradcheck(lambda x, w: ops.layer_norm(x, w, w) * scale, [X * scale, RNG.normal(size=4)])
+    assert gradcheck(lambda x: (x * x).sum(axis=0) / scale, [X * scale])
 
 
 def test_what_is_checked_and_what_is_passed_on() -> None:

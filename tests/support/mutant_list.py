@@ -82,7 +82,7 @@ MUTANTS = (
     M("shapes", "flip", "ops.indexing:flip", "slice(None, None, -1) if i in axes", "slice(None, None, -1) if i not in axes"),
     M("shapes", "roll", "ops.shape:Roll.backward", "else -self.shift", "else self.shift"),
     M("joining", "concatenate", "ops.joining:Concatenate.backward", "[:-1]", "[1:]"),
-    M("joining", "stack", "ops.joining:Stack.backward", "parts[i]", "parts[-1 - i]"),
+    M("joining", "stack", "ops.joining:stack", "expand_dims(tensor, axis)", "expand_dims(tensor, 0)"),
     M("joining", "split", "ops.joining:Split.backward", "self.axis), *filled", "self.axis), *filled[::-1]"),
     M("joining", "tile", "ops.joining:tile", "(1, size)]", "(size, 1)]"),
     M("joining", "repeat", "ops.joining:repeat", "(*before, size, 1, *behind)", "(*before, 1, size, *behind)"),
@@ -124,7 +124,7 @@ MUTANTS = (
     M("products", "trace", "ops.diagonal:diagonal", "np.arange(shape[axis1]) + offset", "np.arange(shape[axis1]) - offset"),
     # Activations.
     M("activation", "relu", "ops.activation:relu.gradient", "array_of(y) <= 0", "array_of(y) < 0"),
-    M("activation", "leaky_relu", "ops.activation:LeakyReLU.backward", "g * self.negative_slope", "g"),
+    M("activation", "leaky_relu", "ops.activation:leaky_relu", "multiply(x, slope)", "multiply(array_of(x), slope)"),
     M("activation", lambda: whole.test_every_float16_number("elu"), "ops.activation:ELU.backward", "xp.minimum(x, 0)", "x"),
     M("activation", "selu", "ops.activation:ELU.backward", "(x > 0, self.scale,", "(x > 0, 1.0,"),
     M("activation", "sigmoid", "ops.activation:sigmoid.gradient", "(1 - y)", "(1 + y)"),
