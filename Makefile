@@ -61,7 +61,7 @@ site: $(STAMPS)/run
 	@echo "serve it: $(BIN)/python -m http.server -d build/docs/explorer_live"
 
 bench: $(STAMPS)/test-oracles
-	$(BIN)/python -m benchmarks
+	for name in bpe overhead train_step decode; do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 # Every experiment of docs/reports anew, in runs/reports, the cheapest first: a day of one core. Started again it goes on.
 # `make -n reports` lists them with their cost and runs nothing.

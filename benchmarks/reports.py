@@ -10,13 +10,13 @@ If the cost is blank, it was not recorded. `make reports` runs all; `make -n rep
 
 import argparse
 import json
-import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.side_by_side import processor_time
 from handloom.train.runs.folder import SAVES
 from handloom.train.runs.saves import SavedStates
 from handloom.train.tables.cells import markdown_table
@@ -59,17 +59,6 @@ def command_line(command: str, folder: Path) -> list[str]:
     return [*words, "--out", str(folder), *(["--overwrite"] if folder.exists() else [])]
 
 
-def run(words: list[str]) -> tuple[int, str]:
-    """Run a command; return its exit status, and the processor time and memory that it used (blank on Windows)."""
-    if not hasattr(os, "wait4"):
-        return subprocess.call(words), ""
-    process = subprocess.Popen(words)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    megabytes = used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
-    return process.returncode, f"{(used.ru_utime + used.ru_stime) / 60:.1f} minutes of one core, {megabytes:,.0f} MB"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reports", description=__doc__)
     parser.add_argument("--run", nargs="*", metavar="NAME", help="run these experiments, or all if none is named")
@@ -85,8 +74,9 @@ def main() -> int:
     failed = []
     for row in waiting if options.run is not None else []:
         print(f"\n{row['cell']}: {row['command']}", flush=True)
-        status, cost = run(command_line(row["command"], folder_of(row)))
-        print(f"{row['cell']}: {cost}", flush=True)
+        before = processor_time()
+        status = subprocess.call(command_line(row["command"], folder_of(row)))
+        print(f"{row['cell']}: {(processor_time() - before) / 60:.1f} minutes of one core", flush=True)
         failed += [row["cell"]] if status else []
     print(*[f"failed: {name}" for name in failed], sep="\n")
     return bool(failed)

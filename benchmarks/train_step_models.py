@@ -69,7 +69,6 @@ SIZES: Mapping[str, Size] = {
 
 #: These sizes are measured only if they are named; "all" does not include them.
 MORE: Mapping[str, Size] = {
-    "language-model-gelu": dataclasses.replace(SIZES["language-model"], activation="gelu"),
     # Tiny models, to test the benchmark itself.
     "tiny": Size("seq2seq", 4, 5, 6, 50, 16, 32, 1, heads=2),
     "tiny-classifier": Size("classifier", 4, 5, 0, 50, 16, 32, 1, heads=2, classes=3),

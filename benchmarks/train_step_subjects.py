@@ -6,7 +6,6 @@ With batches of real data (`save_batches`), a step also masks padding, clips gra
 import contextlib
 import dataclasses
 import itertools
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -151,39 +150,30 @@ class Torch(Subject):
 
 
 class Handloom(Subject):
-    """handloom with its Trainer's settings, which keep freed memory. The Trainer itself trains on real data."""
+    """handloom with its Trainer's settings, which keep freed memory. On real data, a step is the Trainer's update."""
 
     def __init__(self, size: dict[str, Any], batches: str | None = None):
         import handloom
+        from handloom.autograd import default_generator
+        from handloom.train.data.batches import Batch
+        from handloom.train.distributed import ProcessGroup
         from handloom.train.optim.optimizers import Adam
-        from handloom.train.updates import keep_freed_memory
+        from handloom.train.optim.schedules import noam
+        from handloom.train.tasks.translation import translation_loss
+        from handloom.train.updates import MicroBatch, UpdateOptions, Updates, keep_freed_memory
 
         super().__init__(size, batches)
         keep_freed_memory()
         handloom.manual_seed(0)
         self.model = build(self.size)
         self.optimizer = Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS)
-        if batches is not None:
-            self._prepare_trainer(Path(tempfile.mkdtemp(dir=Path(batches).parent)))
-
-    def _prepare_trainer(self, folder: Path) -> None:
-        from handloom.train.data.batches import Batch
-        from handloom.train.optim.schedules import noam
-        from handloom.train.runs.folder import RunFolder
-        from handloom.train.tasks.translation import translation_loss
-        from handloom.train.trainer import Trainer
-        from handloom.train.updates import MicroBatch, UpdateOptions, Validation
-
-        made = [Batch(**arrays) for arrays in self.arrays]
-        self.batches = itertools.cycle([MicroBatch(0, index, batch) for index, batch in enumerate(made)])
-        self.translation_loss = translation_loss(self.size.label_smoothing, 0)
-        self.trainer = Trainer(
-            self.model, self.translation_loss, self.optimizer, noam(self.size.d_model, WARM_UP),
-            made,  # type: ignore[arg-type]
-            Validation([]), RunFolder.create(folder / "run", {}), config={}, steps=10**6,
-            updates=UpdateOptions(clip_norm=CLIP_NORM),
-        )  # fmt: skip
-        self.done = 0
+        if self.real:
+            made = [MicroBatch(0, index, Batch(**arrays)) for index, arrays in enumerate(self.arrays)]
+            self.batches, self.done = itertools.cycle(made), 0
+            self.translation_loss = translation_loss(self.size.label_smoothing, 0)
+            self.rate = noam(self.size.d_model, WARM_UP)
+            options = UpdateOptions(clip_norm=CLIP_NORM)
+            self.updates = Updates(self.model, self.optimizer, options, ProcessGroup(), [default_generator])
 
     def weights(self) -> Arrays:
         """Return the parameters, and the table of sinusoidal positions if there is one, by their names in PyTorch."""
@@ -197,8 +187,8 @@ class Handloom(Subject):
     def step(self) -> float:
         if self.real:
             self.done += 1
-            self.trainer.update(self.done, [next(self.batches)])
-            return self.trainer.updates.read().steps[-1][1]["loss"]
+            self.updates.update([next(self.batches)], self.translation_loss, 0, self.rate(self.done))
+            return self.updates.read().steps[-1][1]["loss"]
         self.optimizer.zero_grad()
         found = loss(self.model, self.size, **self.first)
         found.backward()

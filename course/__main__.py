@@ -137,23 +137,14 @@ def _watch(folder: Folder) -> None:
 
 def saved(folder: Folder, chapters: list[Chapter], pause: Callable[[float], None] = time.sleep) -> Iterator[Chapter]:
     """Yield a chapter each time its file is saved. Ignore a missing file: an editor may be replacing it."""
-    before = {chapter: stamp(folder.file(chapter)) for chapter in chapters}
+    before = {chapter: digest(folder.file(chapter)) for chapter in chapters}
     while True:
         pause(PAUSE)
         for chapter in chapters:
-            now = stamp(folder.file(chapter))
-            if now is not None and now != before[chapter]:
+            now = digest(folder.file(chapter))
+            if now not in ("", before[chapter]):
                 before[chapter] = now
                 yield chapter
-
-
-def stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return a value that changes when a file is saved, or None if there is no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 if __name__ == "__main__":

@@ -64,11 +64,6 @@ class Chapter:
         """The estimated reading time in minutes."""
         return max(1, round(len(self.text.split()) / WORDS_A_MINUTE))
 
-    @property
-    def hours(self) -> float:
-        """The estimated hours for reading the chapter and solving its exercises."""
-        return (2 * self.minutes + 10 * len(self.exercises) + self.stub.lines / 2) / 60
-
     @cached_property
     def solution_source(self) -> str:
         return (FOLDER / f"{self.stem}_solution.py").read_text(encoding="utf-8")

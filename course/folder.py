@@ -56,7 +56,10 @@ class Folder:
 
 def digest(path: Path) -> str:
     """Return the digest of a file's content, or "" if there is no file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:  # an editor may be replacing it
+        return ""
 
 
 def start(path: Path) -> tuple[list[str], list[str]]:
@@ -99,12 +102,11 @@ def introduction() -> str:
     """Return the first page of the folder, with the table of the chapters."""
     rows = [
         f"| [{chapter.number}. {chapter.title}]({chapter.stem}.md) | {len(chapter.exercises)} | {chapter.minutes} | "
-        f"{chapter.stub.lines} | {chapter.hours:.1f} |"
+        f"{chapter.stub.lines} |"
         for chapter in chapters()
     ]
     minutes = sum(chapter.minutes for chapter in chapters())
     lines = sum(chapter.stub.lines for chapter in chapters())
     text = (FOLDER.parent / "introduction.md").read_text(encoding="utf-8")
-    text = text.replace("{time}", f"about {round(minutes / 60, 1):g} hours" if minutes > 90 else f"{minutes} minutes")
-    hours = round(sum(chapter.hours for chapter in chapters()))
-    return text.replace("{table}", "\n".join(rows)).replace("{lines}", str(lines)).replace("{hours}", str(hours))
+    text = text.replace("{time}", f"about {round(minutes / 60, 1):g} hours")
+    return text.replace("{table}", "\n".join(rows)).replace("{lines}", str(lines))

@@ -24,14 +24,6 @@ BYTES = 4 << 30  # of address space
 OUTPUT_LIMIT = 2000  # number of characters of printed output that are kept
 
 
-class Bounded(io.StringIO):
-    """A text stream that keeps only the first OUTPUT_LIMIT characters."""
-
-    def write(self, text: str) -> int:
-        super().write(text[: max(0, OUTPUT_LIMIT - self.tell())])
-        return len(text)
-
-
 def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, Verdict | None]]:
     """Yield each exercise's name with None before it runs, then with its verdict, up to the first that does not pass.
 
@@ -88,7 +80,7 @@ def _limit(when_over: Callable[[int | None], None], file: str) -> None:
 def main() -> None:
     number, path, results = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     chapter = chapters()[number - 1]
-    output, now = Bounded(), ""
+    output, now = io.StringIO(), ""
     for exercise in chapter.exercises:  # before the limits count, and before the file can change anything
         known(exercise.probe, exercise.real)
     with results.open("a", encoding="utf-8") as out:
@@ -101,14 +93,14 @@ def main() -> None:
             where = f"line {line} of your file" if line else "code that your file calls"
             text = f"After {SECONDS} s of computing {where} is still running: does a loop there end?"
             write(exercise=now, verdict=["stopped", text])
-            write(output=output.getvalue())
+            write(output=output.getvalue()[:OUTPUT_LIMIT])
             os._exit(0)
 
         _limit(when_over, str(path))
         with redirect_stdout(output), redirect_stderr(output):
             for now, verdict in run(chapter, path):
                 write(exercise=now, verdict=verdict and [verdict.state, verdict.text])
-        write(output=output.getvalue())
+        write(output=output.getvalue()[:OUTPUT_LIMIT])
     os._exit(0)  # ends the process even if the file started threads
 
 

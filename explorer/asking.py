@@ -24,8 +24,6 @@ class Ask:
             raise InputError(f"{name} must be a string.")
         if len(value) > longest:
             raise InputError(f"The text has {len(value):,} characters; at most {longest:,} are allowed. Shorten it.")
-        if any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise InputError("The text contains a lone surrogate, which is half a character. Type it again.")
         return value
 
     def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:

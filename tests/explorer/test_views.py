@@ -56,7 +56,6 @@ def test_a_head_is_switched_off_for_one_pass_only(subject: Any) -> None:
     [
         {"text": 3},
         {"text": "x" * 9999},
-        {"text": "\ud800"},
         {"layer": "output", "head": 0, "query": 0},
         {"layer": "encoder.layers.0.self_attn", "head": 2, "query": 0},
         {"layer": "encoder.layers.0.self_attn", "head": 0, "query": 99},
