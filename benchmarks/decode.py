@@ -2,7 +2,6 @@
 
     python -m benchmarks.decode --json benchmarks/results/decode.json
     python -m benchmarks.decode --engines transformers ctranslate2 ctranslate2-int8
-    HANDLOOM_DATA=folder python -m benchmarks.decode --engines ctranslate2 ctranslate2-int8 --data tatoeba
 
 Greedy search and beam search (width 4) are measured in float32, with batches of 1 and 32 sentences, 24 source tokens
 and 64 new tokens. Two models are measured: d_model 512, 6 + 6 layers, vocabulary 50,000; and d_model 256, 3 + 3 layers,
@@ -10,9 +9,6 @@ vocabulary 30,000. They have 64 features per head and d_ff = 4 d_model. The othe
 `handloom.models.pretrained` exports. Each engine runs in its own process; their runs are interleaved, and environment
 variables that select BLAS kernels are unset. The ratios compare median times. All engines must generate the same
 ids, except ctranslate2-int8, whose weights are rounded to 8 bits.
-
-With `--data`, the engines instead translate 200 German test sentences with a model that comes with handloom, one
-sentence at a time. The table then shows BLEU, sentences per second, and how many translations are equal to handloom's.
 """
 
 import statistics
@@ -24,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.shipped_model import TESTED_SENTENCES
 from benchmarks.side_by_side import Worker, conditions, interleaved, program, started, write_results
 from handloom.autograd.quick import libraries
 from handloom.train.tables.cells import markdown_table
@@ -35,20 +30,15 @@ SIZES = {
 }
 SOURCE, NEW = 24, 64  # tokens
 BOS, EOS = 2, 3
-MODEL = "everyday-de-en"  # translates the sentences of --data
-LONGEST = 120  # tokens of a translation
 Ids = list[list[int]]
 Size = dict[str, Any]
 
 
 def build(size: Size) -> Any:
-    """Build a model that generates varied sequences although it is not trained, or load the model named in `size`."""
-    import handloom
+    """Build a model that generates varied sequences although it is not trained."""
     from handloom.autograd import manual_seed
     from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 
-    if "model" in size:
-        return handloom.load(size["model"], "translate").model.eval()
     manual_seed(0)
     config = Seq2SeqConfig(
         size["vocabulary"], size["vocabulary"], d_model=size["d_model"], nhead=size["d_model"] // 64,
@@ -67,8 +57,8 @@ def build(size: Size) -> Any:
 
 
 class Engine:
-    """The base class of a worker. A subclass defines `generate`, which returns the ids for a source (batch, length): at
-    least `shortest` and at most `longest` tokens."""
+    """The base class of a worker. A subclass defines `generate`, which returns NEW ids for each row of a source (batch,
+    length)."""
 
     def __init__(self, size: Size, threads: int):
         self.size, self.threads = size, threads
@@ -86,13 +76,7 @@ class Engine:
         ids = self.generate(source, beam)
         return time.perf_counter() - start, ids
 
-    def translate(self, sources: Ids, beam: int) -> tuple[float, Ids]:
-        """Translate sentences one at a time, and return the seconds and the ids."""
-        start = time.perf_counter()
-        ids = [self.generate(np.array([source]), beam, 0, LONGEST)[0] for source in sources]
-        return time.perf_counter() - start, ids
-
-    def generate(self, source: np.ndarray, beam: int, shortest: int = NEW, longest: int = NEW) -> Ids:
+    def generate(self, source: np.ndarray, beam: int) -> Ids:
         raise NotImplementedError
 
 
@@ -102,10 +86,10 @@ class Handloom(Engine):
         self.model = build(size)
         self.decoder = self.model.raw_decoder()
 
-    def generate(self, source: np.ndarray, beam: int, shortest: int = NEW, longest: int = NEW) -> Ids:
+    def generate(self, source: np.ndarray, beam: int) -> Ids:
         from handloom.models import Rules, beam_search, greedy_search
 
-        rules = Rules(BOS, EOS, min_length=shortest, max_length=longest)
+        rules = Rules(BOS, EOS, min_length=NEW, max_length=NEW)
         state = self.model.start(source, decoder=self.decoder)
         if beam == 1:
             return [hypothesis.ids for hypothesis in greedy_search(state, rules, scores=False)]
@@ -131,12 +115,12 @@ class Transformers(Engine):
             pretrained.save(build(size), None, folder)
             self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
-    def generate(self, source: np.ndarray, beam: int, shortest: int = NEW, longest: int = NEW) -> Ids:
+    def generate(self, source: np.ndarray, beam: int) -> Ids:
         ids = self.torch.from_numpy(source)
         with self.torch.inference_mode():
             out = self.model.generate(
-                ids, attention_mask=self.torch.ones_like(ids), num_beams=beam, do_sample=False, min_new_tokens=shortest,
-                max_new_tokens=longest, decoder_start_token_id=BOS, eos_token_id=EOS, forced_eos_token_id=None,
+                ids, attention_mask=self.torch.ones_like(ids), num_beams=beam, do_sample=False, min_new_tokens=NEW,
+                max_new_tokens=NEW, decoder_start_token_id=BOS, eos_token_id=EOS, forced_eos_token_id=None,
                 early_stopping=beam > 1,
             )  # fmt: skip
         return [[token for token in row if token != EOS] for row in out[:, 1:].tolist()]
@@ -164,10 +148,10 @@ class CTranslate2(Engine):
             options = {"inter_threads": 1, "intra_threads": threads}
             self.translator = ctranslate2.Translator(folder, compute_type=kind, **options)
 
-    def generate(self, source: np.ndarray, beam: int, shortest: int = NEW, longest: int = NEW) -> Ids:
+    def generate(self, source: np.ndarray, beam: int) -> Ids:
         texts = [[self.names[i] for i in row] for row in source.tolist()]
         results = self.translator.translate_batch(
-            texts, beam_size=beam, min_decoding_length=shortest, max_decoding_length=longest, max_batch_size=0
+            texts, beam_size=beam, min_decoding_length=NEW, max_decoding_length=NEW, max_batch_size=0
         )
         return [[self.ids[name] for name in result.hypotheses[0]] for result in results]
 
@@ -227,48 +211,16 @@ def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
     return markdown_table(rows, {"cell": ""} | columns)
 
 
-def compare_translations(engines: Sequence[str], threads: int, repeat: int, data: str) -> list[dict[str, Any]]:
-    """Translate TESTED_SENTENCES test sentences of `data` with MODEL, and return a row for each engine and search."""
-    import handloom
-    from handloom.train.data.translation import load_translation_data
-    from handloom.train.tasks.metrics import bleu
-
-    test = load_translation_data(data, source="de", target="en").test
-    test = test[:: len(test) // TESTED_SENTENCES]
-    translator = handloom.load(MODEL, "translate")
-    ids = translator.source_ids([source for source, _ in test], too_long="truncate")
-    rows = []
-    with start(engines, {"model": MODEL}, threads) as workers:
-        for beam in (1, 5):
-            answers = interleaved(workers, repeat, "translate", ids, beam)
-            ours = answers["handloom"][0][1]
-            for name, runs in answers.items():
-                found = runs[0][1]
-                score = bleu(translator.tokenizer.decode_batch(found), [target for _, target in test])
-                row = {"cell": f"{name}, {'greedy' if beam == 1 else f'beam {beam}'}", "BLEU": score.value}
-                row["sentences per second"] = len(ids) / statistics.median(seconds for seconds, _ in runs)
-                row["equal ids"] = f"{sum(map(list.__eq__, ours, found))} of {len(ids)}"
-                rows.append(row)
-    print(f"{MODEL}, {len(ids)} sentences of {data}; {score.signature}")
-    columns = {"BLEU": "BLEU:.2f", "sentences per second": "sentences per second:.1f", "equal ids": "equal ids"}
-    print(markdown_table(rows, {"cell": "", **columns}))
-    return rows
-
-
 def main() -> None:
     parser = program(__doc__, threads=2)
     parser.add_argument(
         "--engines", nargs="+", choices=ENGINES, default=["transformers"], help="engines to compare with handloom"
     )
     parser.add_argument("--repeat", type=int, default=5, help="runs of each engine per configuration (default: 5)")
-    parser.add_argument("--data", metavar="DATA", help="instead, translate test sentences: tatoeba or multi30k")
     options = parser.parse_args()
     engines = list(dict.fromkeys(["handloom", *options.engines]))
-    if options.data:
-        cells = compare_translations(engines, options.threads, options.repeat, options.data)
-    else:
-        cells = compare(engines, options.threads, options.repeat)
-        print(table(cells, engines))
+    cells = compare(engines, options.threads, options.repeat)
+    print(table(cells, engines))
     common = {**conditions("transformers", "torch", "ctranslate2"), "threads": options.threads}
     common["handloom uses"] = [name for name, _ in libraries().values() if name]
     write_results(options.json, {**common, "rows": cells})
