@@ -54,9 +54,10 @@ def probe_complex_step(complex_step: Any) -> dict[str, Any]:
 
 
 def real_complex_step(f: Any, x: np.ndarray) -> np.ndarray:
+    """handloom's tests use this method; handloom's checker, which also checks functions like `abs`, does not."""
     out = np.zeros(x.shape)
     for index in np.ndindex(x.shape):
-        out[index] = differences.complex_step(along(f, x, index)).value
+        out[index] = along(f, x, index)(1e-30j).imag / 1e-30
     return out
 
 
