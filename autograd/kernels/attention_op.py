@@ -16,16 +16,11 @@ from ..ops.attention import attention_plain, with_four_axes
 from ..ops.attention_blocked import BlockedAttention, with_weights
 from ..ops.heads import empty_like_heads
 from ..ops.registry import implements
-from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionKernels, AttentionOptions, device_kernels
+from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionOptions, device_kernels
 from .philox import philox4x32_10
 
 #: This bit marks the call numbers of attention, so that attention and other dropouts draw different random words.
 _ATTENTION = 1 << 31
-
-
-def kernels_for(array: Any) -> AttentionKernels | None:
-    """Return the kernels for the GPU on which `array` is, or None for a NumPy array."""
-    return None if isinstance(array, np.ndarray) else device_kernels(array.device.id)
 
 
 def why_not_fused(query: Any, key: Any, value: Any) -> str | None:
@@ -36,10 +31,9 @@ def why_not_fused(query: Any, key: Any, value: Any) -> str | None:
         return f"it takes a head_dim up to {MAX_HEAD_DIM}, not {query.shape[3]} and {value.shape[3]}"
     if max(query.shape[:2]) > MAX_HEADS:
         return f"it takes up to {MAX_HEADS} batch rows and heads, not {query.shape[0]} and {query.shape[1]}"
-    kernels = kernels_for(query)
-    if kernels is None:
+    if isinstance(query, np.ndarray):
         return "it needs tensors on a GPU, and these are on the CPU: move them with .to('cuda')"
-    return kernels.why_not_here()
+    return device_kernels(query.device.id).why_not_here()
 
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
@@ -81,9 +75,7 @@ class FusedAttention(BlockedAttention):
         self.wide = np.dtype(np.float32)
         seed, number = self.generator.next_call(query) if self.dropout else (None, 0)
         self.random = seed, number | _ATTENTION
-        kernels = kernels_for(query)
-        assert kernels is not None
-        call = self.call(query, bias)
+        kernels, call = device_kernels(query.device.id), self.call(query, bias)
         call = replace(call, tiles=kernels.mask_tiles(query, value, call))
         out, log_sum_exp = kernels.forward(query, key, value, call)
         self.keep(out, log_sum_exp[:, :, None], call.tiles)
@@ -98,9 +90,7 @@ class FusedAttention(BlockedAttention):
             # With a fixed order, several pairs can't add to one number, so each pair first gets its own element.
             shape = (*query.shape[:2], *self.lengths) if self.deterministic else call.bias.shape
             d_bias = array_module(g).zeros(shape, dtype=self.wide)
-        kernels = kernels_for(query)
-        assert kernels is not None
-        found = kernels.backward(
+        found = device_kernels(query.device.id).backward(
             query, key, value, call, out, log_sum_exp[:, :, 0], g, d_bias, deterministic=self.deterministic,
             room=empty_like_heads(array_module(g), query, key, value, query.dtype),
         )  # fmt: skip

@@ -39,10 +39,16 @@ class RecordedCall:
         return fresh
 
 
-class Recording(Observer):
-    """The calls of one thread, in order."""
+class record(Observer):  # noqa: N801  (reads as a statement: `with record() as recording:`)
+    """Context manager: record all calls of this thread inside the block, in order, as the list `calls`.
 
-    def __init__(self, label: Callable[[], str]):
+    Args:
+        label: function that is called at each call and returns a string, such as the name of the running module.
+
+    All values stay in memory as long as the recording. Other observers, such as `detect_anomaly`, can be active too.
+    """
+
+    def __init__(self, label: Callable[[], str] = str):
         self.label, self.thread = label, threading.get_ident()
         self.calls: list[RecordedCall] = []
         self._by_call: dict[int, RecordedCall] = {}  # by id: the call is held, so it stays its own
@@ -70,15 +76,3 @@ class Recording(Observer):
 def _copy(gradient: Any) -> Any:
     """Copy a gradient, since the engine adds to gradients in place."""
     return None if gradient is None else as_dense(array_of(gradient)).copy()
-
-
-def record(label: Callable[[], str] = str) -> Recording:
-    """Context manager: record all calls of this thread inside the block, as the list `recording.calls`.
-
-    Args:
-        label: function that is called at each call and returns a string, such as the name of the running module.
-
-        All values stay in memory as long as the recording. Other observers, such as `detect_anomaly`, can be active
-        too.
-    """
-    return Recording(label)

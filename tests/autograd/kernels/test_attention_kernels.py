@@ -90,7 +90,7 @@ def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic, f
     for of_a_gpu, keys in ((cutting, 203), (attention.device_kernels(0), seen)):
         inputs = arrays if keys == 203 else [arrays[0], *(x[:, :, :keys].copy() for x in arrays[1:])]
         leaves = [Tensor(array, requires_grad=True) for array in inputs]
-        with mock.patch.object(attention_op, "kernels_for", return_value=of_a_gpu):
+        with mock.patch.object(attention_op, "device_kernels", return_value=of_a_gpu):
             out = ops.attention(*leaves, mask=mask[:, :keys], method="fused", deterministic=deterministic)
             results.append([x.numpy() for x in (out, *grad(out, leaves, g))])
     passes = ["attention_forward", "attention_backward_keys", "attention_backward_queries"]
