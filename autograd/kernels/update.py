@@ -34,8 +34,8 @@ def new_state(xp: Any, loss_scale: float = 1.0) -> Array:
 
 
 def read_state(state: Array) -> dict[str, float]:
-    """Copy the state to the host and return its values by name. This waits for the device."""
-    host = state.get().view(STATE)[0]
+    """Copy the state to the host, unless it is there, and return its values by name. This waits for the device."""
+    host = (state if isinstance(state, np.ndarray) else state.get()).view(STATE)[0]
     return {name: host[name].item() for name in STATE.names or ()}
 
 
