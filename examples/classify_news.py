@@ -15,10 +15,9 @@ python examples/classify_news.py --init distilbert/distilbert-base-uncased --dat
 from typing import Any
 
 from handloom.models.presets import classifier_preset
-from handloom.models.shipped import model_path
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import each_text
+from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, load_news, unlabelled_texts
 from handloom.train.distributed import in_turn
@@ -28,7 +27,7 @@ from handloom.train.tables import news
 from handloom.train.tables.attention import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows, names_in
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, cost_rows, cross_cost
-from handloom.train.tasks.classification import Classification, Classifier, MeanClassifier
+from handloom.train.tasks.classification import Classification, Classifier
 from handloom.train.tasks.metrics import confusion_matrix
 
 TASK = "categories of news"
@@ -40,29 +39,21 @@ def parse_arguments() -> Any:
         classifier_preset,
         data=f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
-        texts="headlines",
-        shipped="huffpost-42",
         generates="nothing",
     )
-    add = parser.group("this report", "train")
-    words = "with --checkpoint: another model with the same classes; the probabilities of all models are averaged; "
-    words += "repeat the option for more models"
-    add("--also", action="append", default=[], type=model_path, metavar="MODEL", uses=("checkpoint",), help=words)
+    add = parser.group("this report")
     add("--descriptions", action="store_true", help="classify by headline and description (default: by headline only)")
     words = "additional table: heads and layers train models with other numbers of heads or layers, attention "
     words += "analyses the attention of the heads, and cost measures the cost of the layers (default: none)"
     tables = (*ABLATIONS, "attention", "cost", "none")
-    add("--table", choices=tables, default="none", help=words, uses=("train", "resume"))
+    add("--table", choices=tables, default="none", help=words, resumes=True)
     return parse_example(parser)
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    if arguments.checkpoint:
-        runs = [arguments.checkpoint, *arguments.also]
-        classifier = MeanClassifier([Classifier.load(run, [TASK]) for run in runs])
-        each_text(arguments, lambda text: print(classifier.best(text), flush=True))
+    if apply_model("classify"):
         return
+    arguments = parse_arguments()
     preset = preset_of(arguments, classifier_preset(arguments.preset, arguments.data))
     own, cells = ablation_cells(arguments.table, preset)
     data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))

@@ -23,7 +23,8 @@ from handloom.nn import POSITIONS
 from handloom.tokenizer.character import without_special
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import each_text, show_continuations, strategy_of
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import changed, preset_of
 from handloom.train.cli.translation import translation_task
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
@@ -45,25 +46,22 @@ def parse_arguments() -> Any:
         language_model_preset,
         data=f"one of {', '.join(TEXT_NAMES)}, several joined by +, or your own text file (default: "
         "embedded, which needs no network)",
-        texts="prompts to continue",
-        shipped="gutenberg-15",
         generates="continuations",
     )
-    add = parser.group("this report", "train")
+    add = parser.group("this report")
     add("--tokenizer", choices=TOKENIZERS, default="character", help="kind of tokens (default: character)")
     words = "position encoding, the same as --set positions=... (default: the preset's value)"
     add("--positions", choices=POSITIONS, help=words)
     words = "also train these other models and compare them in a table (default: baselines); --resume continues an "
     words += "interrupted table"
-    add("--table", choices=(*tables.TABLES, "none"), default="baselines", help=words, uses=("train", "resume"))
+    add("--table", choices=(*tables.TABLES, "none"), default="baselines", help=words, resumes=True)
     words = "augment the training text by back-translation: FORTH is the folder of a translate_en_fr.py run, and BACK "
     words += "is the folder of a run trained with --reverse"
     add("--augment", nargs=2, metavar=("FORTH", "BACK"), help=words)
     words = "remove characters outside the alphabet instead of transliterating them; also remove titles, authors and "
     words += "tables of contents from Gutenberg's books, as in the report"
     add("--remove-special", action="store_true", help=words)
-    both = ("train", "checkpoint")
-    add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)
+    add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)")
     arguments = parse_example(parser)
     if "tokenizer" in arguments.given and (arguments.teacher or arguments.init):
         first = "--teacher" if arguments.teacher else "--init"
@@ -72,11 +70,9 @@ def parse_arguments() -> Any:
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    if arguments.checkpoint:
-        writer = Writer.load(arguments.checkpoint, [TASK])
-        each_text(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
+    if apply_model("generate"):
         return
+    arguments = parse_arguments()
     own = language_model_preset(arguments.preset, arguments.data)
     preset, baseline = preset_of(arguments, own), changed(own, arguments.set).for_baselines()
     if arguments.steps:

@@ -15,7 +15,8 @@ from handloom.models.presets import paraphrase_preset
 from handloom.nn import checkpoint_activations
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of, use_checkpoint
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.data.files import Pair
@@ -49,23 +50,21 @@ def parse_arguments() -> Any:
         paraphrase_preset,
         data=f"one of {', '.join(CAPTION_NAMES)}, or a file of rows picture<TAB>caption "
         "(default: embedded, which needs no network)",
-        texts="sentences to paraphrase",
     )
-    add = parser.group("this report", "train", "resume")
+    add = parser.group("this report")
     words = "train on every ordered pair of a picture's captions (20 pairs for five captions), instead of only the "
     words += "pairs of a caption and the next caption"
-    add("--every-pair", action="store_true", uses=("train",), help=words)
+    add("--every-pair", action="store_true", help=words)
     words = "memory: also measure the memory of a training step, with and without --precision fp16 and "
     words += "--checkpoint-activations; this takes minutes, because CPUs are slow in half precision (default: none)"
-    add("--table", choices=("memory", "none"), default="none", help=words)
+    add("--table", choices=("memory", "none"), default="none", help=words, resumes=True)
     return parse_example(parser)
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    if arguments.checkpoint:
-        use_checkpoint(arguments, TASK)
+    if apply_model("paraphrase", shipped=False):
         return
+    arguments = parse_arguments()
     preset, strategy = preset_of(arguments, paraphrase_preset(arguments.preset, arguments.data)), strategy_of(arguments)
     data = in_turn(lambda: load_captions(arguments.data))
     print(data.summary(), *data.notes, sep="\n")

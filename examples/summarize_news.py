@@ -16,7 +16,8 @@ from handloom.models.text_baselines import nearest
 from handloom.tokenizer.word import preprocess
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of, use_checkpoint
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
 from handloom.train.distributed import in_turn
@@ -49,20 +50,18 @@ def parse_arguments() -> Any:
         summary_preset,
         data=f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
-        texts="descriptions of articles",
     )
-    add = parser.group("this report", "train", "resume")
+    add = parser.group("this report")
     words = "additional table: heads and layers train models with other numbers of heads or layers, and attention "
     words += "measures the attention of the heads to the copied words (default: none)"
-    add("--table", choices=(*ABLATIONS, "attention", "none"), default="none", help=words)
+    add("--table", choices=(*ABLATIONS, "attention", "none"), default="none", help=words, resumes=True)
     return parse_example(parser)
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    if arguments.checkpoint:
-        use_checkpoint(arguments, TASK)
+    if apply_model("summarize", shipped=False):
         return
+    arguments = parse_arguments()
     preset, strategy = preset_of(arguments, summary_preset(arguments.preset, arguments.data)), strategy_of(arguments)
     own, cells = ablation_cells(arguments.table, preset)
     if preset.words and arguments.table == "attention":

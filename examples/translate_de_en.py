@@ -16,7 +16,8 @@ from typing import Any
 from handloom.models.presets import translation_preset
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of, use_checkpoint
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.cli.translation import add_translation_options, training_pairs, translation_task
 from handloom.train.data.pairs import TranslationData
@@ -36,18 +37,15 @@ def parse_arguments() -> Any:
         translation_preset,
         data=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
         "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
-        texts="German sentences",
-        shipped="everyday-de-en",
     )
     add_translation_options(parser, "German", "English")
     return parse_example(parser)
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    if arguments.checkpoint:
-        use_checkpoint(arguments, translation_task("de", "en"), translation_task("en", "de"))
+    if apply_model("translate"):
         return
+    arguments = parse_arguments()
     source, target = ("en", "de") if arguments.reverse else ("de", "en")
     preset = preset_of(arguments, translation_preset(arguments.preset, arguments.data))
     # The test sentences are the same for every seed, so that scores can be compared.

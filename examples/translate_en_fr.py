@@ -14,7 +14,8 @@ from handloom.models.text_baselines import WordForWord
 from handloom.nn import POSITIONS
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of, use_checkpoint
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.cli.translation import add_translation_options, training_pairs, translation_task
 from handloom.train.data.files import Pair
@@ -46,7 +47,6 @@ def parse_arguments() -> Any:
         en_fr_preset,
         data=f"one of {', '.join(names)}, or your own: a file of tab-separated English and French, or PATH for the two "
         "files PATH.en and PATH.fr (default: embedded, which needs no network)",
-        texts="English sentences",
     )
     add = add_translation_options(parser, "English", "French")
     words = "keep long sentences in the training data, and use one test set for all lengths instead of two"
@@ -56,7 +56,7 @@ def parse_arguments() -> Any:
     words = "positions: also train one model with each of the other position encodings, and compare them in a table; "
     words += "attention: measure how often the heads attend to the word that is translated (default: positions for "
     words += "embedded data, otherwise none)"
-    add("--table", choices=("positions", "attention", "none"), uses=("train", "resume"), help=words)
+    add("--table", choices=("positions", "attention", "none"), resumes=True, help=words)
     arguments = parse_example(parser)
     if arguments.back_translate and not arguments.keep_long:
         parser.error("--back-translate may add long pairs, which are set apart for the final test: add --keep-long")
@@ -64,10 +64,9 @@ def parse_arguments() -> Any:
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    if arguments.checkpoint:
-        use_checkpoint(arguments, translation_task("en", "fr"), translation_task("fr", "en"))
+    if apply_model("translate", shipped=False):
         return
+    arguments = parse_arguments()
     source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
     preset = preset_of(arguments, en_fr_preset(arguments.preset, arguments.data))
     data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))

@@ -82,8 +82,11 @@ class Stop(BaseException):
     """Raised instead of reading the command line, with the parser."""
 
 
-def parser_of(program: str, monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser | None:
-    """What a script (a path) or a module (a dotted name) reads its command line with; None if it does so itself."""
+def parser_of(program: str, trains: bool, monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser | None:
+    """What a script (a path) or a module (a dotted name) reads its command line with; None if it does so itself.
+
+    With `trains` it is that of training if the script has another one for the use of a model.
+    """
 
     def stop(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         raise Stop(parser)
@@ -91,7 +94,7 @@ def parser_of(program: str, monkeypatch: pytest.MonkeyPatch) -> argparse.Argumen
     is_script = program.endswith(".py")
     path = ROOT / program if is_script else importlib.util.find_spec(program).origin  # type: ignore[union-attr]
     if Path(path).name == "__init__.py":
-        return parser_of(f"{program}.__main__", monkeypatch)
+        return parser_of(f"{program}.__main__", trains, monkeypatch)
     if "parse" not in Path(path).read_text(encoding="utf-8"):
         return None
     with monkeypatch.context() as patch:
@@ -99,11 +102,12 @@ def parser_of(program: str, monkeypatch: pytest.MonkeyPatch) -> argparse.Argumen
         patch.setattr(sys, "argv", [program])
         try:
             if is_script:
-                runpy.run_path(str(path), run_name="script")["main"]()
+                found = runpy.run_path(str(path), run_name="script")
+                found["parse_arguments" if trains and "parse_arguments" in found else "main"]()
             else:
                 importlib.import_module(program).main()
-        except Stop as found:
-            return found.args[0]
+        except Stop as stopped:
+            return stopped.args[0]
     return None
 
 
@@ -113,9 +117,10 @@ def parsers() -> dict[str, Any]:
 
 
 def check_arguments(program: str, arguments: list[str], parsers: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    if program not in parsers:
-        parsers[program] = parser_of(program, monkeypatch)
-    parser = parsers[program]
+    trains = "--checkpoint" not in arguments and all(word.startswith("-") for word in arguments[:1])
+    if (program, trains) not in parsers:
+        parsers[program, trains] = parser_of(program, trains, monkeypatch)
+    parser = parsers[program, trains]
     if parser is None or "--help" in arguments or "..." in arguments:
         return
 

@@ -22,8 +22,6 @@ _COLUMNS = {
     "valid_accuracy": "accuracy there:.4f",
     "speed": "tokens/s:,.0f",
 }
-#: Options of a run that don't affect its training.
-_NOT_OF_TRAINING = ("texts", "what", "checkpoint", "out", "overwrite", "resume", "stop_at", "explore")
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
@@ -65,9 +63,7 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     names = _short_names([run.path for run in runs])
     options = [run.config.get("options", {}) for run in runs]
     differing = sorted(  # options that all of the runs have
-        name
-        for name in set(options[0]).intersection(*options[1:])
-        if len({str(own[name]) for own in options}) > 1 and name not in _NOT_OF_TRAINING
+        name for name in set(options[0]).intersection(*options[1:]) if len({str(own[name]) for own in options}) > 1
     )
     rows = []
     for name, run, own in zip(names, runs, options, strict=True):

@@ -10,13 +10,12 @@ from typing import Any, Protocol
 from ..autograd import Generator, default_generator
 from ..autograd.backend import to_device, use_device
 from ..errors import InputError
-from ..files import parse_json
 from ..nn import Module
 from .device_updates import choose_updates
 from .distributed import ProcessGroup, find_process_group
 from .optim.optimizers import Optimizer, layer_norms
-from .optim.schedules import Plateau, Schedule
-from .runs.checkpoints import check_shapes, load_checkpoint, read_config, save_checkpoint
+from .optim.schedules import Schedule
+from .runs.checkpoints import load_checkpoint, save_checkpoint
 from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
@@ -239,8 +238,6 @@ class Trainer:
                 self.run.log({**row, "averaged": averaged} if averaged else row)
                 if better:
                     save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": now.step})
-        if isinstance(self.schedule, Plateau) and not averaged:
-            self.schedule.observe(values[monitor], higher)
         average = self.validation.average if self.ema is None else 0
         if average > 1 and not averaged:
             now.snapshots = [*now.snapshots, now.step][-average:]
@@ -275,7 +272,6 @@ class Trainer:
         belongs to another model, optimiser or data set.
         """
         saved = self.group.from_first(self.saves.load)
-        check_shapes(dict(self.model.named_parameters()), saved.weights, self.saves.folder)
         self.load_state_dict(saved.state)
         self._set_weights(saved.weights)
         return saved.damaged
@@ -295,21 +291,13 @@ class Trainer:
                 f"The training data are not those that {self.run.path} was trained on: the files, the requested sizes "
                 "or the batching have changed. Restore them, or start a new run."
             )
-        now = json.loads(self._description())
         if state["config"] != self._description():
-            before = parse_json(state["config"], f"A save of {self.run.path}")
-            before = before if isinstance(before, dict) else {}
+            before, now = json.loads(state["config"]), json.loads(self._description())
             changed = sorted(name for name in before | now if before.get(name) != now.get(name))
             raise InputError(
                 f"{self.run.path} was started differently, or by another version of handloom: {', '.join(changed)} of "
                 "the model differ. Restore the run's config.json and tokenizer.json, or start a new run."
             )
-        if self.group.first and self.run.model_path.exists():
-            found = read_config(self.run.path)
-            if {**found, "step": 0} != {**now, "step": 0}:
-                raise InputError(
-                    f"{self.run.model_path} is the model of another run. Restore this run's, or remove it."
-                )
         try:
             for name, part in parts.items():
                 part.load_state_dict(state[name])
@@ -321,9 +309,8 @@ class Trainer:
 
     def _parts(self) -> dict[str, Any]:
         """Return the parts of the trainer that have a state, by name."""
-        parts = {"progress": self.progress, "optimizer": self.optimizer, "schedule": self.schedule}
-        parts |= {"ema": self.ema, "scaler": self.scaler}
-        return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
+        parts = {"progress": self.progress, "optimizer": self.optimizer, "ema": self.ema, "scaler": self.scaler}
+        return {name: part for name, part in parts.items() if part is not None}
 
     def _set_weights(self, weights: dict[str, Any]) -> None:
         own = dict(self.model.named_parameters())
@@ -351,8 +338,7 @@ class Trainer:
         row |= {"learning_rate": self.optimizer.lr, "gradient_norm": reading.norm}
         if self.scaler is not None:
             row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
-        if self.options.name_overflows and reading.overflowed:
-            row["overflowed"] = reading.overflowed
+            row |= {"overflowed": self.scaler.overflowed} if self.scaler.overflowed else {}
         if self.record.gradient_norms:
             norms = layer_norms(updated_parameters(self.model, self.optimizer), reading.norm)
             row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}

@@ -8,9 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from handloom.models.presets import translation_preset
 from handloom.train.cli import examples
-from handloom.train.cli.examples import example_parser, parse_example
 from tests.support.examples import Example
 
 
@@ -55,11 +53,3 @@ def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[
             assert "explore" not in made.config["options"]
         options = {**options, "out": tmp_path / "other"}
     assert started == [[sys.executable, "-m", "handloom.explorer", str(tmp_path / "run")]]
-
-
-def test_an_example_shows_an_earlier_run(monkeypatch: pytest.MonkeyPatch, started: list[list[str]]) -> None:
-    monkeypatch.setattr("sys.argv", ["example", "--checkpoint", "runs/x", "--explore"])
-    with pytest.raises(SystemExit) as ended:
-        parse_example(example_parser("", translation_preset, data="", texts="texts"))
-    assert not ended.value.code
-    assert started == [[sys.executable, "-m", "handloom.explorer", "runs/x"]]

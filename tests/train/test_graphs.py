@@ -60,7 +60,7 @@ def test_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) -> Non
     forbid_waiting(monkeypatch)
     options = {
         "steps": 16, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
-        "validate_every": 16, "name_overflows": True, "ema": 0.9, "data": SMALL,
+        "validate_every": 16, "ema": 0.9, "data": SMALL,
     }  # fmt: skip
     train(tmp_path / "plain", short_interval, **options)
     trainer = train(tmp_path / "graphs", short_interval, graphs=True, **options)

@@ -31,7 +31,7 @@ def test_a_table_and_a_picture(tmp_path) -> None:
 
 
 def test_averaged_weights_and_runs_of_different_scripts(tmp_path) -> None:
-    for name, options in (("a", {"seed": 0, "reverse": True}), ("b", {"seed": 1, "what": "texts"})):
+    for name, options in (("a", {"seed": 0, "reverse": True}), ("b", {"seed": 1, "table": "none"})):
         with RunFolder.create(tmp_path / name, {"options": {"preset": "smoke", **options}}) as run:
             run.log({"step": 10, "valid_loss": 2.0})
             run.log({"step": 10, "valid_loss": 1.5, "averaged": 3})

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,8 @@ import pytest
 from handloom import files
 from handloom.errors import InputError
 from handloom.train.optim.optimizers import SGD, Adam
-from handloom.train.optim.schedules import Plateau, noam
+from handloom.train.optim.schedules import constant, noam
 from handloom.train.runs import display
-from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import StopSignals, TrainingStopped
 from handloom.train.runs.saves import SavedStates
@@ -57,12 +55,12 @@ def straight(tmp_path_factory) -> Path:
 
 
 def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_path) -> None:
-    """The rate falls and patience runs out during the run; a run that did not restore both would differ."""
+    """Patience runs out during the run; a run that did not restore its counter would differ."""
 
     def options() -> dict:
         return {
             "optimizer": lambda model: SGD(model.parameters(), momentum=0.9),
-            "schedule": Plateau(0.05, factor=0.1, patience=1, threshold=0.02),
+            "schedule": constant(0.05),
             "ema": 0.9,
             "validate_every": 3,
             "monitor": "negative",
@@ -74,7 +72,6 @@ def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_p
 
     trainer = small_run(tmp_path / "straight", **options())
     assert 9 < trainer.progress.step < 60, "patience ran out"
-    assert trainer.schedule.falls > 1
     for k in (4, 9):
         with pytest.raises(TrainingStopped):
             small_run(tmp_path / "run", resume=k > 4, stop_at=k, **options())
@@ -140,16 +137,6 @@ def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
     )
     assert "data are not those" in refusal(train_batches=lambda t: type("Other", (), {"__len__": lambda _: 3})())
     assert (straight / "metrics.jsonl").read_bytes() == before
-
-
-def test_the_model_of_another_run_is_refused(straight, tmp_path) -> None:
-    run = shutil.copytree(straight, tmp_path / "run")
-    tensors, config = load_checkpoint(run)
-    save_checkpoint(run, tensors, {**config, "task": "another"})
-    log = (run / "metrics.jsonl").read_bytes()
-    with pytest.raises(InputError, match=r"model\.safetensors is the model of another run"):
-        small_run(run, resume=True)
-    assert (run / "metrics.jsonl").read_bytes() == log
 
 
 def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from ...arguments import print_error
 from ...autograd.backend import DeviceError, GraphError
 from ...errors import InputError, printable, remedy
-from ...files import check_line_ends, make_folder
+from ...files import make_folder
 from ..distributed import find_process_group
 from ..runs.progress import TrainingStopped
 
@@ -34,7 +34,9 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        _check_streams()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # the encoding may lack characters
         if find_process_group().size > 1 and not several_processes:
             raise InputError("This program runs in one process: start it without mpirun.")
         if not find_process_group().first:
@@ -71,19 +73,6 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         except OSError:
             sys.stdout = None  # otherwise Python flushes it again at exit
         _fail(f"{where}{error.strerror or error}. {remedy(error)}")
-
-
-def _check_streams() -> None:
-    """End the program if standard output or error is closed: the next opened file would get its file descriptor."""
-    if sys.stdin is None:
-        empty = os.open(os.devnull, os.O_RDONLY)
-        sys.stdin = open(empty, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends
-    if sys.stdout is None or sys.stderr is None:
-        which = "output" if sys.stdout is None else "error"
-        _fail(f"Standard {which} is closed, so messages would be lost: redirect it to a file or to /dev/null.")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # the encoding may lack characters
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:
@@ -157,8 +146,6 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
         if b"\0" in line:
             cure = "If the text is UTF-16, convert it, for example with iconv -f utf-16 -t utf-8"
             raise InputError(f"Line {number} of standard input contains a NUL byte, which no text has. {cure}.")
-        if number == 1:
-            check_line_ends(line, "The text of standard input")
         try:
             text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
         except UnicodeDecodeError as error:

@@ -2,10 +2,7 @@
 
 import argparse
 import atexit
-import io
-import os
 import shlex
-import stat
 import subprocess
 import sys
 import time
@@ -21,7 +18,6 @@ from ...autograd.quick import libraries
 from ...errors import InputError
 from ...models.hyperparameters import Preset
 from ...models.presets import PRESET_NAMES
-from ...models.shipped import MODELS, model_path
 from ..distributed import find_process_group
 from ..runs.folder import RunFolder
 from ..runs.results import checksum
@@ -30,11 +26,11 @@ from ..tasks.task import AnyTrained, Task, train_model
 from ..tasks.translation import Translation
 from .command_line import free_run_folder
 from .generation import add_generation_options, check_generation_options, check_lengths, strategy_of
-from .options import OptionParser, Use, plain
+from .options import OptionParser, plain
 from .training import add_preset_options
 
 # Options that are not saved with a run, because they concern only one invocation of the program.
-_OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
+_OF_THE_PROCESS = ("out", "overwrite", "resume", "stop_at", "explore")
 
 
 def example_parser(
@@ -42,50 +38,34 @@ def example_parser(
     choose: Callable[[str, str], Preset],
     *,
     data: str,
-    texts: str,
     generates: Literal["texts", "continuations", "nothing"] = "texts",
-    shipped: str = "",
 ) -> OptionParser:
-    """Return a parser with the options that all examples share. An example can add further options.
+    """Return a parser with the options of training that all examples share. An example can add further options.
 
     Args:
         doc: the script's docstring, shown by --help.
         choose: function that returns the preset for the values of --preset and --data; --help shows its values.
         data: the help text of --data.
-        texts: the input of a trained model, such as "German sentences".
         generates: "texts" if the model translates or rewrites texts, by beam search; "continuations" if it continues
             texts, by sampling; "nothing" if it is a classifier.
-        shipped: name in `models.shipped` of the model that is used without --checkpoint; "" if there is none.
     """
     parser = OptionParser(description=doc)
-    parser.texts, parser.shipped = texts, shipped
-    needs, when = ("", " with --checkpoint") if shipped else ("with --checkpoint: ", "")
-    add = parser.group("training", "train")
+    add = parser.group("training")
     add("--data", default="embedded", help=data)
     words = "model sizes and training settings (default: laptop)"
     add("--preset", choices=PRESET_NAMES, default="laptop", help=words)
     add("--out", type=path, metavar="RUN", help="folder of the new run (default: a new folder in runs/)")
     add("--overwrite", action="store_true", help="if --out already contains a run, first rename it to RUN.old-1")
-    go_on: tuple[Use, ...] = ("train", "resume")
-    # The output of a trained model can be sampled, if it is not a classifier.
-    seeded: tuple[Use, ...] = ("train", "checkpoint") if generates != "nothing" else ("train",)
-    add("--seed", type=whole, default=0, help="random seed (default: 0)", uses=seeded)
-    add("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)", uses=go_on)
-    add("--resume", type=path, metavar="RUN", uses=("resume",))
+    add("--seed", type=whole, default=0, help="random seed (default: 0)")
+    add("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)", resumes=True)
+    add("--resume", type=path, metavar="RUN", resumes=True)
     words = "stop after update STEP and save the run, so that --resume can continue it"
-    add("--stop-at", type=positive, metavar="STEP", help=words, uses=go_on)
+    add("--stop-at", type=positive, metavar="STEP", help=words, resumes=True)
+    words = "show the training run in the browser (requires the extra `explorer`)"
+    add("--explore", action="store_true", help=words, resumes=True)
     add_preset_options(parser, choose)
     if generates != "nothing":
-        add_generation_options(parser, translates=generates == "texts")
-    add = parser.group("using a trained model", "checkpoint")
-    own = f" (default: {shipped}, which comes with handloom)" if shipped else ""
-    add("--checkpoint", type=model_path, metavar="MODEL", help="use this trained model: a run folder, a folder "
-        f"of a Hugging Face transformers model, or a name on the Hugging Face Hub{own}")  # fmt: skip
-    add("--interactive", action="store_true", help=f"{needs}prompt for texts in the terminal")
-    words = "show the training run, or the model of --checkpoint, in the browser (requires the extra `explorer`)"
-    add("--explore", action="store_true", uses=("train", "resume", "checkpoint"), help=words)
-    words = f"{needs}input of the model: {texts} (default{when}: the lines of standard input)"
-    add("texts", nargs="*", default=[], metavar="TEXT", help=words)
+        add_generation_options(parser, translates=generates == "texts", trains=True)
     return parser
 
 
@@ -95,16 +75,10 @@ def parse_example(parser: OptionParser) -> Any:
     Raises OptionError for options that can't be combined, and InputError for a value that can't be used.
     """
     arguments = parse_training_arguments(parser)
-    if hasattr(arguments, "beam"):
+    if "beam" in arguments:
         check_generation_options(parser, arguments)
-    if arguments.interactive and arguments.texts:
-        parser.error("--interactive prompts for texts: leave out the texts or --interactive")
     if arguments.init and arguments.teacher:
         parser.error("--init and --teacher can't be combined: leave out one of them")
-    arguments.what = parser.texts
-    if arguments.checkpoint and arguments.explore:
-        watch(arguments, arguments.checkpoint)
-        sys.exit()
     return arguments
 
 
@@ -113,46 +87,22 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
 
     The result has three more attributes: `given` contains the names of the options on the command line, `options`
     contains the options that a new run saves, and `typed` is a command line with `options`. Raises InputError if the
-    run can't be resumed, and OptionError for an option that has no effect.
+    run can't be resumed, and OptionError for an option that can't be used.
     """
     typed = vars(parser.parse_args(arguments))
-    trains = any("checkpoint" not in parser.uses[name] for name in typed)
-    asks = {"texts", "interactive"} & typed.keys()
-    chosen = {"checkpoint", "resume"} & typed.keys()
-    if parser.shipped and not chosen and (asks or (not trains and _text_waits())):
-        parser.refuse_useless(typed, "checkpoint")
-        typed["checkpoint"] = MODELS[parser.shipped]
-        print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL uses another one", file=sys.stderr)
-    use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
     values = dict(parser.defaults)
-    if use == "resume":
+    if "resume" in typed:
         values |= _options_of_run(parser, typed["resume"])
         for name, value in typed.items():
-            if use not in parser.uses[name] and (name in _OF_THE_PROCESS or value != values[name]):
-                spelled = parser.spelled(name)
-                parser.error(f"{spelled} can't be changed when a run is resumed: leave it out")
+            if name not in parser.resumable and (name in _OF_THE_PROCESS or value != values[name]):
+                parser.error(f"{parser.spelled(name)} can't be changed when a run is resumed: leave it out")
         values["out"] = typed["resume"]
-    else:
-        parser.refuse_useless(typed, use)
-    if "overwrite" in typed and "out" not in typed:
+    elif "overwrite" in typed and "out" not in typed:
         parser.error("--overwrite needs the folder to replace: add --out")
     values |= typed
-    kept = (name for name in parser.uses if "train" in parser.uses[name] and name not in _OF_THE_PROCESS)
-    options = {name: plain(values[name]) for name in kept}
+    options = {name: plain(values[name]) for name in parser._options if name not in _OF_THE_PROCESS}
     typed_again = shlex.join(parser.typed(options))
     return argparse.Namespace(**values, given=frozenset(typed), options=options, typed=typed_again)
-
-
-def _text_waits() -> bool:
-    """Return whether standard input is a file or a non-empty pipe, which then contains texts to process.
-
-    If it is a pipe, this waits for its first line.
-    """
-    stream = getattr(sys.stdin, "buffer", None)  # a program may be started with standard input closed
-    if not isinstance(stream, io.BufferedReader):
-        return False
-    mode = os.fstat(stream.fileno()).st_mode
-    return (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)) and bool(stream.peek(1))
 
 
 def _program() -> str:
@@ -252,8 +202,7 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
     started = sys.argv[0] if sys.argv[0].startswith("handloom ") else f"python examples/{program}"
     config: dict[str, Any] = {"program": program, "command": f"{started} {arguments.typed}".rstrip()}
     config |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
-    now = {name: library for name, (library, _) in libraries().items()}
-    config |= {"notes": list(data.notes), **now}
+    config |= {"notes": list(data.notes)} | {name: library for name, (library, _) in libraries().items()}
 
     def make() -> RunFolder:
         if arguments.resume:
@@ -264,8 +213,6 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
     run = run_of_group(make)
     if run.replaced:
         print(f"the old run is now {run.replaced}", flush=True)
-    for said in other_libraries(run.config, now) if arguments.resume else []:
-        print(said)
     watch(arguments, run.path)
     run.config = run.config | config | run.config  # an older run may lack some of these records
     if arguments.given & arguments.options.keys():  # a resumed run may have other options now
@@ -279,18 +226,9 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
             raise
 
 
-def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Iterator[str]:
-    """Yield a message if a resumed run started with other library versions."""
-    names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
-    for key, (with_it, without) in names.items():
-        if key in config and config[key] != now[key]:  # an older run has no such key
-            began, goes_on = (with_it.format(name) if name else without for name in (config[key], now[key]))
-            yield f"This run began with {began} and continues with {goes_on}: the last bits of its numbers may change."
-
-
 def watch(arguments: Any, run: Path) -> None:
     """With --explore, show the run in the browser from a separate process, and wait for that process at the end."""
-    if getattr(arguments, "explore", False) and find_process_group().first:
+    if arguments.explore and find_process_group().first:
         explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
 
         def wait() -> None:

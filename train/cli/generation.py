@@ -9,7 +9,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ...models.shipped import min_log_probability
 from ..tables.attention import alignment
 from ..tasks.translator import Translator
 from .command_line import check_text, sentences_from
-from .options import OfKind, OptionParser, Use, share
+from .options import OfKind, OptionParser, share
 
 if TYPE_CHECKING:
     from ..tasks.language_modelling import Writer
@@ -36,24 +36,26 @@ SHADES = " .:-=+*#%@"
 TOGETHER = 2000  # number of lines that are translated in one call
 
 
-def add_generation_options(parser: OptionParser, *, translates: bool = True) -> None:
+def add_generation_options(parser: OptionParser, *, translates: bool = True, trains: bool = False) -> None:
     """Add the options for generation.
 
     With `translates`, the default is beam search, and --sample selects sampling. Otherwise the model continues texts:
-    the default is sampling, and --beam selects beam search. The options also apply to the samples at the end of
-    training, except --nbest and, for a model that continues texts, the options of beam search.
+    the default is sampling, and --beam selects beam search. With `trains`, the options apply to the samples at the end
+    of training: --nbest and, for a model that continues texts, the options of beam search are left out.
     """
-    add = parser.group("generating", "train", "checkpoint")
+    add = parser.group("generating")
     beam, temperature = (5, 1.0) if translates else (1, 0.7)
-    alone: tuple[Use, ...] = ("checkpoint",)
-    search: tuple[Use, ...] = ("train", "checkpoint") if translates else alone
-    words = "1 selects greedy search" if translates else "1 selects sampling instead of beam search"
-    add("--beam", type=_WIDTH, default=beam, help=f"beam width; {words} (default: {beam})", uses=search)
-    words = "show the N best outputs and their scores (default: 1)"
-    add("--nbest", type=_WIDTH, default=1, metavar="N", help=words, uses=alone)
-    words = "exponent of length normalisation in beam search; a higher value favours longer outputs, and 0 disables "
-    words += "normalisation (default: 1)"
-    add("--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", help=words, uses=search)
+    parser.defaults |= {"beam": beam, "nbest": 1, "length_penalty": 1.0}
+    parser.defaults |= {"coverage_penalty": 0.0, "consensus": 0, "min_length": 0, "max_length": None}
+    if translates or not trains:
+        words = "1 selects greedy search" if translates else "1 selects sampling instead of beam search"
+        add("--beam", type=_WIDTH, default=beam, help=f"beam width; {words} (default: {beam})")
+        words = "exponent of length normalisation in beam search; a higher value favours longer outputs, and 0 "
+        words += "disables normalisation (default: 1)"
+        add("--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", help=words)
+    if not trains:
+        words = "show the N best outputs and their scores (default: 1)"
+        add("--nbest", type=_WIDTH, default=1, metavar="N", help=words)
     if translates:
         words = "weight of the beam-search penalty for source tokens that receive little attention (default: 0)"
         add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=words)
@@ -64,10 +66,9 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         add("--min-length", type=_AT_MOST, default=0, metavar="N", help="minimum output length in tokens (default: 0)")
         words = "maximum output length in tokens (default: depends on the input length)"
         add("--max-length", type=positive, metavar="N", help=words)
+    if translates and not trains:
         words = "print the cross-attention weights of each output as text"
-        add("--show-attention", action="store_true", help=words, uses=alone)
-    else:
-        parser.defaults |= {"coverage_penalty": 0.0, "consensus": 0, "min_length": 0, "max_length": None}
+        add("--show-attention", action="store_true", help=words)
     words = "sampling temperature; lower values give less random outputs, and 0 selects greedy search"
     words += f" (default: {temperature:g})"
     add("--temperature", type=OfKind(NotNegative), default=temperature, help=words)
@@ -94,7 +95,7 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
     if arguments.nbest > arguments.beam and not strategy.sampling:
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: use --beam {arguments.nbest}")
     searching, drawing = ["length_penalty", "coverage_penalty"], ["temperature", "top_k", "top_p"]
-    drawing += ["seed"] if arguments.checkpoint else []
+    drawing += ["seed"] if "checkpoint" in arguments else []  # in training the seed has other effects
     if strategy.sampling:
         useless, why = [*searching, *(["beam"] if translates else [])], "beam search, not for sampling: leave it out"
     else:
@@ -266,11 +267,3 @@ def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[
         shown = "".join(SHADES[shade] for shade in shades[row])
         lines.append(f"{token:>{width}} |{shown}| {source[best]} {weights[row, best]:.2f}")
     return "\n".join(lines)
-
-
-def use_checkpoint(arguments: Any, *tasks: str) -> None:
-    """Print the best output of the model of --checkpoint for each text, or several outputs with --nbest.
-
-    Raises InputError if the model was not trained for one of `tasks`.
-    """
-    show_translations(Translator.load(arguments.checkpoint, tasks), arguments)

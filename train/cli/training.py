@@ -13,7 +13,7 @@ from ...models.fields import Choices, described, field_kinds, parse_value, plain
 from ...models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset, TranslationPreset
 from ...models.presets import PRESET_NAMES
 from ...models.shipped import model_path
-from .options import OfKind, OptionParser, Use
+from .options import OfKind, OptionParser
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 
@@ -34,7 +34,7 @@ def add_preset_options(parser: OptionParser, choose: Callable[[str, str], Preset
     known = size in PRESET_NAMES
     chosen = choose(size if known else "laptop", data)
     preset = type(chosen)
-    add = parser.group("training settings", "train")
+    add = parser.group("training settings")
     words = "change a value of the preset, for example activation=swiglu or pattern=local:16; the end of this help "
     words += "lists all names; can be repeated"
     add("--set", action="append", default=[], metavar="NAME=VALUE", help=words)
@@ -54,8 +54,8 @@ def add_preset_options(parser: OptionParser, choose: Callable[[str, str], Preset
         shown = "the preset's value" if flag.preset else "" if default in (None, False) else default
         if flag.times:
             words, shown = f"{words}, as a multiple of the preset's value", default
-        uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
-        add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
+        words = f"{words} (default: {shown})" if shown != "" else words
+        add(option_of(name), resumes=flag.resumes, help=words, **how)
     words = "knowledge distillation: also learn from the predicted probabilities of the model in the run folder RUN"
     add("--teacher", type=model_path, metavar="RUN", help=words)
     words = "start training from the weights, sizes and tokenizer of MODEL: a run folder, a folder of a Hugging Face "
@@ -130,7 +130,6 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
     for name in ("betas", "eps"):
         yield name, made.optimizer == "sgd", "only adam and adamw use it. Leave it out"
     yield "average", made.ema is not None, "--ema already averages the weights. Leave out one of the two"
-    yield "name_overflows", made.precision == "fp32", "gradients overflow only in fp16. Add --precision fp16"
     if isinstance(made, TranslationPreset):
         yield "lowercase", made.words, "the words are in lower case. Leave it out"
         yield "new_encoder_layers", not arguments.init, "the layers are added to the model of --init. Add --init"

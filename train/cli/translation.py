@@ -15,7 +15,7 @@ def add_translation_options(parser: OptionParser, source: str, target: str) -> C
 
     Returns the function that adds further options to the same group.
     """
-    add = parser.group("this report", "train")
+    add = parser.group("this report")
     add("--reverse", action="store_true", help=f"translate {target} into {source} instead")
     words = "remove unusable training pairs, and print how many were removed for each reason"
     add("--clean", action="store_true", help=words)

@@ -12,12 +12,11 @@ import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ...errors import InputError
-from ...files import check_line_ends, open_file, parse_json
+from ...files import open_file, parse_json
 
 T = TypeVar("T")
 Pair = tuple[str, str]
@@ -25,9 +24,6 @@ Rows = list[list[str]]  # of cells
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = b"\xff\xfe", b"\xfe\xff"
-
-LONGEST_LINE = 1 << 20  # bytes; longer than any sentence or article
 
 # Column titles of tables. A language that is not listed here is recognised by its code only.
 _COLUMN_NAMES = {
@@ -45,34 +41,30 @@ class ParallelText(NamedTuple):
     origin: str
 
 
-def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
+def iter_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, gzipped or not, without their line ends.
 
     A gzip file is recognised by its first two bytes. A byte order mark at the start is skipped. A line feed at the end
     of the file does not add an empty line.
 
-    Raises InputError if the file can't be opened, is not a regular file, is a damaged gzip file, has a line of more
-    than `longest` bytes, or contains bytes that are not UTF-8 text.
+    Raises InputError if the file can't be opened, is not a regular file, is a damaged gzip file, or contains bytes that
+    are not UTF-8 text.
     """
     with _open_binary(Path(path)) as stream:
-        yield from decode_lines(iter(partial(stream.readline, longest + 1), b""), str(path), longest)
+        yield from decode_lines(stream, str(path))
 
 
-def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
+def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield the lines of an open binary stream, as `iter_lines` does. Error messages call the stream `name`."""
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
-        if number == 1:
-            check_line_ends(raw, name)
-        if len(raw) > longest:
-            raise InputError(f"{name}, line {number:,} has more than {longest:,} bytes. Give shorter lines.")
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(_UTF8_BOM)
-        if b"\0" in line and not line.startswith(_UTF16_BOMS):
+        if b"\0" in line:
             raise InputError(
                 f"{name}, line {number:,} contains a NUL byte, which no text has. If the file is UTF-16, convert it: "
-                f"iconv -f UTF-16LE -t UTF-8 {shlex.quote(name)} > NEW_FILE"
+                f"iconv -f UTF-16 -t UTF-8 {shlex.quote(name)} > NEW_FILE"
             )
         try:
             yield line.decode("utf-8")
@@ -257,11 +249,6 @@ def _open_binary(path: Path) -> Iterator[BinaryIO]:
 
 
 def _not_utf8(path: str, number: int, offset: int, raw: bytes, error: UnicodeDecodeError) -> str:
-    if number == 1 and raw.startswith(_UTF16_BOMS):
-        return (
-            f"{path} looks like UTF-16 (it starts with a UTF-16 byte order mark); UTF-8 is needed. Convert it: "
-            f"iconv -f UTF-16 -t UTF-8 {shlex.quote(path)} > NEW_FILE"
-        )
     bom = len(raw) - len(raw.removeprefix(_UTF8_BOM)) if number == 1 else 0
     column = bom + error.start
     return (

@@ -114,11 +114,11 @@ def load_wikitext2() -> TextData:
 
 
 def read_text(path: str | Path) -> str:
-    """Read the whole text of a UTF-8 file, gzipped or not, with lines of up to 256 MiB. (text8 is one line of 100 MB.)
+    """Read the whole text of a UTF-8 file, gzipped or not.
 
     Raises InputError if the text is blank, or if `iter_lines` can't read the file.
     """
-    text = "\n".join(iter_lines(path, longest=1 << 28)) + "\n"
+    text = "\n".join(iter_lines(path)) + "\n"
     if not text.strip():
         raise InputError(f"{path} holds no text. Give a file with some thousands of characters.")
     return text

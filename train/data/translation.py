@@ -73,11 +73,6 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
 def _read(path: str, source: str, target: str) -> files.ParallelText | None:
     """Read a table or a pair of parallel files. Return None if neither exists."""
     if Path(path).is_file():
-        if path.removesuffix(".gz").endswith((f".{source}", f".{target}")):
-            prefix = path.removesuffix(".gz").rpartition(".")[0]
-            raise InputError(
-                f"{path} is one side of parallel text. Give the common part of both names: --data {prefix}"
-            )
         if path.removesuffix(".gz").endswith(".jsonl"):
             return files.read_jsonl(path, source, target)
         return files.parse_tsv(files.read_lines(path), path, source, target)
@@ -93,25 +88,13 @@ def _part_path(path: str, part: str) -> str:
 
 
 def _not_found(path: str, source: str, target: str) -> str:
-    if not path:
-        return f"--data is empty. Give {', '.join(DATA_NAMES)}, or the path of your own sentence pairs."
-    if Path(path).is_dir():
-        prefixes = {
-            str(file).removesuffix(".gz").removesuffix(f".{source}")
-            for file in [*Path(path).glob(f"*.{source}"), *Path(path).glob(f"*.{source}.gz")]
-        }
-        example = min(prefixes, default=str(Path(path) / "train"))
-        return (
-            f"{path} is a folder. Give a tab-separated file in it, or the common part of the names of two parallel "
-            f"files: --data {example} for {example}.{source} and {example}.{target}."
-        )
     known = ", ".join(DATA_NAMES)
     close = difflib.get_close_matches(path, DATA_NAMES, n=1)
     guess = f" Did you mean {close[0]}?" if close else ""
     return (
-        f"{path} is neither a known data set ({known}) nor a file, and there are no files {path}.{source} and "
-        f"{path}.{target}.{guess} Give one of these names, a tab-separated file, or the common part of the names of "
-        f"two parallel files."
+        f"{path or '--data'} is neither a known data set ({known}) nor a file, and there are no files {path}.{source} "
+        f"and {path}.{target}.{guess} Give one of these names, a tab-separated file, or the common part of the names "
+        f"of two parallel files."
     )
 
 

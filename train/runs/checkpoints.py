@@ -185,26 +185,3 @@ def _open(path: Path) -> Iterator[Any]:
         ) from None
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
-
-
-def check_shapes(expected: Mapping[str, Any], found: Mapping[str, Any], where: str | Path) -> None:
-    """Compare the shapes of a model's arrays with those in a checkpoint, before anything is loaded.
-
-    Raises InputError if tensors differ in shape, are missing or are superfluous. The message names the first ones, and
-    calls the checkpoint `where`.
-    """
-    shapes = [
-        f"{name} is {found[name].shape}, the model needs {array.shape}"
-        for name, array in expected.items()
-        if name in found and found[name].shape != array.shape
-    ]
-    missing = [f"{name} is missing" for name in expected if name not in found]
-    extra = [f"{name} is unknown to the model" for name in found if name not in expected]
-    problems = shapes + missing + extra
-    if problems:
-        more = f"; and {len(problems) - 3:,} more" if len(problems) > 3 else ""
-        raise InputError(
-            f"The checkpoint {where} does not fit the model: {'; '.join(problems[:3])}{more}. Build the model with the "
-            "sizes and the vocabulary of the checkpoint (they are in its configuration), or give "
-            "another checkpoint."
-        )

@@ -1,6 +1,5 @@
 """Display of a run during training: a progress bar in a terminal, lines in a log file, an updated picture."""
 
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -16,19 +15,11 @@ from .plots import plot_losses
 _BAR = "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
-def _terminal_width() -> int:
-    """Return the width of the terminal on standard error; 0 if there is no terminal or its width is unknown."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError, AttributeError):  # no terminal; closed; replaced
-        return 0
-
-
 class Display:
     """A context manager that displays the progress of a run.
 
-    In a terminal a bar shows loss, best validation, learning rate, tokens/s and the time left. In a log file, a pipe or
-    a terminal without a width, each validation prints one line. loss.png is redrawn from the log.
+    In a terminal a bar shows loss, best validation, learning rate, tokens/s and the time left. In a log file or a pipe,
+    each validation prints one line. loss.png is redrawn from the log.
 
     Args:
         run: the run whose log and picture are shown.
@@ -43,7 +34,7 @@ class Display:
     def __init__(self, run: RunFolder, steps: int, done: int, training_label: str, unit: str, *, shows: bool = True):
         self.run, self.steps, self.shows = run, steps, shows
         self.training_label, self.unit = training_label, unit
-        disable = not (shows and _terminal_width())
+        disable = None if shows else True  # None: there is a bar in a terminal only
         self.bar = tqdm(total=steps, initial=done, disable=disable, dynamic_ncols=True, bar_format=_BAR)
         self._next_picture = 0.0  # on time.perf_counter's clock
 

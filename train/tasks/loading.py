@@ -17,7 +17,7 @@ from ...nn import Dropout, Module, MultiHeadAttention
 from ...nn.init import skip_init
 from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer, load_tokenizer
-from ..runs.checkpoints import check_shapes, file_digest, load_checkpoint, read_config
+from ..runs.checkpoints import file_digest, load_checkpoint, read_config
 from ..runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -90,9 +90,11 @@ class TrainedModel(ABC):
                 f"{run.model_path} does not say which {cls.what} it holds ({error}). Give the folder of a run that "
                 "trained one with this version of handloom."
             ) from None
-        check_shapes(model.state_dict(), tensors, run.model_path)
         check_finite(tensors, run.model_path)
-        model.load_state_dict(tensors)
+        try:
+            model.load_state_dict(tensors)
+        except ValueError as error:
+            raise InputError(f"{run.model_path} is damaged: {error}. Restore a copy.") from None
         return Trained(model.eval(), checked_tokenizer(run, config, sizes), config)
 
     @classmethod

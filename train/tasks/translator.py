@@ -199,23 +199,17 @@ class Translator(TrainedModel):
 
 
 class Summarizer(Translator):
-    """A trained model that writes a headline for an article."""
+    """A trained model that writes a headline for an article: `summarize` has the options and errors of `translate`."""
 
     what = "summarizer"
-
-    def summarize(self, articles: Sequence[str], **options: Any) -> list[str]:
-        """Return the headline of each article; options and errors are those of `translate`."""
-        return self.translate(articles, **options)
+    summarize = Translator.translate
 
 
 class Paraphraser(Translator):
-    """A trained model that paraphrases sentences."""
+    """A trained model that paraphrases sentences: `paraphrase` has the options and errors of `translate`."""
 
     what = "paraphraser"
-
-    def paraphrase(self, sentences: Sequence[str], **options: Any) -> list[str]:
-        """Return a paraphrase of each sentence; options and errors are those of `translate`."""
-        return self.translate(sentences, **options)
+    paraphrase = Translator.translate
 
 
 def fit_lengths(

@@ -18,7 +18,7 @@ from handloom.arguments import OptionError, Parser, path, positive, whole
 from handloom.autograd.backend import GraphError
 from handloom.errors import InputError, remedy
 from handloom.train.cli.command_line import Terminated, results_folder, run_main
-from handloom.train.cli.examples import other_libraries, start_run
+from handloom.train.cli.examples import start_run
 from handloom.train.runs.saves import SavedStates
 from tests.support.examples import Example
 
@@ -56,8 +56,6 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        ("PROGRAM >&-", 2, "error: Standard output is closed, so messages would be lost: redirect it to a file"),
-        ("PROGRAM 2>&- | cat; exit ${PIPESTATUS[0]}", 2, "error: Standard error is closed, so messages would be lost"),
         ("PROGRAM <&-", 0, "done"),
         ("PROGRAM --nonsense", 2, "error: unrecognized arguments: --nonsense\nusage: program.py --help lists the "),
     ],
@@ -146,7 +144,8 @@ def test_what_can_be_done_about_a_file() -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_during_evaluation_says_how_to_go_on(number, code, saved, tmp_path, capsys) -> None:
     """During training the trainer handles signals; the evaluation after it ends at once."""
-    arguments = SimpleNamespace(resume=None, out=tmp_path / "run", overwrite=False, options={}, typed="", given=set())
+    options = {"resume": None, "out": tmp_path / "run", "overwrite": False, "explore": False}
+    arguments = SimpleNamespace(**options, options={}, typed="", given=set())
     data = SimpleNamespace(summary=lambda: "data", notes=(), train="", valid="", test="")
 
     def main() -> None:
@@ -224,14 +223,3 @@ def test_wrong_options_of_every_program_are_one_line(program: str) -> None:
     for typed in ONE_LINE[program]:
         lines = Example(program, ROOT).fails(*typed.split()).splitlines()
         assert (lines[0][:7], lines[1][:7], len(lines)) == ("error: ", "usage: ", 2), lines
-
-
-def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
-    here = {"compiled_loops": None, "mkl": "mkl 2026.2.0"}
-    assert not list(other_libraries({}, here))  # a run from before this was recorded
-    assert not list(other_libraries(here, here))
-    said = list(other_libraries({"compiled_loops": "numba 0.61", "mkl": None}, here))
-    assert [line.partition(":")[0] for line in said] == [
-        "This run began with loops compiled by numba 0.61 and continues with no compiled loops",
-        "This run began with NumPy's products and continues with mkl 2026.2.0",
-    ]

@@ -20,11 +20,13 @@ from handloom.train.cli.options import OptionParser
 def parse(*options: str, translates: bool = True) -> argparse.Namespace:
     parser = OptionParser()
     generation.add_generation_options(parser, translates=translates)
-    add = parser.group("further", "checkpoint")
+    add = parser.group("further")
     add("--seed", type=whole, default=0)
     add("--checkpoint")
     add("--interactive", action="store_true")
     given = vars(parser.parse_args(options))
+    if "--checkpoint" not in options:
+        del parser.defaults["checkpoint"]  # as in training
     arguments = argparse.Namespace(**parser.defaults | given, given=given, texts=[], what="words")
     generation.check_generation_options(parser, arguments)
     return arguments

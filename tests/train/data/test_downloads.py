@@ -82,7 +82,7 @@ def test_download_then_cache(server, cache, tmp_path, monkeypatch, checksum):
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (whole(b"<html>Welcome to the hotel's network</html>"), "wrong checksum"),
+        (whole(b"<html>Welcome to the hotel's network</html>"), "does not match the known hash"),
         (whole(b"nothing here", 404), "404 Client Error"),
         (whole(b"", 500), "500 Server Error"),
         ((200, CONTENT[:500], len(CONTENT)), "500 bytes read"),

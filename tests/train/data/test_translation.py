@@ -155,12 +155,6 @@ class TestMistakes:
         assert "Did you mean multi30k?" in message
         assert "Did you mean" not in refusal("/no/such/corpus")
 
-    def test_a_folder(self, tmp_path):
-        write_pairs(tmp_path / "train", PAIRS)
-        prefix = tmp_path / "train"
-        assert f"or the common part of the names of two parallel files: --data {prefix}" in refusal(str(tmp_path))
-        assert refusal(f"{prefix}.de").endswith(f"--data {prefix}"), "one side of parallel text"
-
     def test_languages_that_are_equal(self):
         assert "both 'de'" in refusal("embedded", target="de")
 

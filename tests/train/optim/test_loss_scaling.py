@@ -76,7 +76,7 @@ def test_a_run_in_half_precision_learns_like_one_in_single(tmp_path, accumulate)
     assert rows[0]["loss_scale"] >= 1024
 
 
-@pytest.mark.parametrize("kind", ["cpu", "plain", "cross_entropy", "composed"])
+@pytest.mark.parametrize("kind", ["cpu", "plain", "cross_entropy"])
 def test_the_scale_may_exceed_what_float16_holds(kind: str) -> None:
     """A scale of 2^20 and 25,600 tokens: no gradient overflows, and none vanishes on the way."""
     rng, tokens, scale = np.random.default_rng(0), 25_600, 2.0**20
@@ -87,8 +87,6 @@ def test_the_scale_may_exceed_what_float16_holds(kind: str) -> None:
     def gradients(x: Tensor, weight: Tensor, scale: float) -> list[np.ndarray]:
         if kind == "cross_entropy":
             loss = ops.cross_entropy(ops.linear(x, weight), targets)
-        elif kind == "composed":
-            loss = ops.cross_entropy(ops.linear(x, weight), np.eye(9, dtype=x.dtype)[targets])
         else:
             with plain() if kind == "plain" else contextlib.nullcontext():
                 loss = ops.linear_cross_entropy(x, weight, None, targets)

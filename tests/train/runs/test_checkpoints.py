@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 
 from handloom.errors import InputError
 from handloom.train.runs import checkpoints
-from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, save_checkpoint
+from handloom.train.runs.checkpoints import MODEL_FILE, load_checkpoint, save_checkpoint
 
 TENSORS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a.bias": np.ones(3)}
 CONFIG = {"model": {"d_model": 8}, "name": "Grüße", "step": 3}
@@ -146,23 +146,6 @@ def test_configuration_can_be_read_without_handloom(tmp_path):
     content = path.read_bytes()
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     assert json.loads(header["__metadata__"]["config"]) == CONFIG
-
-
-class TestCheckShapes:
-    def test_names_the_first_mismatches_and_counts_the_others(self):
-        expected = {"a": (2, 3), "b": (4,), "c": (5,), "d": (1,)}
-        found = {"a": (2, 9), "c": (7,), "d": (1,), "e": (1,)}
-        with pytest.raises(InputError) as caught:
-            check_shapes(*({name: np.empty(s) for name, s in shapes.items()} for shapes in (expected, found)), "runs/x")
-        message = str(caught.value)
-        assert message.startswith(
-            "The checkpoint runs/x does not fit the model: a is (2, 9), the model needs (2, 3); "
-            "c is (7,), the model needs (5,); b is missing; and 1 more. Build the model with the sizes"
-        )
-
-    def test_a_tensor_too_many(self):
-        with pytest.raises(InputError, match="e is unknown to the model"):
-            check_shapes({}, {"e": np.empty(1)}, "runs/x")
 
 
 def test_an_array_with_several_names_is_stored_once(tmp_path: Path) -> None:

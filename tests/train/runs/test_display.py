@@ -1,4 +1,4 @@
-"""The progress bar fits into the terminal; without a terminal, or one that has a width, lines are printed."""
+"""The progress bar fits into the terminal; without a terminal, lines are printed."""
 
 import contextlib
 import fcntl
@@ -42,11 +42,6 @@ def test_the_bar_has_room(columns, tmp_path, monkeypatch, capsys) -> None:
     assert len(line.split("|")[1]) == 16, line
     assert ("12.3k tokens/s" in line) == (columns == 100)
     assert "step 1200" not in capsys.readouterr().out
-
-
-def test_a_terminal_without_a_width_gets_lines(tmp_path, monkeypatch, capsys) -> None:
-    shown(0, tmp_path, monkeypatch)
-    assert "step 1200/4000, epoch 3: validation loss 3.4567 nats per token" in capsys.readouterr().out
 
 
 def test_the_last_picture_is_drawn_once(tmp_path, monkeypatch) -> None:

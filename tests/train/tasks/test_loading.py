@@ -92,7 +92,7 @@ def test_a_model_that_does_not_fit_into_memory(folder: Path, monkeypatch) -> Non
 @pytest.mark.parametrize(("name", "value"), [("decoder_layers", 3), ("source_vocab_size", 300), ("dim_feedforward", 9)])
 def test_sizes_that_the_tensors_do_not_have(folder: Path, name: str, value: int) -> None:
     resave(folder, model={name: value, "share_embeddings": False})
-    assert "does not fit the model" in refusal(folder)
+    assert "these weights don't fit this model" in refusal(folder)
 
 
 @pytest.mark.parametrize("model", [None, 3, [], {}, "x", {"a": {}}])
