@@ -17,7 +17,7 @@ def refused(folder: Path, *arguments: str) -> str:
 
 
 def test_a_folder_without_a_run_is_an_error_of_one_line(tmp_path: Path) -> None:
-    assert "nothing is not an existing folder" in refused(tmp_path, "nothing")
+    assert "nothing is not a run: it holds no config.json" in refused(tmp_path, "nothing")
 
 
 @pytest.mark.parametrize("options", [("--view", "heads?head=1"), ("--export", "site", "--view", "head")])

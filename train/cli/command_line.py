@@ -124,11 +124,11 @@ def results_folder(path: Path | None, name: str) -> Iterator[Path]:
         raise
 
 
-def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
+def sentences_from(arguments: list[str]) -> Iterator[str]:
     """Yield the texts in `arguments`, or the lines of standard input if there are none.
 
-    Print `prompt` if standard input is a terminal. For a blank line of a file or a pipe, yield "", so that the output
-    has as many lines as the input. Raises InputError for a blank argument, and for text that is not UTF-8.
+    For a blank line yield "", so that the output has as many lines as the input. Raises InputError for a blank
+    argument, and for text that is not UTF-8.
     """
     for number, sentence in enumerate(arguments, 1):
         check_text(sentence, f"Text {number}")
@@ -139,19 +139,14 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     if arguments:
         yield from arguments
         return
-    asked = sys.stdin.isatty()
-    if asked:
-        print(prompt, file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
         if b"\0" in line:
             cure = "If the text is UTF-16, convert it, for example with iconv -f utf-16 -t utf-8"
             raise InputError(f"Line {number} of standard input contains a NUL byte, which no text has. {cure}.")
         try:
-            text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
+            yield line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "
                 "Convert it first, for example with iconv -f latin1 -t utf-8."
             ) from None
-        if text or not asked:
-            yield text

@@ -103,12 +103,6 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
     for name in useless:
         if name in given:
             parser.error(f"{parser.spelled(name)} is for {why}")
-    same = ["consensus", "nbest", *drawing]  # the likeliest token is always drawn
-    for option, value, names in (("beam", 1, searching), ("temperature", 0, same), ("top_k", 1, same)):
-        for name in names if getattr(arguments, option) == value else ():
-            if name in given and name != option:
-                no_effect = f"has no effect with {parser.spelled(option)} {value}: leave out one of the two"
-                parser.error(f"{parser.spelled(name)} {no_effect}")
 
 
 def check_lengths(strategy: Strategy, most: int) -> None:
@@ -146,7 +140,7 @@ def each_text(arguments: argparse.Namespace, show: Callable[[str], None]) -> Non
     error is printed, and the next text is requested.
     """
     if not arguments.interactive:
-        for text in sentences_from(arguments.texts, f"Type {arguments.what}, one a line; Ctrl-D ends."):
+        for text in sentences_from(arguments.texts):
             show(text) if text else print()
         return
     print(f"Type {arguments.what}; Ctrl-D ends.")
@@ -166,11 +160,10 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
     also refuses a minimum length that the model can't generate.
     """
     check_lengths(strategy_of(arguments), translator.model.config.max_length)
-    texts = arguments.texts
-    if arguments.interactive or (not texts and sys.stdin.isatty()):
+    if arguments.interactive:
         each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments))
         return
-    lines = (line.strip() for text in sentences_from(texts, "") for line in text.rstrip().split("\n"))
+    lines = (line.strip() for text in sentences_from(arguments.texts) for line in text.rstrip().split("\n"))
     refused: dict[int, InputError] = {}
 
     def readable() -> Iterator[str]:

@@ -112,8 +112,7 @@ class TokenBatches:
         pad_to: pad sources and targets to a multiple of this number. Batches then have fewer different shapes, which
             CUDA graphs need.
 
-    Raises InputError if every pair is longer than `max_length`, or a single pair exceeds `tokens_per_batch`, and
-    ValueError if the lists differ in length or are empty, or a sequence is empty.
+    Raises InputError if every pair is longer than `max_length`, or a single pair exceeds `tokens_per_batch`.
     """
 
     def __init__(
@@ -133,14 +132,6 @@ class TokenBatches:
         pad_to: int = 1,
     ):
         self.source, self.target = TokenSequences(source_ids), TokenSequences(target_ids)
-        if len(self.source) != len(self.target) or not len(self.source):
-            raise ValueError(
-                f"TokenBatches needs equally many source and target sequences, and at least one of each; got "
-                f"{len(self.source)} and {len(self.target)}."
-            )
-        if not self.source.lengths.all():
-            empty = int(np.argmin(self.source.lengths))
-            raise ValueError(f"source sequence {empty} is empty; the encoder needs a token to attend to.")
         self.tokens_per_batch, self.seed, self.shuffle = tokens_per_batch, seed, shuffle
         self.pairs_per_batch, self.curriculum, self.pad_to = pairs_per_batch, curriculum, pad_to
         self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id

@@ -167,15 +167,10 @@ def _open(path: Path) -> Iterator[Any]:
         open_file(path).close()  # safe_open says of a file that may not be read that it does not exist
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
+            if metadata.get("format") != FORMAT or metadata.get("version") not in READABLE:
                 raise InputError(
-                    f"{path} is a safetensors file, but not a checkpoint that handloom saved: its header lacks "
+                    f"{path} is a safetensors file, but not a checkpoint of this version of handloom: its header lacks "
                     "handloom's configuration, so the model can't be built from it. Give the folder of a handloom run."
-                )
-            if metadata.get("version") not in READABLE:
-                raise InputError(
-                    f"{path} has checkpoint format {metadata.get('version')}; this handloom reads format {VERSION}. "
-                    "Install the version of handloom that saved it, or train again."
                 )
             yield file
     except (SafetensorError, KeyError) as error:

@@ -103,18 +103,11 @@ class RunFolder:
         Raises InputError if it doesn't exist, or its `config.json` is missing, damaged, or from another program.
         """
         path = Path(path)
-        if not path.is_dir():
-            raise InputError(f"The run {path} is not an existing folder. Give the folder of a run, such as runs/NAME.")
         if not (path / CONFIG).is_file():
             raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, like runs/NAME.")
         config = files.read_json(path / CONFIG)
-        if config.get("format") != FORMAT:
-            raise InputError(f"{path} is not a handloom run: its config.json comes from another program. Give a run.")
-        if config.get("version") != VERSION:
-            raise InputError(
-                f"The run {path} has format {config.get('version')}; this handloom reads format {VERSION}. Use the "
-                "version of handloom that wrote it, or train again."
-            )
+        if (config.get("format"), config.get("version")) != (FORMAT, VERSION):
+            raise InputError(f"{path} is not a run of this version of handloom: its config.json is of another program.")
         return cls(path, config)
 
     def write_config(self) -> None:

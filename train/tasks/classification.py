@@ -44,8 +44,6 @@ class LabelledBatches:
         shuffle: whether to shuffle; otherwise the texts keep their order.
         curriculum: number of first epochs in which batches are ordered by length.
         pad_to: pad to a multiple of this many tokens, or to the longest text.
-
-    Raises ValueError if there is no text.
     """
 
     _POOL = 50  # batches among which texts are sorted by length
@@ -62,8 +60,6 @@ class LabelledBatches:
         curriculum: int = 0,
         pad_to: int = 1,
     ):
-        if not len(ids):
-            raise ValueError("there is no text to make batches of")
         self.sequences, self.labels = TokenSequences(ids), labels
         self.batch_size, self.seed, self.pad_id, self.shuffle = batch_size, seed, pad_id, shuffle
         self.curriculum, self.pad_to = curriculum, pad_to
@@ -319,12 +315,7 @@ def class_weights(labels: Sequence[int] | np.ndarray, classes: int, most: float 
     No weight is above `most`, because otherwise a class of two texts out of tens of thousands would dominate the
     training. A class that does not occur gets zero. Source: King and Zeng 2001 (Political Analysis 9), like
     scikit-learn's "balanced".
-
-    Raises ValueError for labels outside 0 .. classes - 1, or without labels.
     """
-    labels = np.asarray(labels)
-    if not labels.size or labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(f"class_weights: labels must be in 0 .. {classes - 1}, and at least one")
     counts = np.bincount(labels, minlength=classes)
     with np.errstate(divide="ignore"):
         weights = np.minimum(len(labels) / (classes * counts), most)

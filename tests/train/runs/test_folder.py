@@ -170,8 +170,8 @@ class TestOpen:
         [
             (None, r"holds no config\.json"),
             ('{"format": "handloom-run", "ver', "not valid JSON"),
-            ('{"model_type": "bert"}', "is not a handloom run"),
-            ('{"format": "handloom-run", "version": 2}', "has format 2; this handloom reads format 1"),
+            ('{"model_type": "bert"}', "is not a run of this version"),
+            ('{"format": "handloom-run", "version": 2}', "is not a run of this version"),
             ('{"format": "handloom-run", "version": 1, "notes": NaN}', "NaN is not a finite number"),
         ],
     )
@@ -180,10 +180,6 @@ class TestOpen:
             (tmp_path / "config.json").write_text(content)
         with pytest.raises(InputError, match=message):
             RunFolder.open(tmp_path)
-
-    def test_missing(self, tmp_path):
-        with pytest.raises(InputError, match="is not an existing folder"):
-            RunFolder.open(tmp_path / "none")
 
 
 class TestReadMetrics:

@@ -19,12 +19,6 @@ def test_weights_give_every_class_the_same_total() -> None:
     assert weights.max() > 1.5
 
 
-@pytest.mark.parametrize("labels", [[], [0, 4], [-1]])
-def test_labels_out_of_range(labels) -> None:
-    with pytest.raises(ValueError, match=r"in 0 \.\. 3"):
-        class_weights(labels, 4)
-
-
 class TestDistillation:
     rng = np.random.default_rng(1)
     student, teacher = rng.normal(size=(2, 3, 5)), rng.normal(size=(2, 3, 5))
@@ -44,12 +38,3 @@ class TestDistillation:
 
     def test_its_gradient(self) -> None:
         assert gradcheck(lambda logits: distillation_loss(logits, self.teacher, self.counted, 3.0), [self.student])
-
-    def test_what_does_not_fit(self) -> None:
-        for teacher, counted, temperature in [
-            (self.teacher[..., :4], self.counted, 2.0),
-            (self.teacher, self.counted & False, 2.0),
-            (self.teacher, self.counted, 0.0),
-        ]:
-            with pytest.raises(ValueError, match="Do their tokenizers differ"):
-                distillation_loss(Parameter(self.student), teacher, counted, temperature)

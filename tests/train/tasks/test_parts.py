@@ -11,9 +11,7 @@ from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.presets import CLASSIFIER_PRESETS, SMOKE
 from handloom.nn import MultiHeadAttention
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
-from handloom.train.runs.progress import Progress
 from handloom.train.tasks.task import make_model, make_optimizer, make_record, make_schedule, make_validation, restore
-from handloom.train.updates import UpdateOptions
 
 CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
 
@@ -89,17 +87,3 @@ def test_steps_that_a_run_has_behind_it_or_never_reaches(resume, steps, stop_at,
     trainer: Any = SimpleNamespace(saves=SimpleNamespace(steps=lambda: [10, 30]), steps=steps)
     with pytest.raises(InputError, match=message):
         restore(trainer, resume=resume, stop_at=stop_at, say=print)
-
-
-@pytest.mark.parametrize(("processes", "said"), [(3, 1), (2, 2)])
-def test_a_run_that_goes_on_with_another_number_of_processes_says_so(processes, said) -> None:
-    trainer: Any = SimpleNamespace(
-        saves=SimpleNamespace(steps=lambda: [10]), steps=20, load=list, train_batches=range(13),
-        progress=Progress(0, step=10, epoch=2, batch=4), options=UpdateOptions(), group=SimpleNamespace(size=processes),
-    )  # fmt: skip
-    lines: list[str] = []
-    restore(trainer, resume=True, stop_at=None, say=lines.append)
-    assert lines == [
-        "resumed after step 10",
-        "an update used 3 batches so far, and uses 2 with this number of processes",
-    ][:said]

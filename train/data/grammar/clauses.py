@@ -9,7 +9,6 @@ English keeps subject, verb, object, manner, place, time.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from .phrases import Complement, Phrase, Text, join
 from .words import AUXILIARIES, NOMINATIVE, Modal, Pronoun, Tense, Time, Verb
@@ -58,7 +57,7 @@ def after(start: Text, clause: Clause) -> Text:
 
 def shared(clause: Clause) -> Text:
     """Return a second bracket that shares subject and auxiliary: "Er ist aufgestanden und in den Garten gegangen"."""
-    return Text(join([*middle_field(clause), bracket(clause).closing]), _english(clause, omit=SUBJECT))
+    return Text(join([*middle_field(clause), bracket(clause)[1]]), _english(clause, omit=SUBJECT))
 
 
 def question(clause: Clause, word: Text | Complement | None = None, omit: object = None) -> Text:
@@ -70,7 +69,7 @@ def question(clause: Clause, word: Text | Complement | None = None, omit: object
 def final(clause: Clause, first: Text, omit: object = None) -> Text:
     """Return a subordinate clause, after a conjunction or a relative pronoun: "weil er die Tür zumacht"."""
     subject = "" if omit is SUBJECT else clause.subject.german(NOMINATIVE)
-    german = join([first.german, subject, *middle_field(clause, omit), bracket(clause).joined])
+    german = join([first.german, subject, *middle_field(clause, omit), bracket(clause)[2]])
     return Text(german, join([first.english, _english(clause, omit=omit)]))
 
 
@@ -96,16 +95,8 @@ def purpose(clause: Clause) -> Text:
 # --- German -----------------------------------------------------------------------------------------------------------
 
 
-class Bracket(NamedTuple):
-    """The finite verb and the words at the clause's end. A finite verb at the end has the form `joined` (aufmacht)."""
-
-    finite: str
-    closing: str
-    joined: str
-
-
-def bracket(clause: Clause) -> Bracket:
-    """Return the two halves of the German verb."""
+def bracket(clause: Clause) -> tuple[str, str, str]:
+    """Return the finite verb, the words at the clause's end, and both for a finite verb at the end (aufmacht)."""
     verb, person, (tense, _) = clause.verb, clause.subject.person, clause.tense.value
     closing = verb.name
     if clause.modal:
@@ -114,13 +105,13 @@ def bracket(clause: Clause) -> Bracket:
         finite = AUXILIARIES["werden"][0][person]
     elif tense == "present":
         finite = verb.present[person]
-        return Bracket(finite, verb.prefix, verb.prefix + finite)
+        return finite, verb.prefix, verb.prefix + finite
     elif verb.name == "sein":
         finite = AUXILIARIES["sein"][1][person]
-        return Bracket(finite, "", finite)
+        return finite, "", finite
     else:
         finite, closing = AUXILIARIES[verb.auxiliary][0][person], verb.participle
-    return Bracket(finite, closing, f"{closing} {finite}")
+    return finite, closing, f"{closing} {finite}"
 
 
 def middle_field(clause: Clause, omit: object = None) -> list[str]:
@@ -149,11 +140,11 @@ def middle_field(clause: Clause, omit: object = None) -> list[str]:
 
 def _german_main(clause: Clause, first: str = "", omit: object = None, question: bool = False) -> str:
     """Join subject and verb, or verb and subject after `first` and in questions."""
-    verb = bracket(clause)
-    start = ["" if omit is SUBJECT else clause.subject.german(NOMINATIVE), verb.finite]
+    finite, closing, _ = bracket(clause)
+    start = ["" if omit is SUBJECT else clause.subject.german(NOMINATIVE), finite]
     if first or question:
         start = [first, *reversed(start)]
-    return join([*start, *middle_field(clause, omit), verb.closing])
+    return join([*start, *middle_field(clause, omit), closing])
 
 
 # --- English ----------------------------------------------------------------------------------------------------------
