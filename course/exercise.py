@@ -158,13 +158,14 @@ def _begins_as(
 ) -> bool:
     """Return whether a mistake has the same first wrong result as the answer, an array of at least two numbers."""
     its = known(exercise.probe, mistake.answer)
-    if isinstance(its, Raised) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
+    if isinstance(its, Raised) or not all(isinstance(one[first], np.ndarray) for one in (its, right)):
         return False
     return (
-        right[first].dtype.kind == "f"
+        right[first].size > 1
+        and right[first].dtype.kind == "f"
         and not np.isnan(its[first]).any()
         and _first_wrong(its, right, exercise.rtol) == first
-        and difference(found[first], np.asarray(its[first]), exercise.rtol) is None
+        and difference(found[first], its[first], exercise.rtol) is None
     )
 
 
