@@ -198,7 +198,8 @@ def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
     """Return the tasks to measure, by name."""
     if options.data is None:
         names = list(SIZES) if options.config == "all" else [options.config]
-        return {name: Task({**SIZES, **MORE}[name], options.threads, folder) for name in names}
+        sizes = {**DEVICE_SIZES, **SIZES, **MORE}
+        return {name: Task(sizes[name], options.threads, folder) for name in names}
     size, batches = prepare(options.data, options.preset, options.batches)
     tokens = sum(batch.source.size + batch.target_input.size for batch in batches) / len(batches)
     size = dataclasses.replace(size, batch=1, source=round(tokens), target=0)

@@ -15,17 +15,12 @@ LONG = 400  # number of queries and keys in the probe that measures the memory
 
 def holds_the_table(call: Callable[[], Any]) -> bool:
     """Return whether the peak memory of a call is more than half of the size of the whole table of scores."""
-    running = tracemalloc.is_tracing()
-    if not running:
-        tracemalloc.start()
+    tracemalloc.start()
     try:
-        before, _ = tracemalloc.get_traced_memory()
-        tracemalloc.reset_peak()
         call()
-        return tracemalloc.get_traced_memory()[1] - before > LONG * LONG * 8 / 2
+        return tracemalloc.get_traced_memory()[1] > LONG * LONG * 8 / 2
     finally:
-        if not running:
-            tracemalloc.stop()
+        tracemalloc.stop()
 
 
 def blocked(q: Any, k: Any, v: Any, size: int) -> Any:
