@@ -8,7 +8,6 @@ from .gradcheck import gradcheck, gradgradcheck
 from .observe.anomaly import AnomalyError, detect_anomaly
 from .observe.drawing import draw_graph
 from .observe.observing import Observer
-from .observe.recording import record
 from .ops.registry import explain, is_plain, plain
 from .origin import enable_grad, is_grad_enabled, no_grad
 from .quick import PLAIN
@@ -42,5 +41,4 @@ __all__ = [
     "no_grad",
     "ops",
     "plain",
-    "record",
 ]

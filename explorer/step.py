@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..autograd import Generator, Tensor, default_generator, no_grad, record
-from ..autograd.observe.recording import RecordedCall
+from ..autograd import Generator, Tensor, default_generator, no_grad
 from ..autograd.origin import Leaf
-from ..nn import Module, running_modules
+from ..nn import Module
+from .recording import RecordedCall, record, running_modules
 
 
 @dataclass

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import default_generator, no_grad, ops, record
+from ..autograd import default_generator, no_grad, ops
 from ..autograd.backend import DeviceError, check_device, to_device
 from ..autograd.ops.attention import MaskSpec, attention_plain
 from ..autograd.ops.attention_blocked import BLOCKS_FROM, BlockedAttention, can_skip
@@ -14,6 +14,7 @@ from ..autograd.quick import slices
 from .asking import Ask
 from .attention import chosen_layer, place
 from .packing import packed
+from .recording import record
 from .subject import Subject
 
 SMALLEST, LARGEST = 2, 32  # of a block

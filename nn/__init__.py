@@ -9,7 +9,6 @@ from .module import Module, ModuleList, Sequential
 from .normalization import NORMS, LayerNorm, RMSNorm, make_norm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
-from .running import running_modules
 from .transformer import (
     TransformerDecoder,
     TransformerDecoderLayer,
@@ -46,6 +45,5 @@ __all__ = [
     "init",
     "make_norm",
     "observe_attention",
-    "running_modules",
     "sinusoidal_table",
 ]

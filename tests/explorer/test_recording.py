@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from handloom.autograd import Tensor, function, ops, record
+from handloom.autograd import Tensor, function, ops
 from handloom.autograd.observe.observing import Observer
-from handloom.nn import Linear, Sequential, running_modules
+from handloom.explorer.recording import record, running_modules
+from handloom.nn import Linear, Sequential
 from tests.support.work import in_threads
 
 
