@@ -1,4 +1,4 @@
-"""Random inputs for ops.
+"""Random inputs for ops. The tests draw them by the library hypothesis, and the command line draws them from a seed.
 
 `spec` enters a function that draws axes, arrays and options from a `Draw`. Arrays avoid kinks, poles and ties, because
 difference quotients are meaningless there; other tests cover kinks, poles and ties.
@@ -6,7 +6,7 @@ difference quotients are meaningless there; other tests cover kinks, poles and t
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -39,22 +39,25 @@ class Draw:
     """A source of random choices and arrays.
 
     Args:
-        rng: the generator of the choices and of the numbers in the arrays.
+        integer: a function; integer(low, high) returns a random integer from low to high, including both bounds.
+        rng: the generator of the numbers in the arrays.
         dtype: dtype of the floating point arrays.
 
     For each label of a choice, `seen` records the number of options and the indices of the options chosen so far.
     """
 
-    def __init__(self, rng: np.random.Generator, dtype: Any = np.float64):
+    def __init__(self, integer: Callable[[int, int], int], rng: np.random.Generator, dtype: Any = np.float64):
+        self.integer = integer
         self.rng = rng
         self.dtype = np.dtype(dtype)
         self.seen: dict[str, tuple[int, set[int]]] = {}
 
-    # -- choices ---------------------------------------------------------------------------------------------------
+    @classmethod
+    def seeded(cls, rng: np.random.Generator, dtype: Any = np.float64) -> Self:
+        """Return a Draw that takes its choices, as well as its arrays, from `rng`."""
+        return cls(lambda low, high: int(rng.integers(low, high + 1)), rng, dtype)
 
-    def integer(self, low: int, high: int) -> int:
-        """Draw an integer from low to high, including both bounds."""
-        return int(self.rng.integers(low, high + 1))
+    # -- choices ---------------------------------------------------------------------------------------------------
 
     def choice(self, label: str, options: Sequence[T]) -> T:
         chosen = self.integer(0, len(options) - 1)
@@ -157,7 +160,7 @@ class OpSpec:
     def samples(self, rng: np.random.Generator, dtype: Any = np.float64, count: int = 10) -> Iterator[Sample]:
         """Yield `count` random samples. The state of `rng` determines them."""
         for _ in range(count):
-            yield self.draw(Draw(rng, dtype))
+            yield self.draw(Draw.seeded(rng, dtype))
 
 
 CATALOGUE: dict[str, OpSpec] = {}

@@ -118,7 +118,7 @@ def examine(check: str | Callable[[], None], seeds: int = SEEDS) -> None:
             check()
             return
         for seed in range(seeds):
-            draw = Draw(np.random.default_rng(seed), DTYPES[seed % len(DTYPES)])
+            draw = Draw.seeded(np.random.default_rng(seed), DTYPES[seed % len(DTYPES)])
             check_all(CATALOGUE[check], draw, LAYOUTS[seed % len(LAYOUTS)])
 
 
