@@ -20,7 +20,7 @@ from handloom.train.cli.examples import example_parser, parse_example, train_and
 from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, load_news, unlabelled_texts
-from handloom.train.distributed import in_turn
+from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion
 from handloom.train.tables import news
@@ -56,7 +56,8 @@ def main() -> None:
     arguments = parse_arguments()
     preset = preset_of(arguments, classifier_preset(arguments.preset, arguments.data))
     own, cells = ablation_cells(arguments.table, preset)
-    data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))
+    told = {"descriptions": arguments.descriptions, "categories": True}
+    data = find_process_group().from_first(lambda: load_news(arguments.data, **told))
     print(data.summary(), *data.notes, sep="\n")
     train, valid, held_out = data.labelled(arguments.descriptions)
     unlabelled = unlabelled_texts(data) if preset.word_vectors else []

@@ -28,7 +28,7 @@ from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import changed, preset_of
 from handloom.train.cli.translation import translation_task
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
-from handloom.train.distributed import find_process_group, in_turn
+from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables import language_models as tables
 from handloom.train.tables.cells import markdown_table
@@ -77,7 +77,7 @@ def main() -> None:
     preset, baseline = preset_of(arguments, own), changed(own, arguments.set).for_baselines()
     if arguments.steps:
         baseline = dataclasses.replace(baseline, steps=arguments.steps)
-    data = in_turn(lambda: load_text_data(arguments.data, bare=arguments.remove_special))
+    data = find_process_group().from_first(lambda: load_text_data(arguments.data, bare=arguments.remove_special))
     if arguments.remove_special:
         parts = {name: without_special(getattr(data, name)) for name in ("train", "valid", "test")}
         data = dataclasses.replace(data, **parts)

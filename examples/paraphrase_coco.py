@@ -20,7 +20,7 @@ from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.data.files import Pair
-from handloom.train.distributed import in_turn
+from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention import draw_last_layers
 from handloom.train.tables.cells import markdown_table
@@ -66,7 +66,7 @@ def main() -> None:
         return
     arguments = parse_arguments()
     preset, strategy = preset_of(arguments, paraphrase_preset(arguments.preset, arguments.data)), strategy_of(arguments)
-    data = in_turn(lambda: load_captions(arguments.data))
+    data = find_process_group().from_first(lambda: load_captions(arguments.data))
     print(data.summary(), *data.notes, sep="\n")
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     train, valid = caption_pairs(data.train, arguments.every_pair), caption_pairs(data.valid)

@@ -20,7 +20,7 @@ from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
-from handloom.train.distributed import in_turn
+from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables import news
 from handloom.train.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
@@ -66,7 +66,7 @@ def main() -> None:
     own, cells = ablation_cells(arguments.table, preset)
     if preset.words and arguments.table == "attention":
         raise InputError("--table attention needs subwords: leave out --set words=true.")
-    data = in_turn(lambda: load_news(arguments.data, descriptions=True))
+    data = find_process_group().from_first(lambda: load_news(arguments.data, descriptions=True))
     print(data.summary(), *data.notes, sep="\n")
     if preset.words or preset.lowercase:  # the references for scores are converted too
         change = preprocess if preset.words else str.lower

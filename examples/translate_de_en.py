@@ -22,7 +22,7 @@ from handloom.train.cli.training import preset_of
 from handloom.train.cli.translation import add_translation_options, training_pairs, translation_task
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
-from handloom.train.distributed import in_turn
+from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention import draw_last_layers
 from handloom.train.tables.cells import markdown_table
@@ -49,7 +49,7 @@ def main() -> None:
     source, target = ("en", "de") if arguments.reverse else ("de", "en")
     preset = preset_of(arguments, translation_preset(arguments.preset, arguments.data))
     # The test sentences are the same for every seed, so that scores can be compared.
-    data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
+    data = find_process_group().from_first(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
     name = translation_task(source, target)
     learnt = Translation(training_pairs(data, arguments), data.valid, preset=preset, name=name)

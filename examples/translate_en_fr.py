@@ -21,7 +21,7 @@ from handloom.train.cli.translation import add_translation_options, training_pai
 from handloom.train.data.files import Pair
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
-from handloom.train.distributed import in_turn
+from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
 from handloom.train.tables.cells import Table, write_tables
@@ -69,7 +69,7 @@ def main() -> None:
     arguments = parse_arguments()
     source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
     preset = preset_of(arguments, en_fr_preset(arguments.preset, arguments.data))
-    data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
+    data = find_process_group().from_first(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
     long: list[Pair] = []
     if not arguments.keep_long:

@@ -129,14 +129,6 @@ class MpiProcessGroup(ProcessGroup):
         self.abort(1)
 
 
-def in_turn(make: Callable[[], Any]) -> Any:
-    """Return `make()`, called first on rank 0 and then on the other ranks, which find the files rank 0 downloaded."""
-    group = find_process_group()
-    made = make() if group.first else None
-    group.gather(None)
-    return made if group.first else make()
-
-
 @cache
 def find_process_group() -> ProcessGroup:
     """Return the group of processes that mpirun started, or a group of this process only without mpirun.

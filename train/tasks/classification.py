@@ -301,9 +301,6 @@ class Classification(Task[ClassifierPreset, Classifier]):
             weights = class_weights([number[label] for _, label in self.train], len(number), most=MAX_WEIGHT)
         return classification_loss(weights, self.preset.label_smoothing, teacher, self.preset.consistency)
 
-    def step_words(self, batches: int) -> str:
-        return f"{self.preset.batch_size * batches:,} texts"
-
     def saved(self, config: ClassifierConfig) -> dict[str, Any]:
         return {"labels": self.labels}
 

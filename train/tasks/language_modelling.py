@@ -301,8 +301,5 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         return language_model_loss(self.preset.label_smoothing, teacher)
 
-    def step_words(self, batches: int) -> str:
-        return f"{self.preset.batch_size * batches:,} windows of {self.preset.length}"
-
     def saved(self, config: Any) -> dict[str, Any]:
         return {"kind": Writer.kind_of(config), "length": self.preset.length}

@@ -91,10 +91,6 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         """Return the loss for the Trainer."""
 
-    @abstractmethod
-    def step_words(self, batches: int) -> str:
-        """Return a description of the amount of data in a step of this many batches."""
-
     def saved(self, config: Any) -> dict[str, Any]:
         """Return the values that loading needs in addition to the model's configuration."""
         return {}
@@ -274,13 +270,11 @@ def _summary(
     task: Task[Any, Any], model: Module, tokenizer: Tokenizer, batches: TaskBatches, steps: int, group: ProcessGroup
 ) -> str:
     """Return one line on the model and its training data."""
-    together = task.preset.accumulate * group.size
     at_most = "" if task.preset.patience is None else "at most "
-    s = "s" if steps > 1 else ""
+    epochs = steps * task.preset.accumulate * group.size / len(batches.train)
     return (
         f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; "
-        f"{at_most}{steps:,} step{s} of {task.step_words(together)}, {steps * together / len(batches.train):.1f} epochs"
-        f"{batches.words}"
+        f"{at_most}{steps:,} step{'s' if steps > 1 else ''}, {epochs:.1f} epochs{batches.words}"
     )
 
 

@@ -130,11 +130,6 @@ class Translation(Task[TranslationPreset, Translator]):
             raise InputError("--set coverage_loss has no effect with --teacher: leave out one of them.")
         return translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher, preset.coverage_loss)
 
-    def step_words(self, batches: int) -> str:
-        pairs = self.preset.pairs_per_batch
-        at_most = f"{pairs * batches:,} pairs, " if pairs else ""
-        return f"up to {at_most}{self.preset.tokens_per_batch * batches:,} tokens"
-
 
 def back_translate(translator: Translator, sentences: Sequence[str]) -> list[Pair]:
     """Return pairs (translation of the sentence, the sentence itself).
