@@ -16,6 +16,7 @@ import dataclasses
 import shlex
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ from tqdm import tqdm
 from handloom.arguments import path, positive, whole
 from handloom.autograd import Tensor, grad, manual_seed, no_grad, ops
 from handloom.autograd.backend import import_cupy, to_device, use_device
-from handloom.autograd.observe.costs import peak_bytes
 from handloom.autograd.ops.attention import attention_plain
 from handloom.autograd.ops.registry import unsupported_reason
 from handloom.models import Seq2SeqTransformer
@@ -77,6 +77,25 @@ LENGTH_COLUMNS = {
     "output_error": "error of the output:.1e",
     "gradient_error": "of the gradients:.1e",
 }
+
+
+def peak_bytes(run: Callable[[], Any], device: str) -> int:
+    """Return the peak memory of a call of `run`, without the memory already in use before the call."""
+    if device == "cpu":
+        tracemalloc.start()
+        try:
+            run()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    cupy = import_cupy()
+    pool = cupy.get_default_memory_pool()
+    cupy.cuda.Device().synchronize()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    run()
+    cupy.cuda.Device().synchronize()
+    return pool.total_bytes() - before
 
 
 def parse_arguments() -> argparse.Namespace:
