@@ -60,7 +60,9 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
             print(f"note: {run.path} has logged nothing yet, so it is left out", file=sys.stderr)
     if not runs:
         raise InputError("No run has logged anything yet, so there is nothing to compare. Wait for the first rows.")
-    names = _short_names([run.path for run in runs])
+    names = [run.path.name or str(run.path) for run in runs]
+    if len(set(names)) < len(names):
+        names = [str(run.path) for run in runs]
     options = [run.config.get("options", {}) for run in runs]
     differing = sorted(  # options that all of the runs have
         name for name in set(options[0]).intersection(*options[1:]) if len({str(own[name]) for own in options}) > 1
@@ -78,12 +80,6 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
         if averaged[0]:
             lines[f"{name}, averaged weights"] = averaged
     return markdown_table(rows, columns), lines
-
-
-def _short_names(paths: Sequence[Path]) -> list[str]:
-    """Return the names of the folders, or their whole paths where two have the same name."""
-    names = [path.name or str(path) for path in paths]
-    return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
 def main() -> None:

@@ -43,11 +43,11 @@ def finish_cells(
     file, group = folder / FINISHED, group or ProcessGroup()
     before = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
     rows = {row["cell"]: row for row in before}
-    for name in cells:
+    for name, options in cells.items():
         if name in rows:
             print(f"{name}: made before")
-    for name in [name for name in cells if name not in rows]:
-        row = make(name, cells[name])
+            continue
+        row = make(name, options)
         if row is not None:
             rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
             if group.first:
