@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..classifier import ClassifierConfig, TransformerClassifier
-from .layouts import Entries, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
+from .layouts import Fields, Names, needs, read_fields, refuse, written_fields
 
 ARCHITECTURE = "BertForSequenceClassification"
 PREFIX = "bert."
@@ -36,23 +36,22 @@ def config_of(config: dict[str, Any], fields: Fields, **options: Any) -> Classif
     return ClassifierConfig(classes=classes, pad_id=pad_id, **options)
 
 
-def entries(c: ClassifierConfig) -> Entries:
-    d = c.d_model
-    yield table("embedding.weight", "bert.embeddings.word_embeddings.weight", c.vocab_size, d)
-    yield table("positions.weight", "bert.embeddings.position_embeddings.weight", c.max_length, d)
-    yield table("token_types.weight", "bert.embeddings.token_type_embeddings.weight", c.token_types, d)
-    yield from norm("embedding_norm", "bert.embeddings.LayerNorm", d)
-    for layer in range(c.layers):
-        own, theirs = f"encoder.layers.{layer}", f"bert.encoder.layer.{layer}"
-        three = tuple(f"{theirs}.attention.self.{name}" for name in ("query", "key", "value"))
-        yield from linear(f"{own}.self_attn.in_proj", three, (d, d, d), d)
-        yield from linear(f"{own}.self_attn.out_proj", f"{theirs}.attention.output.dense", d, d)
-        yield from norm(f"{own}.norm1", f"{theirs}.attention.output.LayerNorm", d)
-        yield from linear(f"{own}.linear1", f"{theirs}.intermediate.dense", c.dim_feedforward, d)
-        yield from linear(f"{own}.linear2", f"{theirs}.output.dense", d, c.dim_feedforward)
-        yield from norm(f"{own}.norm2", f"{theirs}.output.LayerNorm", d)
-    yield from linear("pooler", "bert.pooler.dense", d, d)
-    yield from linear("output", "classifier", c.classes, d)
+def names(c: ClassifierConfig) -> Names:
+    theirs = "bert.encoder.layer.#"
+    return {
+        "embedding": "bert.embeddings.word_embeddings",
+        "positions": "bert.embeddings.position_embeddings",
+        "token_types": "bert.embeddings.token_type_embeddings",
+        "embedding_norm": "bert.embeddings.LayerNorm",
+        "encoder.layers.#.self_attn.in_proj": tuple(f"{theirs}.attention.self.{x}" for x in ("query", "key", "value")),
+        "encoder.layers.#.self_attn.out_proj": f"{theirs}.attention.output.dense",
+        "encoder.layers.#.norm1": f"{theirs}.attention.output.LayerNorm",
+        "encoder.layers.#.linear1": f"{theirs}.intermediate.dense",
+        "encoder.layers.#.linear2": f"{theirs}.output.dense",
+        "encoder.layers.#.norm2": f"{theirs}.output.LayerNorm",
+        "pooler": "bert.pooler.dense",
+        "output": "classifier",
+    }
 
 
 def check(c: ClassifierConfig, name: str, no_token_types: bool = False, **fields: Any) -> None:

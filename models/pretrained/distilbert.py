@@ -4,7 +4,7 @@ from typing import Any
 
 from ..classifier import ClassifierConfig, TransformerClassifier
 from .bert import check, config_of
-from .layouts import Entries, Fields, linear, norm, table, written_fields
+from .layouts import Fields, Names, written_fields
 
 ARCHITECTURE = "DistilBertForSequenceClassification"
 PREFIX = "distilbert."
@@ -24,22 +24,21 @@ def config_here(config: dict[str, Any]) -> ClassifierConfig:
     return config_of(config, FIELDS, norm_eps=1e-12, pooler="relu")
 
 
-def entries(c: ClassifierConfig) -> Entries:
-    d = c.d_model
-    yield table("embedding.weight", "distilbert.embeddings.word_embeddings.weight", c.vocab_size, d)
-    yield table("positions.weight", "distilbert.embeddings.position_embeddings.weight", c.max_length, d)
-    yield from norm("embedding_norm", "distilbert.embeddings.LayerNorm", d)
-    for layer in range(c.layers):
-        own, theirs = f"encoder.layers.{layer}", f"distilbert.transformer.layer.{layer}"
-        three = tuple(f"{theirs}.attention.{name}_lin" for name in "qkv")
-        yield from linear(f"{own}.self_attn.in_proj", three, (d, d, d), d)
-        yield from linear(f"{own}.self_attn.out_proj", f"{theirs}.attention.out_lin", d, d)
-        yield from norm(f"{own}.norm1", f"{theirs}.sa_layer_norm", d)
-        yield from linear(f"{own}.linear1", f"{theirs}.ffn.lin1", c.dim_feedforward, d)
-        yield from linear(f"{own}.linear2", f"{theirs}.ffn.lin2", d, c.dim_feedforward)
-        yield from norm(f"{own}.norm2", f"{theirs}.output_layer_norm", d)
-    yield from linear("pooler", "pre_classifier", d, d)
-    yield from linear("output", "classifier", c.classes, d)
+def names(c: ClassifierConfig) -> Names:
+    theirs = "distilbert.transformer.layer.#"
+    return {
+        "embedding": "distilbert.embeddings.word_embeddings",
+        "positions": "distilbert.embeddings.position_embeddings",
+        "embedding_norm": "distilbert.embeddings.LayerNorm",
+        "encoder.layers.#.self_attn.in_proj": tuple(f"{theirs}.attention.{name}_lin" for name in "qkv"),
+        "encoder.layers.#.self_attn.out_proj": f"{theirs}.attention.out_lin",
+        "encoder.layers.#.norm1": f"{theirs}.sa_layer_norm",
+        "encoder.layers.#.linear1": f"{theirs}.ffn.lin1",
+        "encoder.layers.#.linear2": f"{theirs}.ffn.lin2",
+        "encoder.layers.#.norm2": f"{theirs}.output_layer_norm",
+        "pooler": "pre_classifier",
+        "output": "classifier",
+    }
 
 
 def config_there(c: ClassifierConfig, model: TransformerClassifier) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from typing import Any
 
 from ...autograd import Tensor
 from ..language_model import LanguageModel, LanguageModelConfig
-from .layouts import Entries, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
+from .layouts import Fields, Names, needs, read_fields, refuse, written_fields
 
 ARCHITECTURE = "GPT2LMHeadModel"
 PREFIX = "transformer."
 MODEL = LanguageModel
 IGNORED = ("attn.bias", "attn.masked_bias")  # masks that old versions stored
+TRANSPOSED = True
 
 
 FIELDS: Fields = {
@@ -26,22 +27,19 @@ def config_here(config: dict[str, Any]) -> LanguageModelConfig:
     return LanguageModelConfig(**read_fields(config, FIELDS), dim_feedforward=feed, output_bias=False)
 
 
-def entries(c: LanguageModelConfig) -> Entries:
-    d = c.d_model
-    tied = ("lm_head.weight",) if c.tie_output else ()
-    yield table("embedding.weight", "transformer.wte.weight", c.vocab_size, d, aliases=tied)
-    yield table("positions.weight", "transformer.wpe.weight", c.max_length, d)
-    for layer in range(c.layers):
-        own, theirs = f"decoder.layers.{layer}", f"transformer.h.{layer}"
-        yield from norm(f"{own}.norm1", f"{theirs}.ln_1", d)
-        yield from linear(f"{own}.self_attn.in_proj", f"{theirs}.attn.c_attn", 3 * d, d, transposed=True)
-        yield from linear(f"{own}.self_attn.out_proj", f"{theirs}.attn.c_proj", d, d, transposed=True)
-        yield from norm(f"{own}.norm2", f"{theirs}.ln_2", d)
-        yield from linear(f"{own}.linear1", f"{theirs}.mlp.c_fc", c.dim_feedforward, d, transposed=True)
-        yield from linear(f"{own}.linear2", f"{theirs}.mlp.c_proj", d, c.dim_feedforward, transposed=True)
-    yield from norm("decoder.norm", "transformer.ln_f", d)
-    if not c.tie_output:
-        yield table("output.weight", "lm_head.weight", c.vocab_size, d)
+def names(c: LanguageModelConfig) -> Names:
+    return {
+        "embedding": "transformer.wte",
+        "positions": "transformer.wpe",
+        "decoder.layers.#.norm1": "transformer.h.#.ln_1",
+        "decoder.layers.#.self_attn.in_proj": "transformer.h.#.attn.c_attn",
+        "decoder.layers.#.self_attn.out_proj": "transformer.h.#.attn.c_proj",
+        "decoder.layers.#.norm2": "transformer.h.#.ln_2",
+        "decoder.layers.#.linear1": "transformer.h.#.mlp.c_fc",
+        "decoder.layers.#.linear2": "transformer.h.#.mlp.c_proj",
+        "decoder.norm": "transformer.ln_f",
+        "output": "lm_head",
+    }
 
 
 def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """Names and layouts of model parameters in the files of Hugging Face's `transformers`."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...autograd import ops
 from ...errors import InputError
-
-Entries = Iterator["Entry"]
 
 
 @dataclass(frozen=True)
@@ -19,11 +18,10 @@ class Entry:
     Attributes:
         own: the parameter's name in handloom's state dict.
         theirs: the tensors' names in the file; several tensors are concatenated along the parameter's first axis.
-        shapes: the tensors' shapes, according to the configuration.
+        shapes: the tensors' shapes.
         transposed: whether the tensors are stored as (in_features, out_features).
         aliases: other names under which a copy of the tensor may be stored.
-        optional: whether the tensor may be missing; the parameter is then set to zero, or keeps its initial value in a
-            new output layer.
+        optional: whether the tensor may be missing; the parameter is then set to zero.
     """
 
     own: str
@@ -48,34 +46,40 @@ class Entry:
         return dict(zip(self.theirs, map(np.ascontiguousarray, np.split(own, ends)), strict=True))
 
 
-def table(own: str, theirs: str, *shape: int, aliases: tuple[str, ...] = ()) -> Entry:
-    return Entry(own, (theirs,), (shape,), aliases=aliases)
+#: For each layer of handloom, the layer in the file, or the layers that are one layer in handloom; # is the number of a
+#: Transformer layer. A parameter that has no such name has an Entry under its full name.
+Names = Mapping[str, str | tuple[str, ...] | Entry]
 
 
-def linear(
-    own: str, theirs: str | tuple[str, ...], outs: int | tuple[int, ...], ins: int, *, bias: bool = True,
-    transposed: bool = False,
-) -> Entries:  # fmt: skip
-    """Yield the entries of a linear layer's weight and bias.
-    `theirs` can name several linear layers of `transformers`, which are one layer in handloom.
-    """
-    names = (theirs,) if isinstance(theirs, str) else theirs
-    sizes = (outs,) if isinstance(outs, int) else outs
-    weights = tuple((ins, out) if transposed else (out, ins) for out in sizes)
-    yield Entry(_weight(own, "weight"), tuple(f"{n}.weight" for n in names), weights, transposed)
-    if bias:
-        yield Entry(_weight(own, "bias"), tuple(f"{n}.bias" for n in names), tuple((out,) for out in sizes))
+def entries(model: Any, architecture: Any) -> list[Entry]:
+    """Return an Entry for each parameter of a model; a shared parameter has its other names as aliases."""
+    state, names = model.state_dict(), architecture.names(model.config)
+    found: dict[int, Entry] = {}
+    for own, array in state.items():
+        entry = names.get(own) or _entry(own, state, names, getattr(architecture, "TRANSPOSED", False))
+        if id(array) in found:
+            first = found[id(array)]
+            entry = replace(first, aliases=(*first.aliases, *entry.theirs))
+        found[id(array)] = entry
+    return list(found.values())
 
 
-def _weight(own: str, kind: str) -> str:
-    """Return `own.weight`. In attention layers, the name is in_proj_weight."""
-    return f"{own}_{kind}" if own.endswith("in_proj") else f"{own}.{kind}"
-
-
-def norm(own: str, theirs: str, features: int, *, bias: bool = True) -> Entries:
-    yield table(f"{own}.weight", f"{theirs}.weight", features)
-    if bias:
-        yield table(f"{own}.bias", f"{theirs}.bias", features)
+def _entry(own: str, state: Mapping[str, np.ndarray], names: Names, transposed: bool) -> Entry:
+    shape = state[own].shape
+    layer, _, kind = own.replace("in_proj_", "in_proj.").rpartition(".")
+    number = re.search(r"\d+", layer)
+    theirs: Any = names[layer if number is None else layer.replace(number[0], "#", 1)]
+    parts = (theirs,) if isinstance(theirs, str) else theirs
+    # Queries can have more heads than keys and values; other parts have equal sizes.
+    first = state[layer.replace("in_proj", "out_proj.weight")].shape[1] if len(parts) == 3 else shape[0] // len(parts)
+    sizes = [first, *[(shape[0] - first) // max(len(parts) - 1, 1)] * (len(parts) - 1)]
+    transposed = transposed and number is not None and len(shape) == 2
+    return Entry(
+        own,
+        tuple(f"{part.replace('#', number[0] if number else '')}.{kind}" for part in parts),
+        tuple((size, *shape[1:])[:: -1 if transposed else 1] for size in sizes),
+        transposed,
+    )
 
 
 # The names that `transformers` uses for handloom's activations, and the name that is written for each.

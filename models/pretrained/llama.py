@@ -6,9 +6,8 @@ Touvron et al. 2023, arXiv 2302.13971; also Mistral (which has a window) and Qwe
 from typing import Any
 
 from ...errors import short
-from ...nn.transformer import has_biases
 from ..language_model import LanguageModel, LanguageModelConfig
-from .layouts import Entries, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
+from .layouts import Fields, Names, needs, read_fields, refuse, written_fields
 
 ARCHITECTURE = "LlamaForCausalLM"
 PREFIX = "model."
@@ -73,26 +72,20 @@ def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
     return {"base": base, **options}
 
 
-def entries(c: LanguageModelConfig) -> Entries:
-    d, head = c.d_model, c.head_dim or c.d_model // c.nhead
-    q, kv = c.nhead * head, (c.kv_heads or c.nhead) * head
-    qkv, out, ff = has_biases(c.bias)
-    tied = ("lm_head.weight",) if c.tie_output else ()
-    yield table("embedding.weight", "model.embed_tokens.weight", c.vocab_size, d, aliases=tied)
-    for layer in range(c.layers):
-        own, theirs = f"decoder.layers.{layer}", f"model.layers.{layer}"
-        three = tuple(f"{theirs}.self_attn.{name}_proj" for name in "qkv")
+def names(c: LanguageModelConfig) -> Names:
+    attention, feed_forward = "model.layers.#.self_attn", "model.layers.#.mlp"
+    return {
+        "embedding": "model.embed_tokens",
+        "decoder.layers.#.norm1": "model.layers.#.input_layernorm",
+        "decoder.layers.#.self_attn.in_proj": tuple(f"{attention}.{name}_proj" for name in "qkv"),
+        "decoder.layers.#.self_attn.out_proj": f"{attention}.o_proj",
+        "decoder.layers.#.norm2": "model.layers.#.post_attention_layernorm",
         # In handloom the second half of the features gates the first half.
-        two = (f"{theirs}.mlp.up_proj", f"{theirs}.mlp.gate_proj")
-        yield from norm(f"{own}.norm1", f"{theirs}.input_layernorm", d, bias=False)
-        yield from linear(f"{own}.self_attn.in_proj", three, (q, kv, kv), d, bias=qkv)
-        yield from linear(f"{own}.self_attn.out_proj", f"{theirs}.self_attn.o_proj", d, q, bias=out)
-        yield from norm(f"{own}.norm2", f"{theirs}.post_attention_layernorm", d, bias=False)
-        yield from linear(f"{own}.linear1", two, (c.dim_feedforward,) * 2, d, bias=ff)
-        yield from linear(f"{own}.linear2", f"{theirs}.mlp.down_proj", d, c.dim_feedforward, bias=ff)
-    yield from norm("decoder.norm", "model.norm", d, bias=False)
-    if not c.tie_output:
-        yield table("output.weight", "lm_head.weight", c.vocab_size, d)
+        "decoder.layers.#.linear1": (f"{feed_forward}.up_proj", f"{feed_forward}.gate_proj"),
+        "decoder.layers.#.linear2": f"{feed_forward}.down_proj",
+        "decoder.norm": "model.norm",
+        "output": "lm_head",
+    }
 
 
 def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Load a model from a folder."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from ..generation import Strategy
 from . import bert, distilbert, gpt2, llama, marian
 from .files import DTYPES, Stored, find_folder, find_tensors, read_object
 from .generation_config import strategy_of
-from .layouts import Entry
+from .layouts import Entry, entries
 from .tokenizers import load_tokenizer_of
 
 ARCHITECTURES: dict[str, Any] = {
@@ -71,7 +70,7 @@ def load(
         with_tokenizer: whether to load the tokenizer.
         with_strategy: whether to load the generation options; if false, the strategy is greedy search.
 
-    Shapes and names are checked before memory is allocated. Raises InputError for a folder that can't be used.
+    Shapes and names are checked before weights are read. Raises InputError for a folder that can't be used.
     docs/pretrained.md lists the supported models.
     """
     folder = find_folder(folder_or_name, revision)
@@ -83,9 +82,9 @@ def load(
     with _following(folder):
         own = _config_here(config, architecture, labels)
         fresh = architecture.HEAD if labels is not None and list(labels) != _labels(config) else ()
-        sources = _sources(folder, architecture, own, fresh)
         with skip_init():
             model = architecture.MODEL(own)
+    sources = _sources(folder, architecture, model, fresh)
     with np.errstate(invalid="ignore"):  # the parameters are uninitialised
         model.astype(dtype).eval()
     _fill(model, sources, dtype)
@@ -124,7 +123,7 @@ def _following(folder: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, MemoryError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise InputError(f"{folder / 'config.json'} can't be used: {what}. Fetch it again.") from None
 
@@ -158,45 +157,32 @@ def _by_full_names(found: dict[str, Stored], prefix: str) -> dict[str, Stored]:
 Sources = list[tuple[Entry, dict[str, Stored]]]
 
 
-def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Sources:
-    """Return the tensors from which to read each parameter, except parameters whose names begin with one of `fresh`.
-    The search stops after a few problems, because a damaged configuration can have any number of layers.
-    """
+def _sources(folder: Path, architecture: Any, model: Module, fresh: tuple[str, ...]) -> Sources:
+    """Return the tensors from which to read each parameter, except parameters whose names begin with one of `fresh`."""
     found = _by_full_names(find_tensors(folder), architecture.PREFIX)
-    unused = set(found)
+    unused, sources = set(found), Sources()
     problems: list[str] = []
-    sources: Sources = []
-
-    def check(entry: Entry) -> Iterator[str]:
-        names = entry.theirs
-        if names[0] not in found:
-            names = next(((alias,) for alias in entry.aliases if alias in found), names)
+    for entry in entries(model, architecture):
+        unused.difference_update(entry.theirs, entry.aliases)
+        if fresh and entry.own.startswith(fresh) and (entry.own.startswith("output.") or entry.theirs[0] not in found):
+            continue
+        copies = [name for name in (*entry.theirs[:1], *entry.aliases) if name in found]
+        names = entry.theirs if entry.theirs[0] in copies or not copies else tuple(copies[:1])
         for name, shape in zip(names, entry.shapes, strict=True):
-            unused.discard(name)
             if name not in found:
-                if not entry.optional:
-                    yield f"{name} is missing"
+                problems += [] if entry.optional else [f"{name} is missing"]
             elif found[name].shape != shape:
-                yield f"{name} is {found[name].shape}, but config.json requires {shape}"
+                problems.append(f"{name} is {found[name].shape}, but config.json requires {shape}")
             elif found[name].dtype not in DTYPES:
-                yield f"{name} has dtype {found[name].dtype}; {', '.join(DTYPES)} can be read"
-        for alias in entry.aliases:
-            if alias in found and alias not in names:
-                yield from _same(found[names[0]], found[alias], names[0], alias)
-            unused.discard(alias)
+                problems.append(f"{name} has dtype {found[name].dtype}; {', '.join(DTYPES)} can be read")
+        for name in copies[1:] if not problems else ():
+            if found[name].shape != shape or not np.array_equal(found[copies[0]].read(), found[name].read()):
+                tied = "config.json says that they are tied (tie_word_embeddings)"
+                problems.append(f"{copies[0]} and {name} differ, and {tied}")
         sources.append((entry, {theirs: found[name] for theirs, name in zip(entry.theirs, names, strict=True)
                                if name in found}))  # fmt: skip
-
-    for entry in architecture.entries(config):
-        if fresh and entry.own.startswith(fresh) and (entry.own.startswith("output.") or entry.theirs[0] not in found):
-            unused.difference_update(entry.theirs)
-            continue
-        problems += itertools.islice(check(entry), SHOWN)
-        if len(problems) >= SHOWN:
-            break
-    if not problems:
-        unknown = sorted(name for name in unused if not any(part in name for part in architecture.IGNORED))
-        problems = [f"{name} is unknown to this architecture" for name in unknown[:SHOWN]]
+    unknown = sorted(name for name in unused if not any(part in name for part in architecture.IGNORED))
+    problems = problems or [f"{name} is unknown to this architecture" for name in unknown]
     if architecture.MODEL is TransformerClassifier and "classifier.weight is missing" in problems:
         raise InputError(
             f"The model in {folder} has no classification layer. Pass labels=[...], the class names, to add an "
@@ -208,12 +194,6 @@ def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...
             f"use the model class that config.json describes."
         )
     return sources
-
-
-def _same(first: Stored, second: Stored, name: str, alias: str) -> Iterator[str]:
-    """Yield a problem if the two copies of a tied tensor differ."""
-    if first.shape != second.shape or not np.array_equal(first.read(), second.read()):
-        yield f"{name} and {alias} differ, and config.json says that they are tied (tie_word_embeddings)"
 
 
 def _fill(model: Module, sources: Sources, dtype: Any) -> None:

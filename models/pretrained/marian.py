@@ -9,7 +9,7 @@ import numpy as np
 
 from ...nn import sinusoidal_table
 from ..seq2seq import Seq2SeqConfig, Seq2SeqTransformer
-from .layouts import Entries, Entry, Fields, linear, needs, norm, read_fields, refuse, table, written_fields
+from .layouts import Entry, Fields, Names, needs, read_fields, refuse, written_fields
 
 ARCHITECTURE = "MarianMTModel"
 PREFIX = "model."
@@ -47,41 +47,28 @@ def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
     )
 
 
-def entries(c: Seq2SeqConfig) -> Entries:
-    d = c.d_model
-    output = ("lm_head.weight",) if c.tie_output else ()
+def names(c: Seq2SeqConfig) -> Names:
+    found: dict[str, Any] = {
+        "source_embedding": "model.encoder.embed_tokens",
+        "target_embedding": "model.decoder.embed_tokens",
+        "encoder.layers.#.norm2": "model.encoder.layers.#.final_layer_norm",
+        "decoder.layers.#.norm2": "model.decoder.layers.#.encoder_attn_layer_norm",
+        "decoder.layers.#.norm3": "model.decoder.layers.#.final_layer_norm",
+        "output": "lm_head",
+        "output.bias": Entry("output.bias", ("final_logits_bias",), ((1, c.target_vocab_size),), optional=True),
+    }
+    for side in ("encoder", "decoder"):
+        own, theirs = f"{side}.layers.#", f"model.{side}.layers.#"
+        for attention, name in (("self_attn", "self_attn"), ("multihead_attn", "encoder_attn")):
+            found[f"{own}.{attention}.in_proj"] = tuple(f"{theirs}.{name}.{x}_proj" for x in "qkv")
+            found[f"{own}.{attention}.out_proj"] = f"{theirs}.{name}.out_proj"
+        found[f"{own}.norm1"] = f"{theirs}.self_attn_layer_norm"
+        found |= {f"{own}.linear1": f"{theirs}.fc1", f"{own}.linear2": f"{theirs}.fc2"}
+        found[f"{side}.norm"] = f"model.{side}.layer_norm"
     if c.share_embeddings and c.tie_output:
-        both = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
-        yield table("source_embedding.weight", "model.shared.weight", c.source_vocab_size, d, aliases=both + output)
-    else:
-        yield table("source_embedding.weight", "model.encoder.embed_tokens.weight", c.source_vocab_size, d)
-        theirs = "model.decoder.embed_tokens.weight"
-        yield table("target_embedding.weight", theirs, c.target_vocab_size, d, aliases=output)
-    for side, layers, feed in (
-        ("encoder", c.encoder_layers, c.dim_feedforward),
-        ("decoder", c.decoder_layers, c.decoder_dim_feedforward or c.dim_feedforward),
-    ):
-        for layer in range(layers):
-            own, theirs = f"{side}.layers.{layer}", f"model.{side}.layers.{layer}"
-            yield from _attention(f"{own}.self_attn", f"{theirs}.self_attn", d)
-            yield from norm(f"{own}.norm1", f"{theirs}.self_attn_layer_norm", d)
-            if side == "decoder":
-                yield from _attention(f"{own}.multihead_attn", f"{theirs}.encoder_attn", d)
-                yield from norm(f"{own}.norm2", f"{theirs}.encoder_attn_layer_norm", d)
-            yield from linear(f"{own}.linear1", f"{theirs}.fc1", feed, d)
-            yield from linear(f"{own}.linear2", f"{theirs}.fc2", d, feed)
-            yield from norm(f"{own}.norm{2 if side == 'encoder' else 3}", f"{theirs}.final_layer_norm", d)
-        if c.norm_first:
-            yield from norm(f"{side}.norm", f"model.{side}.layer_norm", d)
-    if not c.tie_output:
-        yield table("output.weight", "lm_head.weight", c.target_vocab_size, d)
-    yield Entry("output.bias", ("final_logits_bias",), ((1, c.target_vocab_size),), optional=True)
-
-
-def _attention(own: str, theirs: str, d: int) -> Entries:
-    three = tuple(f"{theirs}.{name}_proj" for name in "qkv")
-    yield from linear(f"{own}.in_proj", three, (d, d, d), d)
-    yield from linear(f"{own}.out_proj", f"{theirs}.out_proj", d, d)
+        name, shape = "source_embedding.weight", (c.source_vocab_size, c.d_model)
+        found[name] = Entry(name, ("model.shared.weight",), (shape,), aliases=("model.encoder.embed_tokens.weight",))
+    return found
 
 
 def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ..seq2seq import Seq2SeqTransformer
 from . import bert, distilbert, gpt2, llama, marian
 from .files import WEIGHTS
 from .generation_config import generation_config
+from .layouts import entries
 from .tokenizers import save_tokenizer
 
 
@@ -56,7 +57,7 @@ def save(
     config |= ids
     state = architecture.state_there(model) if hasattr(architecture, "state_there") else model.state_dict()
     tensors: dict[str, np.ndarray] = {}
-    for entry in architecture.entries(model.config):
+    for entry in entries(model, architecture):
         tensors |= entry.write(state[entry.own])
     if hasattr(architecture, "unread"):
         tensors |= architecture.unread(model.config, state)
