@@ -9,12 +9,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from handloom.arguments import path, positive
 from handloom.tokenizer import BPETokenizer
-from handloom.tokenizer.explore import MergeTree, compression, merge_trees, token_lengths, usual_sizes
+from handloom.tokenizer.explore import compression, token_lengths, usual_sizes
 from handloom.tokenizer.pre_tokenizer import PATTERNS
 from handloom.train.cli.command_line import check_text, results_folder, run_main
 from handloom.train.cli.options import OptionParser
@@ -45,22 +44,6 @@ def read_lines(files: list[Path]) -> list[str]:
     if not files:
         return [sentence for pair in build_corpus(train_size=10_000).train for sentence in pair]
     return [line for file in files for line in iter_lines(file)]
-
-
-def tree_lines(tree: MergeTree) -> list[str]:
-    """Draw a tree like the command `tree`, with the number of the merge (from 1) at each merged token."""
-    lines = [tree.token if tree.rank is None else f"{tree.token}   (merge {tree.rank + 1})"]
-    for part, (first, rest) in zip(tree.parts, (("├─ ", "│  "), ("└─ ", "   ")), strict=False):
-        inner = tree_lines(part)
-        lines += [first + inner[0], *(rest + line for line in inner[1:])]
-    return lines
-
-
-def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
-    """Draw several trees, one below another. All trees of two bytes, such as most first merges, are on one line."""
-    pairs = [tree for tree in trees if not any(part.parts for part in tree.parts)]
-    lines = ["two bytes: " + "  ".join(tree.token for tree in pairs)] if pairs else []
-    return lines + [line for tree in trees if tree not in pairs for line in tree_lines(tree)]
 
 
 def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str:
@@ -104,7 +87,8 @@ def explore(arguments: argparse.Namespace, lines: list[str], out: Path) -> None:
     print("\n".join(bars({str(length): float(count) for length, count in token_lengths(tokenizer).items()})))
 
     print(f"\nThe first {SHOWN_MERGES} merges (· is a blank)")
-    print("\n".join(forest_lines(merge_trees(tokenizer, SHOWN_MERGES))))
+    merges = [tokenizer.token_strings(tokenizer.vocab[token] for token in pair) for pair in tokenizer.merges]
+    print("  ".join("+".join(pair).replace(" ", "·") for pair in merges[:SHOWN_MERGES]))
 
     text = arguments.show
     if text is None:

@@ -7,7 +7,7 @@ from .. import nn
 from ..autograd import Tensor, ops
 from ..autograd.backend import array_module
 from ..autograd.ops.indexing import integers
-from .fields import Activation, Choices, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
+from .fields import Activation, Choices, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole
 from .options import ModelOptions
 
 #: Pooling before the output layer: the first token's state, or each feature's mean or maximum over all tokens.
@@ -22,10 +22,7 @@ class ClassifierConfig(ModelOptions):
     Args:
         vocab_size, classes: number of token ids, and number of classes.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
-        activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
         norm_first: use pre-norm, with a norm after the last layer, instead of post-norm.
-        positions: one of `nn.POSITIONS`.
-        pattern: the self-attention pattern; see `nn.sparse`.
         max_length: maximum number of tokens if the position encoding is added to the embeddings.
         pad_id: id of the padding token.
         scale_embedding: multiply embeddings by sqrt(d_model).
@@ -40,7 +37,7 @@ class ClassifierConfig(ModelOptions):
             scaled by 1/(1-p).
         bos: whether each text begins with <bos>; the caller adds it.
 
-    It also has the arguments of `ModelOptions`.
+    It also has the arguments that `ModelOptions` describes.
 
     Raises ValueError for an invalid value; see `fields`.
     """
@@ -68,7 +65,7 @@ class ClassifierConfig(ModelOptions):
     bos: bool = True
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.pad_id >= self.vocab_size:
             raise ValueError(f"pad_id is {self.pad_id}, but it must be an id of the vocabulary")
 
@@ -95,12 +92,8 @@ class TransformerClassifier(nn.Module):
         if c.embedding_norm:
             self.embedding_norm = nn.make_norm(c.norm, c.d_model, c.norm_eps)
         self.dropout, self.token_dropout = nn.Dropout(c.dropout), nn.Dropout(c.token_dropout)
-        options = c.layer_options(in_attention, c.pattern)
-        sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
-        self.encoder = nn.TransformerEncoder(
-            [nn.TransformerEncoderLayer(*sizes, **options) for _ in range(c.layers)],
-            nn.make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
-        )
+        layers, norm = c.layers_of(nn.TransformerEncoderLayer, c.layers, in_attention)
+        self.encoder = nn.TransformerEncoder(layers, norm)
         if c.pooler != "none":
             self.pooler = nn.Linear(c.d_model, c.d_model)
         self.output = nn.Linear(c.d_model, c.classes)

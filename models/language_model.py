@@ -9,7 +9,7 @@ from .. import nn
 from ..autograd import Tensor, no_grad
 from ..autograd.backend import array_module, constant
 from ..autograd.ops.indexing import integers
-from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, check_fields
+from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
 from .options import ModelOptions
@@ -23,15 +23,12 @@ class LanguageModelConfig(ModelOptions):
         vocab_size: number of token ids.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
         head_dim: number of features per attention head; None means d_model / nhead.
-        activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
         norm_first: use pre-norm, with a norm after the last layer, instead of post-norm.
-        positions: one of `nn.POSITIONS`.
-        pattern: the self-attention pattern; see `nn.sparse`.
         max_length: context length in tokens, with sinusoidal or learned positions; other positions have no limit.
         tie_output: whether embedding and output layer share one matrix.
         output_bias: whether the output layer has a bias; None means a bias unless `tie_output` is true.
 
-    It also has the arguments of `ModelOptions`.
+    It also has the arguments that `ModelOptions` describes.
 
     Raises ValueError for an invalid value; see `fields`.
     """
@@ -51,9 +48,6 @@ class LanguageModelConfig(ModelOptions):
     tie_output: bool = False
     output_bias: bool | None = dataclasses.field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 class LanguageModel(nn.Module):
     """A decoder-only Transformer: ids (batch, length) -> logits (batch, length, vocab_size) of the next tokens.
@@ -70,12 +64,8 @@ class LanguageModel(nn.Module):
             c.positions, c.d_model, c.max_length, halves=c.sinusoid_halves
         )
         self.dropout = nn.Dropout(c.dropout)
-        options = {"head_dim": c.head_dim, **c.layer_options(in_attention, c.pattern)}
-        sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
-        self.decoder = nn.TransformerEncoder(
-            [nn.TransformerEncoderLayer(*sizes, **options) for _ in range(c.layers)],
-            nn.make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
-        )
+        layers, norm = c.layers_of(nn.TransformerEncoderLayer, c.layers, in_attention, head_dim=c.head_dim)
+        self.decoder = nn.TransformerEncoder(layers, norm)
         self.output = nn.Linear(
             c.d_model, c.vocab_size, bias=not c.tie_output if c.output_bias is None else c.output_bias
         )

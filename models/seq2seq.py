@@ -11,7 +11,7 @@ from ..autograd import Tensor, no_grad, ops
 from ..autograd.backend import array_module, is_array, to_device
 from ..autograd.ops.indexing import integers
 from .copying import copied_shares, copy_logits, coverage_loss
-from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
+from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
 from .options import ModelOptions
@@ -24,23 +24,19 @@ class Seq2SeqConfig(ModelOptions):
     Args:
         source_vocab_size, target_vocab_size: number of source token ids, and number of target token ids.
         d_model, nhead, encoder_layers, decoder_layers, dim_feedforward, dropout: sizes of the layers.
-        activation: the feed-forward networks' activation, a name in `ops.ACTIVATIONS`.
         norm_first: use pre-norm, with a norm after the last layer of encoder and decoder, instead of post-norm.
         max_length: maximum number of tokens of a source or target, with sinusoidal or learned positions.
         pad_id: id of the padding token.
         share_embeddings: whether source and target share one embedding; the vocabularies must be equal.
         tie_output: whether the output layer shares the target embedding's matrix.
-        positions: one of `nn.POSITIONS`.
-        pattern: the self-attention pattern; see `nn.sparse`.
         scale_embedding: multiply embeddings by sqrt(d_model).
-        decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; None means the encoder's size.
-            With a `decoder_max_length`, the decoder has separate positions.
+        decoder_nhead, decoder_dim_feedforward: sizes of the decoder; None means the encoder's size.
         copy: whether tokens can be copied from the source (see `copying`); the vocabularies must be equal.
         uncopied_id: id of a token that is never copied, such as <eos>.
         title_case: whether the model expects sources in Title Case; the caller must convert them.
         lowercase: whether the model expects and generates lower case; the caller must convert the texts.
 
-    It also has the arguments of `ModelOptions`.
+    It also has the arguments that `ModelOptions` describes.
 
     Raises ValueError for an invalid value; see `fields`.
     """
@@ -65,14 +61,13 @@ class Seq2SeqConfig(ModelOptions):
     scale_embedding: bool = True
     decoder_nhead: Size | None = None
     decoder_dim_feedforward: Size | None = None
-    decoder_max_length: Length | None = None
     copy: bool = False
     uncopied_id: Whole | None = None
     title_case: bool = False
     lowercase: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.pad_id >= min(self.source_vocab_size, self.target_vocab_size):
             raise ValueError(f"pad_id is {self.pad_id}, but it must be an id of both vocabularies")
         for option in ("share_embeddings", "copy"):
@@ -97,24 +92,15 @@ class Seq2SeqTransformer(nn.Module):
         self.target_embedding = self.source_embedding
         if not c.share_embeddings:
             self.target_embedding = nn.Embedding(c.target_vocab_size, c.d_model, **table)
-        halves = c.sinusoid_halves
-        self.positions, in_attention = nn.embedding_positions(c.positions, c.d_model, c.max_length, halves=halves)
-        if c.decoder_max_length is not None:
-            self.decoder_positions, _ = nn.embedding_positions(
-                c.positions, c.d_model, c.decoder_max_length, halves=halves
-            )
-        self.dropout = nn.Dropout(c.dropout)
-        options = c.layer_options(in_attention, c.pattern)
-        more = (c.dropout, c.activation, c.norm_first)
-        sizes = (c.d_model, c.nhead, c.dim_feedforward, *more)
-        in_decoder = (c.d_model, c.decoder_nhead or c.nhead, c.decoder_dim_feedforward or c.dim_feedforward, *more)
-        self.encoder = nn.TransformerEncoder(
-            [nn.TransformerEncoderLayer(*sizes, **options) for _ in range(c.encoder_layers)],
-            nn.make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
+        self.positions, in_attention = nn.embedding_positions(
+            c.positions, c.d_model, c.max_length, halves=c.sinusoid_halves
         )
+        self.dropout = nn.Dropout(c.dropout)
+        self.encoder = nn.TransformerEncoder(*c.layers_of(nn.TransformerEncoderLayer, c.encoder_layers, in_attention))
+        feed_forward = c.decoder_dim_feedforward or c.dim_feedforward
+        sizes = {"nhead": c.decoder_nhead or c.nhead, "dim_feedforward": feed_forward}
         self.decoder = nn.TransformerDecoder(
-            [nn.TransformerDecoderLayer(*in_decoder, **options) for _ in range(c.decoder_layers)],
-            nn.make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
+            *c.layers_of(nn.TransformerDecoderLayer, c.decoder_layers, in_attention, **sizes)
         )
         for stack in (self.encoder, self.decoder):
             for name, parameter in stack.named_parameters():
@@ -193,7 +179,7 @@ class Seq2SeqTransformer(nn.Module):
         return self.output(x), self.copy_gate(x), last[0].mean(axis=1)
 
     def _decoded(self, target: Any, memory: Tensor, memory_lengths: Any, last_weights: Any = None) -> Tensor:
-        x = self.dropout(self._target_positions(self.target_embedding(target)))
+        x = self.dropout(self.positions(self.target_embedding(target)))
         return self.decoder(x, memory, memory_lengths=memory_lengths, last_weights=last_weights)
 
     def loss(
@@ -269,7 +255,7 @@ class Seq2SeqTransformer(nn.Module):
         return CachedState(
             decoder or self.raw_decoder(packed=False),
             len(lengths),
-            positions=self.config.decoder_max_length or self.config.max_length,
+            positions=self.config.max_length,
             suggested_lengths=2 * lengths.astype(np.int64) + 10,
             memory=memory.data,
             memory_lengths=lengths,
@@ -279,8 +265,4 @@ class Seq2SeqTransformer(nn.Module):
 
     def _embed_target(self, ids: np.ndarray, offset: int) -> Any:
         with no_grad():
-            return self._target_positions(self.target_embedding(ids), offset).data
-
-    @property
-    def _target_positions(self) -> nn.Module:
-        return self.positions if self.config.decoder_max_length is None else self.decoder_positions
+            return self.positions(self.target_embedding(ids), offset).data

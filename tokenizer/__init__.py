@@ -28,20 +28,13 @@ from .hugging_face import HuggingFaceTokenizer
 from .sentencepiece import SentencePieceTokenizer
 from .word import WordTokenizer
 
-_CLASSES: tuple[type[Tokenizer], ...] = (
-    CharacterTokenizer,
-    WordTokenizer,
-    SentencePieceTokenizer,
-    HuggingFaceTokenizer,
-)
+_CLASSES: dict[str, type[Tokenizer]] = {
+    one.kind: one for one in (CharacterTokenizer, WordTokenizer, SentencePieceTokenizer, HuggingFaceTokenizer)
+}
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
     """Load a tokenizer of any class from a file. Raises InputError if the file is missing or damaged, or needs a
     feature that handloom does not support.
     """
-    kind = read_json(path).get("handloom_tokenizer")
-    for tokenizer_class in _CLASSES:
-        if kind == tokenizer_class.kind:
-            return tokenizer_class.load(path)
-    return BPETokenizer.load(path)
+    return _CLASSES.get(str(read_json(path).get("handloom_tokenizer")), BPETokenizer).load(path)

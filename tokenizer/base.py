@@ -1,5 +1,6 @@
 """The interface of every tokenizer: encode and decode, special tokens, save and load."""
 
+import gc
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,20 +81,15 @@ class Tokenizer(ABC):
         data.pop("handloom_tokenizer", None)
         try:
             return cls._from_content(data)
-        except InputError:
-            raise
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
         except DAMAGED as error:
             what = f"{path} is not a {cls.kind} tokenizer file, or it is damaged"
             raise InputError(f"{what} ({error}). Restore a copy.") from None
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
         """Return the ids of `text`. `add_bos` adds `bos_id` before them, and `add_eos` adds `eos_id` after them."""
-        ids = self._encode(text)
-        if add_bos:
-            ids = [self.bos_id, *ids]
-        if add_eos:
-            ids = [*ids, self.eos_id]
-        return ids
+        return self.encode_batch([text], add_bos=add_bos, add_eos=add_eos)[0]
 
     def encode_whole(self, text: str) -> list[int]:
         """Encode `text` with the <bos> and <eos> that the model expects; see `begins` and `ends`."""
@@ -101,7 +97,16 @@ class Tokenizer(ABC):
 
     def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
         """Encode each text by `encode`, without padding. Raises InputError for a single text instead of a list."""
-        return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in several(texts)]
+        before = [self.bos_id] if add_bos else []
+        behind = [self.eos_id] if add_eos else []
+        encode, texts = self._encode, several(texts)
+        collecting = gc.isenabled()
+        gc.disable()  # it would repeatedly scan a batch's many lists, although these have no cycles
+        try:
+            return [before + encode(text) + behind for text in texts]
+        finally:
+            if collecting:
+                gc.enable()
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Encode texts in the target language, which may have separate tokens in a translator's tokenizer."""
@@ -163,12 +168,10 @@ def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
     """Return the special tokens as a tuple. They must be distinct non-empty strings. Raises InputError if a token is
     empty, is not a string, or occurs twice.
     """
-    if isinstance(special_tokens, str):
-        raise InputError(f"special_tokens is the single string {special_tokens!r}; give a list of strings.")
-    for token in special_tokens:
-        if not isinstance(token, str) or not token:
-            raise InputError(f"The special token {token!r} is not a non-empty string. Omit it or give it a name.")
-    repeated, times = Counter(special_tokens).most_common(1)[0] if special_tokens else ("", 1)
-    if times > 1:
+    tokens = tuple(several(special_tokens))
+    if "" in tokens:
+        raise InputError("A special token is empty. Omit it or give it a name.")
+    if len(set(tokens)) < len(tokens):
+        repeated = Counter(tokens).most_common(1)[0][0]
         raise InputError(f"The special token {repeated!r} occurs twice. Remove one of the two.")
-    return tuple(special_tokens)
+    return tokens

@@ -1,13 +1,12 @@
 """Byte-level byte-pair encoding: the tokenizer of the translation and language models."""
 
-import gc
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from ..errors import InputError, printable, several
-from ..files import read_json, write_json
+from ..errors import InputError, printable
+from ..files import write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 from .bpe_encoder import BPEEncoder
@@ -140,8 +139,6 @@ class BPETokenizer(Tokenizer):
         return len(self._token_bytes)
 
     def _encode(self, text: str) -> list[int]:
-        if not isinstance(text, str):
-            raise TypeError(f"A tokenizer encodes a text (str), not {type(text).__name__}.")
         if self._quick and not self.dropout and (found := self._texts.encode_quickly(text)) is not None:
             return found
         ids: list[int] = []
@@ -155,18 +152,6 @@ class BPETokenizer(Tokenizer):
     def _encode_with_dropout(self, text: str) -> list[int]:
         words = (word.encode("utf-8", "surrogatepass") for word in self._pre_tokenizer.split(text))
         return [id for word in words for id in self._encoder.encode_with_dropout(word, self.dropout, self.generator)]
-
-    def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
-        before = [self.bos_id] if add_bos else []
-        behind = [self.eos_id] if add_eos else []
-        encode, texts = self._encode, several(texts)
-        collecting = gc.isenabled()
-        gc.disable()  # it would repeatedly scan a batch's many lists, although these have no cycles
-        try:
-            return [before + encode(text) + behind for text in texts]
-        finally:
-            if collecting:
-                gc.enable()
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """Return the ids of any bytes; `decode_bytes` is the inverse.
@@ -201,6 +186,9 @@ class BPETokenizer(Tokenizer):
     def save(self, path: str | Path) -> None:
         """Write a `tokenizer.json`. A file without `roles` can also be loaded by `tokenizers.Tokenizer.from_file`.
         Raises InputError if the file can't be written.
+
+        `load` also reads the byte-level BPE files of Hugging Face's `tokenizers`. It ignores their rules for padding,
+        truncation, and special tokens around texts; `encode` adds `bos_id` and `eos_id` if requested.
         """
         own = {"handloom_tokenizer": self.kind, "roles": dict(self.roles), "begins": self.begins}
         write_json(path, {**own, **self.to_json()} if self.roles else self.to_json(), indent=1)
@@ -210,20 +198,6 @@ class BPETokenizer(Tokenizer):
         return bpe_to_json(self)
 
     _content = to_json
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Load a byte-level BPE `tokenizer.json` that was saved by `save` or by Hugging Face's `tokenizers`.
-
-        The file's rules for padding, truncation, and special tokens around texts are ignored. `encode` adds `bos_id`
-        and `eos_id` if requested. Raises InputError if the file is missing or damaged, or needs an unsupported feature,
-        which the message names.
-        """
-        data = read_json(path)
-        try:
-            return cls._from_content(data)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
 
     @classmethod
     def _from_content(cls, data: dict[str, Any]) -> Self:
@@ -249,6 +223,6 @@ def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -
     for id in range(len(texts)):
         try:
             found.append(text_to_bytes(texts[id]))
-        except UnicodeEncodeError:  # an added token in plain text
+        except KeyError:  # an added token in plain text
             found.append(texts[id].encode())
     return found

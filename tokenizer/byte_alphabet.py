@@ -18,14 +18,7 @@ BYTE_TO_CHARACTER: list[str] = [_CHARACTERS[byte] for byte in range(256)]
 BYTES_IN_ID_ORDER: list[int] = sorted(range(256), key=BYTE_TO_CHARACTER.__getitem__)
 
 
-class _ByteTable(dict[int, str]):
-    """A table for `str.translate`: characters that represent no byte become one that Latin-1 can't encode."""
-
-    def __missing__(self, code: int) -> str:  # a defaultdict would store every such character
-        return "\uffff"
-
-
-_BYTE_TABLE = _ByteTable({ord(character): chr(byte) for byte, character in enumerate(BYTE_TO_CHARACTER)})
+_BYTES = {character: byte for byte, character in enumerate(BYTE_TO_CHARACTER)}
 
 
 def bytes_to_text(token: bytes) -> str:
@@ -34,7 +27,7 @@ def bytes_to_text(token: bytes) -> str:
 
 
 def text_to_bytes(text: str) -> bytes:
-    """Return the bytes of the token that is written as `text` in a vocabulary file. Raises UnicodeEncodeError if a
-    character of `text` represents no byte.
+    """Return the bytes of the token that is written as `text` in a vocabulary file. Raises KeyError if a character of
+    `text` represents no byte.
     """
-    return text.translate(_BYTE_TABLE).encode("latin-1")
+    return bytes([_BYTES[character] for character in text])

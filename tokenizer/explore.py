@@ -1,17 +1,13 @@
-"""Statistics of a BPE tokenizer: compression, token lengths and merges."""
+"""Statistics of a BPE tokenizer: compression and token lengths, and smaller copies of the tokenizer."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 
-from ..errors import printable
 from .bpe import BPETokenizer
-from .byte_alphabet import text_to_bytes
 from .pre_tokenizer import PreTokenizer
 from .word_counts import count_words
-
-LONGEST_TREE = 64  #: Bytes of the longest token whose tree is shown.
 
 
 @dataclass(frozen=True)
@@ -27,17 +23,6 @@ class Compression:
     vocab_size: int
     bytes_per_token: float
     tokens_per_word: float
-
-
-@dataclass(frozen=True)
-class MergeTree:
-    """A token and the trees of the two `parts` from which it was merged; a byte has no parts.
-    `rank` is the number of the merge, from 0.
-    """
-
-    token: str
-    rank: int | None = None
-    parts: "tuple[MergeTree, ...]" = ()
 
 
 def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
@@ -70,24 +55,3 @@ def token_lengths(tokenizer: BPETokenizer) -> dict[int, int]:
     """Return {length in bytes: number of tokens} for the vocabulary without special tokens."""
     ids = set(range(tokenizer.vocab_size)) - set(tokenizer.special_ids.values())
     return dict(sorted(Counter(len(tokenizer.decode_bytes([id])) for id in ids).items()))
-
-
-def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
-    """Return the first merges as trees, in the order of the merges.
-    A token that is part of another tree has no separate tree. Tokens of more than 64 bytes are omitted, because in a
-    repetitive text each token can be twice as long as the token before it.
-    """
-    trees: dict[str, MergeTree] = {}
-    used: set[str] = set()
-    for rank, (left, right) in enumerate(tokenizer.merges[:first]):
-        if len(left + right) > LONGEST_TREE:
-            continue
-        parts = tuple(trees.get(part) or MergeTree(_display(part)) for part in (left, right))
-        trees[left + right] = MergeTree(_display(left + right), rank, parts)
-        used |= {left, right}
-    return [tree for token, tree in trees.items() if token not in used]
-
-
-def _display(token: str) -> str:
-    """Return a token as text, with `·` instead of blanks."""
-    return printable(text_to_bytes(token).decode("utf-8", "backslashreplace")).replace(" ", "·")

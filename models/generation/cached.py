@@ -13,7 +13,7 @@ from ...autograd import Tensor, no_grad
 from ...nn.positional import PositionScores
 from ..copying import copy_logits
 from .cache import TreeCache, keep_rows
-from .raw_layers import RawAttention, RawDecoder, attend, attend_few, layers_at_once
+from .raw_layers import RawAttention, RawDecoder, attend
 
 
 class CachedState:
@@ -25,11 +25,10 @@ class CachedState:
         memory: the encoder output (rows, source_length, d_model), for a decoder with cross-attention.
         memory_lengths: number of source tokens of each row without padding, (rows,) host integers.
         source: (rows, source_length) ids, for a copying model.
-        keep_attention: whether to keep the attention weights of the last step.
+        keep_attention: whether to keep the cross-attention weights of the last step.
 
-    Attributes (with keep_attention):
-        self_attention: for each layer, weights (rows, heads, new, length) over the positions of the row's sequence.
-        cross_attentions: for each layer, weights (rows, heads, new, source_length).
+    Attributes:
+        cross_attentions: with keep_attention, for each layer, weights (rows, heads, new, source_length).
     """
 
     def __init__(
@@ -51,15 +50,12 @@ class CachedState:
         cross = [layer.cross.keys_values(memory) for layer in decoder.layers if layer.cross is not None]
         self._cross_keys, self._cross_values = [key for key, _ in cross], [value for _, value in cross]
         self._cross_bias = None
-        self._empty_source = memory_lengths is not None and bool((np.asarray(memory_lengths) == 0).any())
         if memory_lengths is not None and (memory_lengths < memory.shape[1]).any():
             real = np.arange(memory.shape[1]) < np.asarray(memory_lengths)[:, None]
             self._cross_bias = self._minus_infinity_unless(real)[:, None, None]
         self._source = None if source is None else decoder.xp.asarray(source)
         self._logits: Any = None
         self._screened = True  # until too many logits were close to the largest
-        self._incomplete = False  # whether a step or a select was begun and not finished
-        self.self_attention: list[Any] = []
         self.cross_attentions: list[Any] = []
 
     @property
@@ -79,7 +75,6 @@ class CachedState:
         if new > 1 and cache.allowed is not None:
             raise ValueError("several tokens can be fed at once only while each sentence has one sequence")
         x = decoder.embed(ids, self.length).reshape(self.rows * new, -1)
-        self._begin()
         cache.extend(self.length, new)
         bias = cache.bias(x.dtype) if new == 1 else self._causal(new)
         if new == 1 and not self.keep_attention and self._source is None and (layers := self._layers) is not None:
@@ -91,43 +86,32 @@ class CachedState:
         if new > 1:
             x = x.reshape(self.rows, new, -1)[:, -1]
         x = x if decoder.norm is None else decoder.norm(x)
-        logits = self._project(x, may_ban) if self._source is None else self._mixture(x)
-        self._incomplete = False
-        return logits
-
-    def _begin(self) -> None:
-        """Begin a step or a select. If it is interrupted, the cache has tokens that `length` does not count."""
-        if self._incomplete:
-            raise RuntimeError(
-                "this decoding state was interrupted in the middle of a step or a select: start a new state"
-            )
-        self._incomplete = True
+        return self._project(x, may_ban) if self._source is None else self._mixture(x)
 
     @functools.cached_property
     def _layers(self) -> Any:
-        return layers_at_once(self.decoder)
+        return None if self.decoder.layers_at_once is None else self.decoder.layers_at_once(self.decoder)
 
     def _layer_by_layer(self, x: Any, bias: Any) -> Any:
-        """Compute the layers for x (rows * new, d_model), and keep attention weights if they are wanted."""
+        """Compute the layers for x (rows * new, d_model), and keep cross-attention weights if they are wanted."""
         cache, decoder = self._cache, self.decoder
-        self.self_attention, self.cross_attentions = [], []
+        self.cross_attentions = []
         for number, layer in enumerate(decoder.layers):
 
             def attend_self(q: Any, k: Any, v: Any, number: int = number, own: RawAttention = layer.own) -> Any:
                 if own.position_scores is not None:
                     return self._attend_by_position(q, k, v, number, own.position_scores, bias)
-                return self._attend(q, *cache.append(number, k, v), bias, self.self_attention, self.keep_attention)
+                return self._attend(q, *cache.append(number, k, v), bias)
 
             def attend_memory(q: Any, number: int = number) -> Any:
                 keys, values = self._cross_keys[number][: len(q)], self._cross_values[number][: len(q)]
                 keep = self.keep_attention or (self._source is not None and number == len(decoder.layers) - 1)
-                return self._attend(q, keys, values, self._cross_bias, self.cross_attentions, keep)
+                return self._attend(q, keys, values, self._cross_bias, keep)
 
             x = layer(x, cache.sentences, attend_self, attend_memory)
         return x
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
-        self._begin()
         sentences = self._cache.select(rows, width)
         self.rows = len(rows)
         if self.suggested_lengths is not None:
@@ -140,7 +124,6 @@ class CachedState:
             self._cross_values = keep_rows(self._cross_values, sentences, length)
         if self._cross_bias is not None:
             self._cross_bias = self._cross_bias[self.decoder.xp.asarray(sentences)]
-        self._incomplete = False
 
     def _attend_by_position(self, q: Any, k: Any, v: Any, number: int, scores: PositionScores, bias: Any) -> Any:
         """Compute self-attention with scores that depend on the distance between two tokens."""
@@ -151,7 +134,7 @@ class CachedState:
         if added is not None:
             added = self.decoder.xp.asarray(added)
             bias = added if bias is None else added + bias
-        return self._attend(rotated[0], keys, values, bias, self.self_attention, self.keep_attention)
+        return self._attend(rotated[0], keys, values, bias)
 
     def _rotate(self, scores: PositionScores, q: Any, k: Any) -> list[Any]:
         """Rotate new queries and keys (sentences, heads, width or new, head_dim) to their positions."""
@@ -165,26 +148,17 @@ class CachedState:
             for new, old in zip(rotated, (q, k), strict=True)
         ]
 
-    def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any], keep: bool) -> Any:
-        out = None if keep else attend_few(self.decoder.output, q, keys, values, bias)
-        if out is not None:
+    def _attend(self, q: Any, keys: Any, values: Any, bias: Any, keep: bool = False) -> Any:
+        """Compute attention, and keep its weights (rows, heads, new, keys) in `cross_attentions` if `keep` is true."""
+        attend_few = self.decoder.attend_few
+        if attend_few is not None and not keep and (out := attend_few(q, keys, values, bias)) is not None:
             return out
-        out, weights = attend(q, keys, values, bias, some_see_nothing=self._empty_source, return_weights=keep)
+        out, weights = attend(q, keys, values, bias, return_weights=keep)
         if keep:
-            kept.append(self._by_row(weights, own=kept is self.self_attention))
+            if self._cache.width > 1:  # (sentences, heads, width, keys)
+                weights = weights.swapaxes(1, 2).reshape(self.rows, weights.shape[1], 1, weights.shape[3])
+            self.cross_attentions.append(weights)
         return out
-
-    def _by_row(self, weights: Any, own: bool) -> Any:
-        """Rearrange (sentences, heads, width or new, keys) to (rows, heads, new, keys).
-        Each row keeps only the keys of its own sequence.
-        """
-        width, allowed = self._cache.width, self._cache.allowed
-        if width > 1:
-            weights = weights.swapaxes(1, 2).reshape(self.rows, weights.shape[1], 1, weights.shape[3])
-        if not own or allowed is None:
-            return weights
-        nodes = np.nonzero(allowed.reshape(self.rows, -1))[1].reshape(self.rows, 1, 1, -1)
-        return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(nodes), axis=3)
 
     def _causal(self, new: int) -> Any:
         """Return the bias (1, 1, new, length) with which each new token attends to itself and to earlier tokens."""
@@ -206,9 +180,9 @@ class CachedState:
     def _project(self, x: Any, may_ban: Sequence[int] | None = None) -> Any:
         """Compute logits, at each step into the same memory, because newly allocated memory would cause page faults."""
         if self._logits is None or len(self._logits) < len(x):
-            self._logits = self.decoder.output.buffer(len(x))
+            self._logits = self.decoder.xp.empty((len(x), self.decoder.vocabulary), self.decoder.dtype)
         if may_ban is not None and self._screened and (screen := self.decoder.screen) is not None:
-            logits = self._logits[: len(x), : self.decoder.vocabulary]
+            logits = self._logits[: len(x)]
             self._screened = screen(x, logits, may_ban)
             if self._screened:
                 return logits

@@ -83,10 +83,8 @@ class Uncached:
         return len(self.origin)
 
     def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
-        fed = np.concatenate([self.ids, ids], axis=1)
-        logits = self.logits(fed, self.origin)
-        self.ids = fed  # only now: an interrupt while the logits are computed must leave the old ids
-        return logits
+        self.ids = np.concatenate([self.ids, ids], axis=1)
+        return self.logits(self.ids, self.origin)
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         self.ids, self.origin = self.ids[rows], self.origin[rows]

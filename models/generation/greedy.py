@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.backend import array_module
-from ...autograd.quick import parallel_for
 from .decoding import DecodingState, survivors, to_host
 from .rules import Hypothesis, Rules, SearchProgress
 from .top import log_sum_exp, refuse_nan
@@ -27,16 +26,7 @@ class DecodingStep(NamedTuple):
 
 def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
     """Return the id of the largest logit in each row, or the smallest such id. This is the Choice of greedy search."""
-    if array_module(logits) is not np:
-        return logits.argmax(axis=1)
-    chosen = np.empty(len(logits), np.int64)
-
-    def part(first: int, last: int) -> None:
-        for row in range(first, last):  # argmax(axis=1) would copy the rows first: there are gaps between them
-            chosen[row] = logits[row].argmax()
-
-    parallel_for(np, len(logits), part, cost=0.3 * logits.shape[1])
-    return chosen
+    return logits.argmax(axis=1)
 
 
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:

@@ -11,7 +11,7 @@ from ...autograd.backend import array_module
 from ...autograd.ops import ACTIVATIONS
 from ...autograd.quick import parallel_for, replaceable
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
-from .affine import Affine, affine, affine_of, pack
+from .affine import Affine, affine_of, pack
 
 # Attention of the new tokens: takes queries, keys and values (sentences, heads, tokens, head_dim), in cross-attention
 # queries alone, and returns (sentences, tokens, heads, head_dim).
@@ -48,32 +48,21 @@ def normalised(x: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 
 @replaceable
-def attend_few(output: Affine, q: Any, keys: Any, values: Any, bias: Any) -> Any:
-    """Return a faster implementation of `attend` for few queries, or None if there is none for this output layer."""
-    return None
+def quick_parts(decoder: "RawDecoder") -> tuple[Any, Any, Any]:
+    """Return faster implementations for a decoder, or None: of `attend` for few queries, which returns None for others;
+    the class of an object that computes all layers of a step in one call; and a function that makes a `Screen`, which
+    computes only the largest logits.
+    """
+    return None, None, None
 
 
-@replaceable
-def layers_at_once(decoder: "RawDecoder") -> Any:
-    """Return an object that computes all layers of a step in one call, or None to compute layer by layer."""
-    return None
-
-
-@replaceable
-def screen_of(output: Affine) -> Any:
-    """Return a `Screen`, which computes only the largest logits, or None to compute all logits."""
-    return None
-
-
-def attend(
-    q: Any, keys: Any, values: Any, bias: Any, *, some_see_nothing: bool = False, return_weights: bool = False
-) -> tuple[Any, Any]:
+def attend(q: Any, keys: Any, values: Any, bias: Any, *, return_weights: bool = False) -> tuple[Any, Any]:
     """Compute the attention of scaled queries (batch, heads, queries, head_dim). The batch is divided among threads.
 
     Keys and values (batch, kv_heads, keys, head_dim) can have fewer heads, each shared by a group of query heads. The
-    bias (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. Without keys, the results are
-    zero; with `some_see_nothing`, so is the result of a query that may not attend to any key. Returns the results
-    (batch, queries, heads, head_dim), and the weights (batch, heads, queries, keys) or None.
+    bias (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. The result of a query that may
+    not attend to any key is zero. Returns the results (batch, queries, heads, head_dim), and the weights (batch, heads,
+    queries, keys) or None.
     """
     xp, (batch, heads, queries, head_dim) = array_module(q), q.shape
     merged = xp.empty((batch, queries, heads, head_dim), values.dtype)
@@ -92,11 +81,10 @@ def attend(
         if bias is not None:
             weights += bias if len(bias) == 1 else bias[some]
         top = weights.max(axis=-1, keepdims=True)
-        weights -= xp.where(xp.isfinite(top), top, 0) if some_see_nothing else top
+        weights -= xp.where(xp.isfinite(top), top, 0)
         xp.exp(weights, out=weights)
         total = weights.sum(axis=-1, keepdims=True)
-        if some_see_nothing:
-            total = xp.where(total == 0, 1, total)
+        total[total == 0] = 1
         out = _by_group(weights.astype(values.dtype, copy=False), values[some])
         xp.divide(out, total, out=merged[some].swapaxes(1, 2), casting="same_kind")
         if kept is not None:
@@ -126,8 +114,8 @@ class RawAttention:
         bias = None if attention.in_proj_bias is None else attention.in_proj_bias.data
         # In cross-attention keys and values come from the encoder output, so the query has a separate projection.
         own = inner if cross else len(weight)
-        self.project_new = affine(weight[:own], None if bias is None else bias[:own])
-        self.project_keys_values = affine(weight[own:], None if bias is None else bias[own:])
+        self.project_new = Affine(weight[:own], None if bias is None else bias[:own])
+        self.project_keys_values = Affine(weight[own:], None if bias is None else bias[own:])
         self.project_out = affine_of(attention.out_proj)
         self.position_scores = attention.position_scores
 
@@ -223,8 +211,9 @@ class RawDecoder:
             pack([self.output, *(affine for layer in self.layers for affine in layer.affines())])
         self.dtype, self.vocabulary = output.weight.dtype, output.out_features
         self.xp = array_module(output.weight.data)
+        self.attend_few, self.layers_at_once, self._make_screen = quick_parts(self)
 
     @functools.cached_property
     def screen(self) -> Any:
         """A `Screen` of the output layer, if it is supported and faster; else None."""
-        return screen_of(self.output)
+        return None if self._make_screen is None else self._make_screen(self.output.weight.T, self.output.bias)

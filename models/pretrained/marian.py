@@ -76,7 +76,6 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
         "source and target have separate tables": c.norm_first and c.tie_output and not c.share_embeddings,
         "source and target have separate vocabularies": c.norm_first and c.source_vocab_size != c.target_vocab_size,
         "keys are shared among heads": c.kv_heads not in (None, c.nhead),
-        "the decoder has its own positions": c.decoder_max_length not in (None, c.max_length),
     }
     fixed = {"norm": "layer", "norm_eps": 1e-5, "positions": "sinusoidal", "pattern": "full", "bias": "all"}
     needs(c, "Pegasus" if c.norm_first else "Marian", problems, **fixed, copy=False, title_case=False, lowercase=False)

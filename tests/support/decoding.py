@@ -111,5 +111,4 @@ def start_uncached(model: Seq2SeqTransformer, source: np.ndarray) -> Uncached:
         with no_grad():
             return model.decode(ids, memory[origin], lengths[origin], source=source[origin]).data[:, -1]
 
-    positions = model.config.decoder_max_length or model.config.max_length
-    return Uncached(logits, len(lengths), positions=positions, suggested_lengths=2 * lengths + 10)
+    return Uncached(logits, len(lengths), positions=model.config.max_length, suggested_lengths=2 * lengths + 10)

@@ -123,8 +123,8 @@ def test_input_that_cannot_be_used_is_named() -> None:
         (["text", Path("a.txt")], {}, "To train on a file, open it"),
         (["text"], {"vocab_size": 259}, "Choose at least 260"),
         (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' occurs twice"),
-        (["text"], {"special_tokens": [""]}, "not a non-empty string"),
-        (["text"], {"special_tokens": "<eos>"}, "give a list"),
+        (["text"], {"special_tokens": [""]}, "special token is empty"),
+        (["text"], {"special_tokens": "<eos>"}, "Give a list"),
         (["text"], {"special_tokens": ["a"]}, "'a' equals the token of a byte"),
         (["text"], {"pattern": "("}, "The pattern '(' is not one of gpt2, gpt4, whitespace"),
     ]

@@ -130,9 +130,9 @@ def test_files_keep_everything(nltk: object, tmp_path: Path) -> None:
     ("data", "said"),
     [
         ({"vocabulary": ["a"], "alphabet": "a"}, "not a word tokenizer file, or it is damaged"),
-        ({"vocabulary": "ab"}, "Restore|special_tokens|file"),
-        ({"vocabulary": [1]}, "Restore|special_tokens|file"),
-        ({"vocabulary": ["a"], "special_tokens": 3}, "Restore|special_tokens|file"),
+        ({"vocabulary": "ab"}, "tokenizer.json: The vocabulary is not a list of strings"),
+        ({"vocabulary": [1]}, "tokenizer.json: The vocabulary is not a list of strings"),
+        ({"vocabulary": ["a"], "special_tokens": 3}, "tokenizer.json: Give a list of texts, not 3"),
         ({"vocabulary": ["a", "a"]}, "contains 'a' twice"),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from handloom.tokenizer import BPETokenizer
-from handloom.tokenizer.explore import MergeTree, compression, merge_trees, usual_sizes, with_fewer_tokens
+from handloom.tokenizer.explore import compression, usual_sizes, with_fewer_tokens
 from tests.support.examples import Example
 
 pytestmark = pytest.mark.slow
@@ -33,23 +33,6 @@ def test_compression_is_that_of_the_encoded_text(tokenizer: BPETokenizer) -> Non
         assert result.bytes_per_token == pytest.approx(sum(len(text.encode()) for text in TEXTS) / tokens)
         assert result.tokens_per_word * 3 * (6 + 11) == pytest.approx(tokens)  # words of the GPT-2 pattern
     assert compression(tokenizer, TEXTS, [260])[0].bytes_per_token == 1
-
-
-def test_trees_are_the_merges(tokenizer: BPETokenizer) -> None:
-    trees = merge_trees(tokenizer, 12)
-    ranks = []
-
-    def visit(tree: MergeTree) -> None:
-        if tree.parts:
-            assert "".join(part.token for part in tree.parts) == tree.token
-            ranks.append(tree.rank)
-        for part in tree.parts:
-            visit(part)
-
-    for tree in trees:
-        visit(tree)
-    assert set(ranks) == set(range(12))
-    assert merge_trees(tokenizer, 0) == []
 
 
 def test_the_example_takes_a_file_or_its_own_text_and_names_what_is_wrong(tmp_path: Path) -> None:

@@ -10,31 +10,12 @@ from typing import Any
 from ....autograd.quick import replaces
 from .. import raw_layers
 from . import affine, rows
-from .affine import PackedAffine
 
 
-@replaces(raw_layers.attend_few)
-def attend_few(output: PackedAffine, q: Any, keys: Any, values: Any, bias: Any) -> Any:
-    if not output.compiled:
-        return None
-    from . import few_queries
+@replaces(raw_layers.quick_parts)
+def quick_parts(decoder: Any) -> tuple[Any, Any, Any]:
+    if decoder.output.blocks is None:
+        return None, None, None
+    from . import few_queries, layers, screening
 
-    return few_queries.attend(q, keys, values, bias)
-
-
-@replaces(raw_layers.layers_at_once)
-def layers_at_once(decoder: Any) -> Any:
-    if not decoder.output.compiled:
-        return None
-    from . import layers
-
-    return layers.Layers(decoder) if layers.supported(decoder) else None
-
-
-@replaces(raw_layers.screen_of)
-def screen_of(output: PackedAffine) -> Any:
-    if not output.compiled:
-        return None
-    from . import screening
-
-    return screening.screen(output.weight.T, output.bias)
+    return few_queries.attend, layers.Layers if layers.supported(decoder) else None, screening.screen

@@ -85,14 +85,10 @@ def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray
     """Return the results of `raw_layers.attend` for the same arguments.
     The result of a query that may not attend to any key is zero.
 
-    Return None if there are many queries, if the arrays are not float32, or if their memory layout differs from the
-    cache's.
+    Return None if there are many queries. The arrays are float32, and keys and values have the cache's memory layout.
     """
     (sentences, heads, queries, head_dim), (_, kv_heads, length, _) = q.shape, keys.shape
-    rows = (FLOAT * head_dim, FLOAT)
-    if queries > MAX_QUERIES or any(a.dtype != np.float32 for a in (q, keys, values)):
-        return None
-    if keys.strides[2:] != rows or values.strides[2:] != rows:
+    if queries > MAX_QUERIES:
         return None
     q = np.ascontiguousarray(q.swapaxes(1, 2))  # usually no copy, because q is a transposed view
     out, bias_at, bias_steps, _kept = np.empty_like(q), *bias_in_memory(bias, sentences, heads, queries, length)

@@ -17,7 +17,7 @@ import numpy as np
 from ....autograd.fast.loops import inlined
 from ....nn import LayerNorm
 from ..cache import TreeCache
-from ..raw_layers import Normalise, RawAttention, RawLayer
+from ..raw_layers import RawAttention
 from .few_queries import attention, bias_in_memory
 from .few_rows import linear
 from .team import FLOAT, INTEGER, PARTS, floats, integers, job, run_all
@@ -164,9 +164,7 @@ class Layers:
         places = (array.ctypes.data for array in (self.x, *arrays, y))
         self._jobs.append((norm, (0, self.x.shape[1], *places)))
 
-    def _linear(
-        self, layer: Any, x: np.ndarray, y: np.ndarray, *, relu: bool = False, add: bool = False
-    ) -> None:
+    def _linear(self, layer: Any, x: np.ndarray, y: np.ndarray, *, relu: bool = False, add: bool = False) -> None:
         sizes = 0, layer.in_features, len(layer.blocks), layer.out_features, y.shape[1]
         places = (array.ctypes.data for array in (x, layer.blocks, layer.bias, y))
         self._jobs.append((linear, (*sizes, *places, relu, add)))
@@ -184,34 +182,16 @@ class Layers:
 
 
 def supported(decoder: Any) -> bool:
-    """Return whether `Layers` computes what the layers of this decoder compute."""
-    first = decoder.layers[0]
+    """Return whether `Layers` computes what the layers of this decoder, whose weights are packed, compute."""
+    layers = decoder.layers
+    # The jobs read and write at addresses, in arrays with the sizes of the first layer.
+    sizes = {(layer.own.heads, *((one.in_features, one.out_features) for one in layer.affines())) for layer in layers}
+    norms = [one.norm for layer in layers for one in layer.norms]
     return (
-        decoder.dtype == np.float32
-        and all(affine.compiled for layer in decoder.layers for affine in layer.affines())
-        and all(layer.activation == "relu" and layer.own.position_scores is None for layer in decoder.layers)
-        and all(_same_sizes(layer, first) for layer in decoder.layers)
-        and all(_plain_norm(one, first.own.project_new.in_features) for layer in decoder.layers for one in layer.norms)
+        len(sizes) == 1
+        and all(layer.activation == "relu" and layer.own.position_scores is None for layer in layers)
+        and all(type(one) is LayerNorm and not one.eps_outside for one in norms)
     )
-
-
-def _same_sizes(layer: RawLayer, first: RawLayer) -> bool:
-    """Return whether the intermediate arrays and the cache, which have the sizes of the first layer, fit this layer."""
-    own, hidden = first.own, first.linear1.out_features
-    d_model, inner = own.project_new.in_features, own.heads * own.head_dim
-    shapes = [(d_model, own.project_new.out_features), (inner, d_model)]
-    if layer.cross is not None:
-        shapes += [(d_model, inner), (inner, d_model)]
-    shapes += [(d_model, hidden), (hidden, d_model)]
-    same_heads = (layer.own.heads, layer.own.kv_heads) == (own.heads, own.kv_heads)
-    return same_heads and [(one.in_features, one.out_features) for one in layer.affines()] == shapes
-
-
-def _plain_norm(one: Normalise, features: int) -> bool:
-    """Return whether this is a layer norm of so many features with eps inside the square root."""
-    if type(one.norm) is not LayerNorm or one.norm.eps_outside:
-        return False
-    return one.norm.weight.shape == one.norm.bias.shape == (features,)
 
 
 def _arrays_of(norm_layer: Any) -> list[np.ndarray]:

@@ -73,11 +73,11 @@ class Screen:
 
     def __call__(self, x: np.ndarray, logits: np.ndarray, may_ban: Sequence[int]) -> bool:
         """Write the logits of x (rows, features) into `logits` (rows, vocabulary), or -inf for a token that can't be
-        the largest, even if all tokens `may_ban` are banned. Returns False, and leaves `logits` undefined, if x is not
-        float32 or has another number of features, if a number is not finite or is near the limit of float32, if too
-        many logits are close to the largest, or if computing all logits is faster for this number of rows.
+        the largest, even if all tokens `may_ban` are banned. Returns False, and leaves `logits` undefined, if a number
+        is not finite or is near the limit of float32, if too many logits are close to the largest, or if computing all
+        logits is faster for this number of rows.
         """
-        if x.dtype != np.float32 or x.shape[1] != self.weight.shape[1] or not (self._gemm or len(x) <= MAX_ROWS):
+        if not (self._gemm or len(x) <= MAX_ROWS):
             return False
         x = np.ascontiguousarray(x)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd.fast import compiled, parallel
+from handloom.models.generation.affine import Affine
 from handloom.models.generation.fast import affine, few_rows, team
-from handloom.models.generation.fast.affine import PackedAffine, pack
+from handloom.models.generation.fast.affine import pack
 from handloom.models.generation.fast.few_rows import ROWS, WIDTH, multiply
 from tests.support.decoding import needs_numba
 from tests.support.work import in_threads
@@ -147,11 +148,11 @@ def test_forked_children_multiply_and_programs_end() -> None:
 def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
     plain = Layer(5, 64, 300)
-    layer = PackedAffine(plain.weight.T, plain.bias if bias else None)
+    layer = Affine(plain.weight.T, plain.bias if bias else None)
     before = layer(plain.x, relu=relu)
     pack([layer])
-    assert layer.compiled
-    buffer = layer.buffer(5)
+    assert layer.blocks is not None
+    buffer = np.empty((5, 300), np.float32)
     for rows in (5, 3, 1):
         found = layer(plain.x[:rows], buffer, relu=relu)
         assert np.shares_memory(found, buffer)
@@ -160,27 +161,14 @@ def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) 
 
 def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
-    fits = PackedAffine(np.ones((8, 8), np.float32), None)
-    assert not affine.in_loops([fits, PackedAffine(np.ones((8, 8)), None)])  # float64
+    fits = Affine(np.ones((8, 8), np.float32), None)
+    assert not affine.in_loops([fits, Affine(np.ones((8, 8)), None)])  # float64
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 65)
     assert not affine.in_loops([fits])
     monkeypatch.setattr(affine, "MIN_WEIGHTS", 64)
     assert affine.in_loops([fits]) == (compiled.missing() is None and few_rows.usable())
     monkeypatch.setattr(compiled, "missing", lambda: "not installed")
     assert not affine.in_loops([fits])
-
-
-@needs_numba
-def test_other_dtypes_and_widths_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`multiply` gets addresses: what doesn't fit must not come there."""
-    monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
-    plain = Layer(5, 64, 300)
-    layer = PackedAffine(plain.weight.T, plain.bias)
-    pack([layer])
-    np.testing.assert_allclose(layer(plain.x.astype(np.float16)), layer(plain.x), atol=0.1)
-    with pytest.raises(ValueError, match=r"matmul|reshape"):
-        layer(np.ones((5, 68), np.float32))
-    assert not affine.in_loops([PackedAffine(plain.weight.T, plain.bias.astype(np.float64))])
 
 
 @needs_numba
