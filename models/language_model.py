@@ -7,8 +7,6 @@ import numpy as np
 
 from .. import nn
 from ..autograd import Tensor, no_grad
-from ..autograd.backend import array_module, constant
-from ..autograd.ops.indexing import integers
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
@@ -78,24 +76,16 @@ class LanguageModel(nn.Module):
         if c.tie_output:
             self.output.weight = self.embedding.weight
 
-    def forward(self, ids: Any, padding: Any = None) -> Tensor:
+    def forward(self, ids: Any) -> Tensor:
         """Return the logits of the token after each of `ids` (batch, length).
-
-        The first `padding` (batch,) tokens of each row are padding. No other token attends to padding, and the first
-        token after it has position 0. The logits at padding are undefined.
 
         Raises ValueError if there are more than `max_length` positions, IndexError for an id outside the vocabulary.
         """
-        return self.output(self.hidden(ids, padding))
+        return self.output(self.hidden(ids))
 
-    def hidden(self, ids: Any, padding: Any = None) -> Tensor:
+    def hidden(self, ids: Any) -> Tensor:
         """Return the input of the output layer, (batch, length, d_model)."""
-        offset, mask = 0, None
-        if padding is not None:
-            padding = integers("padding", padding).astype(np.int64)  # unsigned ones have no negative
-            real = np.arange(np.shape(ids)[1]) >= padding[:, None]
-            offset, mask = -padding, constant(array_module(self.embedding.weight.data), real[:, None, None])
-        return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)
+        return self.decoder(self.dropout(self.positions(self.embedding(ids))), causal=True)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
         """Return the decoder for `start`.
@@ -103,18 +93,13 @@ class LanguageModel(nn.Module):
         """
         return RawDecoder(self._embed, self.decoder.layers, self.decoder.norm, self.output, packed)
 
-    def start(self, rows: int = 1, *, keep_attention: bool = False, decoder: RawDecoder | None = None) -> CachedState:
-        """Return a DecodingState for generating `rows` sequences; see `models.generation`. With `keep_attention`, the
-        state stores each step's attention weights. A `decoder` from `raw_decoder` saves time if the model is used
-        repeatedly. nn.Dropout is not applied, even in training mode.
+    def start(self, rows: int = 1, *, decoder: RawDecoder | None = None) -> CachedState:
+        """Return a DecodingState for generating `rows` sequences; see `models.generation`. A `decoder` from
+        `raw_decoder` saves time if the model is used repeatedly. nn.Dropout is not applied, even in training mode.
         """
         limited = self.config.positions in ("sinusoidal", "learned")
-        return CachedState(
-            decoder or self.raw_decoder(packed=False),
-            rows,
-            positions=self.config.max_length if limited else None,
-            keep_attention=keep_attention,
-        )
+        positions = self.config.max_length if limited else None
+        return CachedState(decoder or self.raw_decoder(packed=False), rows, positions=positions)
 
     def _embed(self, ids: np.ndarray, offset: int) -> Any:
         with no_grad():
