@@ -232,20 +232,20 @@ def main() -> None:
     methods = methods_on(options.device)
     data = load_translation_data(options.data)
     size = translation_preset(options.preset, data.name).vocab_size
-    with results_folder(options.out, "compare_attention") as out:
-        tables: dict[str, list[dict[str, Any]]] = {"lengths": [], "training": []}
-        if options.table != "training":
-            for length in options.lengths:  # measured first, because it needs the most memory
-                tables["lengths"] += at_length(options, methods, length)
-                print(f"measured length {length:,}", flush=True)  # because the whole table takes minutes
-            draw(tables["lengths"], out)
-        if options.table != "lengths":
-            tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
-            for method, stated in zip(methods, REPORT, strict=True):
-                row = train(options, method, data, tokenizer)
-                tables["training"].append({**row, **stated})
-                print(f"trained with {method} attention: {row['seconds']:.1f} s", flush=True)
-        write(options, data, tables, out)
+    out = results_folder(options.out, "compare_attention")
+    tables: dict[str, list[dict[str, Any]]] = {"lengths": [], "training": []}
+    if options.table != "training":
+        for length in options.lengths:  # measured first, because it needs the most memory
+            tables["lengths"] += at_length(options, methods, length)
+            print(f"measured length {length:,}", flush=True)  # because the whole table takes minutes
+        draw(tables["lengths"], out)
+    if options.table != "lengths":
+        tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
+        for method, stated in zip(methods, REPORT, strict=True):
+            row = train(options, method, data, tokenizer)
+            tables["training"].append({**row, **stated})
+            print(f"trained with {method} attention: {row['seconds']:.1f} s", flush=True)
+    write(options, data, tables, out)
 
 
 def write(options: argparse.Namespace, data: Any, tables: dict[str, list[dict[str, Any]]], out: Path) -> None:

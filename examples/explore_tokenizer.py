@@ -69,11 +69,7 @@ def bars(values: dict[str, float], width: int = 50) -> list[str]:
 def main() -> None:
     arguments = parse_arguments()
     lines = read_lines(arguments.files)
-    with results_folder(arguments.out, "tokenizer") as out:
-        explore(arguments, lines, out)
-
-
-def explore(arguments: argparse.Namespace, lines: list[str], out: Path) -> None:
+    out = results_folder(arguments.out, "tokenizer")
     begin = time.perf_counter()
     tokenizer = BPETokenizer.train(lines, arguments.vocab_size, pattern=arguments.pattern)
     print(f"learned {tokenizer.vocab_size:,} tokens from {len(lines):,} lines in {time.perf_counter() - begin:.2f} s")

@@ -8,7 +8,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -102,26 +101,15 @@ def check_text(text: str, name: str) -> None:
         raise InputError(f"{name} is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
 
 
-@contextmanager
-def results_folder(path: Path | None, name: str) -> Iterator[Path]:
-    """Yield the folder for a command's results: `path`, or a new folder in runs/ if `path` is None.
-
-    A new folder that is empty after an error is removed.
+def results_folder(path: Path | None, name: str) -> Path:
+    """Return the folder for a command's results: `path`, or a new folder in runs/ if `path` is None.
 
     Raises InputError if the folder contains files, or can't be made.
     """
     path = path or free_run_folder(name)
-    new = not path.is_dir()
-    if not new and any(path.iterdir()):
+    if path.is_dir() and any(path.iterdir()):
         raise InputError(f"The folder {path} is not empty: choose a new folder for --out.")
-    make_folder(path)
-    try:
-        yield path
-    except BaseException:
-        if new:
-            with suppress(OSError):
-                path.rmdir()
-        raise
+    return make_folder(path)
 
 
 def sentences_from(arguments: list[str]) -> Iterator[str]:
