@@ -22,9 +22,8 @@ from .quick import replaceable
 # A NumPy array, a CuPy array, or a Tensor (in a backward rule that is being recorded).
 Array = Any
 
-_NAMESPACES: dict[type, ModuleType] = {np.ndarray: np}
-# Priority of namespaces when operands differ: a later one wins over an earlier one.
-_RANK = {"numpy": 0, "cupy": 1, "handloom": 2}
+# The namespace of each type of operand, and its priority: NumPy 0, CuPy 1, handloom's ops 2.
+_NAMESPACES: dict[type, tuple[int, ModuleType]] = {np.ndarray: (0, np)}
 
 
 class DeviceError(RuntimeError):
@@ -33,37 +32,33 @@ class DeviceError(RuntimeError):
 
 def register_namespace(kind: type, namespace: ModuleType) -> None:
     """Make `array_module` return `namespace` for values of type `kind`."""
-    _NAMESPACES[kind] = namespace
+    _NAMESPACES[kind] = 2, namespace
 
 
 def array_module(*operands: Any) -> Any:
     """Return the namespace whose functions accept `operands`: numpy, cupy, or handloom's ops if an operand is a Tensor.
     Every namespace accepts Python scalars. If all operands are Python scalars, the namespace is numpy.
     """
-    found: ModuleType = np
+    highest, found = 0, np
     for operand in operands:
-        namespace = _NAMESPACES.get(type(operand)) or _find_namespace(type(operand))
-        if namespace is not found and _rank(namespace) > _rank(found):
-            found = namespace
+        priority, namespace = _NAMESPACES.get(type(operand)) or _find_namespace(type(operand))
+        if priority > highest:
+            highest, found = priority, namespace
     return found
 
 
-def _find_namespace(kind: type) -> ModuleType:
-    """Return the namespace of a type that is not yet in `_NAMESPACES`, and enter the type there."""
-    namespace: ModuleType = np
+def _find_namespace(kind: type) -> tuple[int, ModuleType]:
+    """Return what `_NAMESPACES` has for a type that is not yet there, and enter the type."""
+    namespace: tuple[int, ModuleType] = 0, np
     for base in kind.__mro__:
         if base in _NAMESPACES:
             namespace = _NAMESPACES[base]
             break
         if base.__module__.partition(".")[0] in ("cupy", "cupyx"):
-            namespace = importlib.import_module("cupy")
+            namespace = 1, importlib.import_module("cupy")
             break
     _NAMESPACES[kind] = namespace
     return namespace
-
-
-def _rank(namespace: ModuleType) -> int:
-    return _RANK[namespace.__name__.partition(".")[0]]
 
 
 def is_array(value: Any) -> bool:

@@ -134,9 +134,6 @@ class RMSNorm(Function):
         self.save(x, *weight)
         rrms = self.inverse_rms(x)
         self.keep(rrms)
-        for vector in weight:
-            if vector.shape != x.shape[-1:]:
-                raise ValueError(f"a weight of shape {vector.shape} does not fit rows of {x.shape[-1]} features")
         return narrowed(x * rrms * weight[0] if weight else x * rrms, x)
 
     def inverse_rms(self, x):
@@ -165,4 +162,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5) -> Tensor:
     shape. Source: Zhang and Sennrich 2019, arXiv 1910.07467.
     """
     (x, weight), eps = promoted(x, weight), float(constant_array(eps, "rms_norm: eps"))
-    return RMSNorm(eps)(x) if weight is None else RMSNorm(eps)(x, weight)
+    if weight is None:
+        return RMSNorm(eps)(x)
+    _check_features("rms_norm", x, weight, weight)
+    return RMSNorm(eps)(x, weight)
