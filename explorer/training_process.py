@@ -56,6 +56,7 @@ def main() -> None:
     preset = dataclasses.replace(
         preset,
         precision=precision,  # type: ignore[arg-type]
+        name_overflows=precision == "fp16",
         gradient_norms=True,
         log_every=max(1, preset.steps // 300),
         validate_every=max(1, preset.steps // 12),  # each validation saves

@@ -34,7 +34,7 @@ from .language_model import LanguageModelConfig
 from .seq2seq import Seq2SeqConfig
 
 #: Learning-rate schedules, see `train.optim.schedules`.
-SCHEDULES = ("noam", "constant", "linear", "cosine")
+SCHEDULES = ("noam", "constant", "linear", "cosine", "plateau")
 #: Validation metrics of every task.
 METRICS = ("valid_loss", "valid_accuracy")
 
@@ -99,6 +99,9 @@ class Preset:
         "fp32",
         help="precision of the forward and backward passes; with fp16, weights stay in float32 and the loss is scaled",
         flag=Flag(),
+    )
+    name_overflows: bool = setting(
+        False, help="with --precision fp16, log the name of the first parameter whose gradient overflows", flag=Flag()
     )
     ema: Fraction | None = setting(
         None,

@@ -28,7 +28,8 @@ class DeviceUpdates:
 
     Args:
         flat: all parameters in flat arrays, a FlatAdam (`optim/fast/flat_adam.py`).
-        model, optimizer, options, group, generators: see `Updates`.
+        model, optimizer, options, group, generators: see `Updates`. `name_overflows` costs three launches for each
+            parameter.
     """
 
     failed = False
@@ -48,6 +49,11 @@ class DeviceUpdates:
         self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
         self.graphs = cuda_graphs() if options.graphs else None
         self.steps: list[list[dict[str, Any]]] = []  # since the last reading, batch by batch: `count`, means by name
+        parameters = list(model.named_parameters())[::-1]  # the gradients of the last layer are computed first
+        self.names: list[str | None] = [*(name for name, _ in parameters), None]
+        order = {id(p): number for number, (_, p) in enumerate(parameters)}
+        self.order = flat.xp.asarray(np.array([order[id(p)] for p in flat.parameters]))
+        self.culprit = flat.xp.asarray(len(parameters))  # index in `names`
         self.tokens = flat.xp.zeros(1, np.float32)  # of the gradient so far
         if self.ema is not None:
             self.average = flat.weights.copy()
@@ -104,6 +110,10 @@ class DeviceUpdates:
         flat.settings[:1] = xp.asarray(lr)
         flat.settings[1:] = 1.0 if alone else np.float32(TOKEN_UNIT) / self.tokens
         self.tokens.fill(0)
+        if self.options.name_overflows:
+            overflowed = flat.overflowed()
+            first = xp.where(overflowed, self.order, len(self.names) - 1).min()
+            self.culprit[...] = xp.where(overflowed.any(), first, self.culprit)
         flat.apply(clip_norm)
         if self.ema is not None:
             self._average_weights(self.ema.decay)
@@ -120,10 +130,12 @@ class DeviceUpdates:
         """Return the results of the steps since the last call. This waits for the device once."""
         flat, xp = self.flat, self.flat.xp
         values = [value for step in self.steps for batch in step for value in batch.values() if is_array(value)]
-        # One transfer for the bits of the state, counts and means.
-        parts = [flat.state, *(value.astype(np.float32).reshape(1) for value in values)]
+        # One transfer for the bits of the state, the culprit, counts and means.
+        parts = [flat.state, self.culprit.astype(np.float32).reshape(1)]
+        if values:
+            parts.append(xp.concatenate([value.astype(np.float32).reshape(1) for value in values]))
         host, size = to_device(xp.concatenate(parts), "cpu"), len(flat.state)
-        state, found = flat.named(host[:size]), iter(host[size:].tolist())
+        state, found = flat.named(host[:size]), iter(host[size + 1 :].tolist())
         steps = []
         for step in self.steps:
             sums = {"tokens": 0.0, "loss": 0.0}
@@ -142,7 +154,7 @@ class DeviceUpdates:
         if self.scaler is not None:
             scaler = self.scaler
             scaler.scale, scaler.good, scaler.skipped = state["loss_scale"], state["good"], state["skipped"]
-        return Reading(state["norm"], steps, None, self.failed)
+        return Reading(state["norm"], steps, self.names[int(host[size])], self.failed)
 
     def write(self) -> None:
         """Copy the state of `optimizer` and `scaler` to the device, and cast the weights, as after loading a save."""
@@ -178,6 +190,7 @@ def choose_updates(
             return DeviceUpdates(flat, model, optimizer, options, group, generators)
     if options.graphs:
         raise InputError(
-            "CUDA graphs need Adam or AdamW over all parameters: leave out --graphs, or choose --optimizer adam."
+            "CUDA graphs need Adam or AdamW over all parameters, with one learning rate and weight decay: leave out "
+            "--graphs, or choose --optimizer adam."
         )
     return Updates(model, optimizer, options, group, generators)

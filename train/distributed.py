@@ -1,8 +1,8 @@
 """Several processes train one model, each on its share of the batches: `mpirun -n 4 python examples/...`.
 
 Every process (rank) has a copy of the whole model. The gradients are summed over the ranks, so that all ranks make the
-same update, and their copies stay equal. `ProcessGroup` is a single process. `MpiProcessGroup` has the same interface
-and communicates through mpi4py; it sums arrays of a GPU on the host.
+same update, and their copies stay equal. `ProcessGroup` is a single process. `MpiProcessGroup` has the same interface:
+it communicates through mpi4py, and sums gradients on GPUs with NCCL (`NcclSums`).
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.backend import array_module, to_device
+from ..autograd.backend import DeviceError, array_module
 from ..errors import InputError
 from .runs.checkpoints import digest
 
@@ -77,6 +77,7 @@ class MpiProcessGroup(ProcessGroup):
     def __init__(self, communicator: Any):
         self.communicator = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
+        self._nccl: NcclSums | None = None
         self._show = sys.excepthook
         sys.excepthook = self._fail
 
@@ -93,20 +94,24 @@ class MpiProcessGroup(ProcessGroup):
         return self.communicator.allgather(value)
 
     def start_sum(self, array: Any) -> Any:
-        from mpi4py import MPI
+        if isinstance(array, np.ndarray):
+            from mpi4py import MPI
 
-        host = to_device(array, "cpu")
-        return self.communicator.Iallreduce(MPI.IN_PLACE, host), host, array
+            return self.communicator.Iallreduce(MPI.IN_PLACE, array)
+        if self._nccl is None:
+            self._nccl = NcclSums(self.communicator)
+        return self._nccl.start(array)
 
     def finish_sum(self, request: Any) -> None:
-        pending, host, array = request
-        pending.Wait()
-        if host is not array:
-            array[...] = array_module(array).asarray(host)
+        if self._nccl is None:
+            request.Wait()
+        else:
+            self._nccl.finish(request)
 
     def progress(self, requests: Sequence[Any]) -> None:
-        for pending, *_ in requests:
-            pending.Test()
+        if self._nccl is None:
+            for request in requests:
+                request.Test()
 
     def check_equal(self, weights: Callable[[], dict[str, np.ndarray]]) -> None:
         digests = self.communicator.allgather(digest(weights()))
@@ -127,6 +132,42 @@ class MpiProcessGroup(ProcessGroup):
         self._show(kind, error, trace)
         print(f"rank {self.rank} of {self.size} failed; the job ends", file=sys.stderr)
         self.abort(1)
+
+
+class NcclSums:
+    """Sums of GPU arrays by NCCL, on a separate stream during the backward pass; one GPU for each process.
+
+    Args:
+        communicator: an MPI communicator, over which the processes find each other.
+
+    Raises DeviceError where NCCL is not installed.
+    """
+
+    def __init__(self, communicator: Any):
+        import cupy
+        from cupy.cuda import nccl
+
+        if not hasattr(nccl, "NcclCommunicator"):
+            cuda = cupy.cuda.runtime.runtimeGetVersion() // 1000
+            cure = f"pip install nvidia-nccl-cu{cuda}"
+            raise DeviceError(f"training on several GPUs needs NCCL, which CuPy can't load: {cure}")
+        self._cupy, self._nccl = cupy, nccl
+        identity = communicator.bcast(nccl.get_unique_id() if communicator.Get_rank() == 0 else None)
+        self._links = nccl.NcclCommunicator(communicator.Get_size(), identity, communicator.Get_rank())
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+
+    def start(self, array: Any) -> Any:
+        """Begin a sum and return the event that signals its completion."""
+        kinds = {"f": self._nccl.NCCL_FLOAT32, "d": self._nccl.NCCL_FLOAT64, "e": self._nccl.NCCL_FLOAT16}
+        # The sum begins when the current stream has computed the array.
+        self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
+        pointer, kind = array.data.ptr, kinds[array.dtype.char]
+        self._links.allReduce(pointer, pointer, array.size, kind, self._nccl.NCCL_SUM, self._stream.ptr)
+        return self._stream.record()
+
+    def finish(self, event: Any) -> None:
+        """Make the current stream wait for the sum. The host continues."""
+        self._cupy.cuda.get_current_stream().wait_event(event)
 
 
 @cache

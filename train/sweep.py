@@ -1,7 +1,8 @@
-"""Train over a grid of options, and compare the runs in a table and a picture.
+"""Train over a grid of options, sequentially or in parallel over MPI, and compare the runs in a table and a picture.
 
 python -m handloom.train.sweep --out sweeps/a --grid seed=0,1 --grid set.dropout=0,0.1,0.3 -- \\
     examples/translate_de_en.py --preset laptop
+mpirun -n 5 python -m handloom.train.sweep ...      four cells at a time; the fifth process distributes them
 
 --change NAME=VALUE,... changes one option at a time, to find out which of many changes helps. The table is also
 written as results.json.
@@ -11,11 +12,13 @@ that is started again skips finished cells and resumes the others.
 """
 
 import itertools
+import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from ..errors import InputError
 from ..files import folder_lock, make_folder, write_text
 from .cli.command_line import run_main
 from .cli.options import OptionParser
+from .distributed import find_process_group
 from .report import compare, summary
 from .runs.folder import RunFolder
 from .runs.plots import plot_lines
@@ -65,16 +69,47 @@ def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]
 
 def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, str]) -> dict[str, Any] | None:
     """Run a cell in a process that logs to NAME.log. Return its options and best value, or None if it failed."""
+    # The cell runs as a single process, even if mpirun started this one.
+    launcher = ("PMI", "OMPI", "MPI_", "MV2")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
     start, folder = time.perf_counter(), out / name
     with open(f"{folder}.log", "a", encoding="utf-8") as log:
         command = cell_command(script, folder, options)
-        done = subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
     if done.returncode:
-        print(f"{name}: failed", flush=True)
         return None
-    found = summary(RunFolder.open(folder))
-    print(f"{name}: loss {found['valid_loss']:.4f}", flush=True)
-    return {**options, **found, "seconds": round(time.perf_counter() - start, 1)}
+    return {**options, **summary(RunFolder.open(folder)), "seconds": round(time.perf_counter() - start, 1)}
+
+
+def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str]) -> tuple[list[dict], list[str]]:
+    """Run the cells that are not yet finished in `out`; see `finish_cells`.
+
+    Returns the rows of all finished cells, best first, and the names of failed cells. Of several processes, all except
+    the first return empty lists.
+    """
+    with _executor() as executor:
+        if executor is None:
+            return [], []
+        rows = finish_cells(out, cells, partial(run_cell, list(script), out), over=executor, note=_note)
+    failed = cells.keys() - {row["cell"] for row in rows}
+    return sorted(rows, key=lambda row: row["valid_loss"]), [name for name in cells if name in failed]
+
+
+def _note(name: str, row: Mapping[str, Any] | None) -> None:
+    print(f"{name}: failed" if row is None else f"{name}: loss {row['valid_loss']:.4f}", flush=True)
+
+
+@contextmanager
+def _executor() -> Iterator[Any]:
+    """Yield a function like `map` that uses the other processes of mpirun; yield None in those processes."""
+    if find_process_group().size == 1:
+        yield map
+        return
+    from mpi4py import MPI
+    from mpi4py.futures import MPICommExecutor
+
+    with MPICommExecutor(MPI.COMM_WORLD, root=0) as pool:
+        yield None if pool is None else pool.map  # type: ignore[attr-defined]
 
 
 def write_table(out: Path, rows: Sequence[Mapping[str, Any]], options: Sequence[str]) -> str:
@@ -106,18 +141,16 @@ def main() -> None:
     cells = grid_cells(arguments.grid, arguments.change)
     if not Path(arguments.script[0]).is_file():
         raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options last.")
-    with folder_lock(make_folder(arguments.out)):
-        rows = finish_cells(arguments.out, cells, partial(run_cell, arguments.script, arguments.out))
+    with folder_lock(make_folder(arguments.out)) if find_process_group().first else nullcontext():
+        rows, failed = run_sweep(arguments.out, cells, arguments.script)
         if rows:
             options = list(dict.fromkeys(name for cell in cells.values() for name in cell))
-            rows.sort(key=lambda row: row["valid_loss"])
             print(f"\n{write_table(arguments.out, rows, options)}")
             print(f"\n{arguments.out} holds table.md and comparison.png")
-    finished = {row["cell"] for row in rows}
-    if failed := [name for name in cells if name not in finished]:
+    if failed:
         counts = f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}"
         raise InputError(f"{counts}. {arguments.out}/CELL.log says why. Mend it, and start the sweep again.")
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(main, several_processes=True)

@@ -14,7 +14,7 @@ from ..nn import Module
 from .device_updates import choose_updates
 from .distributed import ProcessGroup, find_process_group
 from .optim.optimizers import Optimizer, layer_norms
-from .optim.schedules import Schedule
+from .optim.schedules import Plateau, Schedule
 from .runs.checkpoints import load_checkpoint, save_checkpoint
 from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
@@ -238,6 +238,8 @@ class Trainer:
                 self.run.log({**row, "averaged": averaged} if averaged else row)
                 if better:
                     save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": now.step})
+        if isinstance(self.schedule, Plateau) and not averaged:
+            self.schedule.observe(values[monitor], higher)
         average = self.validation.average if self.ema is None else 0
         if average > 1 and not averaged:
             now.snapshots = [*now.snapshots, now.step][-average:]
@@ -309,8 +311,9 @@ class Trainer:
 
     def _parts(self) -> dict[str, Any]:
         """Return the parts of the trainer that have a state, by name."""
-        parts = {"progress": self.progress, "optimizer": self.optimizer, "ema": self.ema, "scaler": self.scaler}
-        return {name: part for name, part in parts.items() if part is not None}
+        parts = {"progress": self.progress, "optimizer": self.optimizer, "schedule": self.schedule}
+        parts |= {"ema": self.ema, "scaler": self.scaler}
+        return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
 
     def _set_weights(self, weights: dict[str, Any]) -> None:
         own = dict(self.model.named_parameters())
@@ -338,7 +341,8 @@ class Trainer:
         row |= {"learning_rate": self.optimizer.lr, "gradient_norm": reading.norm}
         if self.scaler is not None:
             row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
-            row |= {"overflowed": self.scaler.overflowed} if self.scaler.overflowed else {}
+        if self.options.name_overflows and reading.overflowed:
+            row["overflowed"] = reading.overflowed
         if self.record.gradient_norms:
             norms = layer_norms(updated_parameters(self.model, self.optimizer), reading.norm)
             row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}

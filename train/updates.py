@@ -53,6 +53,7 @@ class UpdateOptions:
         accumulate: batches per update; all tokens have the same weight, as if the batches were one.
         ema: decay of an exponential average of the weights, which is then validated and saved; None for no average.
         precision: "fp32"; or "fp16", which computes in float16 and keeps float32 weights, with a dynamic loss scale.
+        name_overflows: log the name of the parameter whose gradient overflowed first.
         graphs: on a device, launch each pass and update as one CUDA graph (`autograd.kernels.graphs`); the loss then
             gets its batch with device arrays.
     """
@@ -61,6 +62,7 @@ class UpdateOptions:
     accumulate: int = 1
     ema: float | None = None
     precision: Literal["fp32", "fp16"] = "fp32"
+    name_overflows: bool = False
     graphs: bool = False
 
 
@@ -82,7 +84,7 @@ class Reading(NamedTuple):
     Attributes:
         norm: norm of the last gradient, before clipping.
         steps: the number of tokens of each step, and the means over them.
-        overflowed: on the host, the parameter whose gradient overflowed first at the last overflow, for an error.
+        overflowed: the parameter whose gradient overflowed first at the last overflow, if it is known.
         failed: whether a gradient overflowed at the minimum loss scale, or in float32, so that training can't continue.
     """
 
@@ -141,10 +143,8 @@ class Updates:
         self.failed = not finite and (self.scaler is None or self.scaler.scale <= self.scaler.least)
         if self.scaler is not None and not self.failed:
             self.scaler.update(finite)
-        if not finite:
+        if not finite and (self.failed or self.options.name_overflows):
             self.overflowed = first_overflow(updated_parameters(self.model, self.optimizer))
-            if self.scaler is not None:
-                self.scaler.overflowed = self.overflowed
         self.optimizer.lr = lr
         if finite:
             self.optimizer.step()

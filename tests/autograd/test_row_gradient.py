@@ -89,7 +89,7 @@ def test_grad_hooks_and_anomaly_detection_see_arrays():
     np.testing.assert_allclose(tensor.grad, 3 * expected)
 
 
-@pytest.mark.parametrize("make", [lambda p: Adam(p, 0.1), lambda p: SGD(p, 0.1, momentum=0.9)])
+@pytest.mark.parametrize("make", [lambda p: Adam(p, 0.1), lambda p: SGD(p, 0.1, momentum=0.9, nesterov=True)])
 @pytest.mark.parametrize("features", [3, 40])
 def test_optimizers_and_clipping_take_rows_as_they_would_an_array(make, features):
     rows = 4000  # several blocks of an optimiser with 40 features

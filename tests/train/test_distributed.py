@@ -5,17 +5,19 @@ import os
 import signal
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from handloom.autograd import Parameter, Tensor
+from handloom.autograd.backend import DeviceError
 from handloom.autograd.engine import backward
 from handloom.errors import InputError
 from handloom.files import folder_lock
 from handloom.train import distributed
-from handloom.train.distributed import GradientSum, MpiProcessGroup, ProcessGroup, find_process_group
+from handloom.train.distributed import GradientSum, MpiProcessGroup, NcclSums, ProcessGroup, find_process_group
 from handloom.train.runs.saves import SavedStates
 from tests.support.ranks import ENVIRONMENT, MPIRUN, assert_close_runs, needs_mpi, run
 from tests.support.small_run import small_run
@@ -265,3 +267,53 @@ class TestGradientSum:
         seen: list[float] = []
         backward((weight * weight + weight).sum(), ready=lambda leaf: seen.append(leaf.grad.item()))
         assert seen == [5.0]
+
+
+def test_without_nccl_the_error_says_what_to_install(monkeypatch) -> None:
+    """If the library is missing, CuPy's module can be imported all the same, but has no functions."""
+    runtime = types.SimpleNamespace(runtimeGetVersion=lambda: 12090)
+    cuda = types.SimpleNamespace(nccl=types.SimpleNamespace(available=False), runtime=runtime)
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    with pytest.raises(DeviceError, match=r"needs NCCL.*pip install nvidia-nccl-cu12"):
+        NcclSums(Exchange())
+
+
+def test_nccl_sums_run_on_their_own_stream(monkeypatch) -> None:
+    """The calls that CuPy's NCCL and streams receive, in order: there is no GPU here."""
+    calls: list[tuple] = []
+
+    class Stream:
+        ptr = 77
+
+        def __init__(self, name: str = "own", **_: object):
+            self.name = name
+
+        def record(self) -> str:
+            return f"event of {self.name}"
+
+        def wait_event(self, event: str) -> None:
+            calls.append((self.name, "waits for", event))
+
+    class Links:
+        def __init__(self, size: int, identity: str, rank: int):
+            calls.append((size, identity, rank))
+
+        def allReduce(self, *arguments: object) -> None:  # noqa: N802 - CuPy's name
+            calls.append(arguments)
+
+    nccl = types.SimpleNamespace(
+        get_unique_id=lambda: "id", NcclCommunicator=Links, NCCL_SUM=0, NCCL_FLOAT32=7, NCCL_FLOAT64=8, NCCL_FLOAT16=6
+    )
+    cuda = types.SimpleNamespace(nccl=nccl, Stream=Stream, get_current_stream=lambda: Stream("current"))
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    array = types.SimpleNamespace(data=types.SimpleNamespace(ptr=1000), dtype=np.dtype(np.float32), size=12)
+    sums = NcclSums(Exchange())
+    sums.finish(sums.start(array))
+    assert calls == [
+        (2, "id", 0),
+        ("own", "waits for", "event of current"),
+        (1000, 1000, 12, 7, 0, 77),
+        ("current", "waits for", "event of own"),
+    ]

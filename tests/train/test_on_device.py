@@ -37,7 +37,7 @@ def test_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
         with RunFolder.create(tmp_path / device, {}) as run:
             trainer = small_trainer(
                 run, device=device, steps=24, dropout=0.1, precision="fp16", accumulate=2, clip_norm=0.5,
-                log_every=4, validate_every=24, ema=0.9, data=SMALL, schedule=noam(16, 60),
+                log_every=4, validate_every=24, name_overflows=True, ema=0.9, data=SMALL, schedule=noam(16, 60),
             )  # fmt: skip
             without_attention_dropout(trainer.model)
             trainer.scaler.scale, trainer.scaler.interval = 2.0**26, 8  # it soon overflows
@@ -51,7 +51,8 @@ def test_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
         assert own["loss"] == pytest.approx(want["loss"], rel=0.01)
     assert found["cuda"][-1]["loss"] < found["cuda"][0]["loss"] - 0.1
     assert found["cuda"][-1]["skipped"] > 0
-    assert found["cpu"][-1]["overflowed"] in [name for name, _ in trainer.model.named_parameters()]
+    names = [name for name, _ in trainer.model.named_parameters()]
+    assert found["cuda"][-1]["overflowed"] in names
 
 
 def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, cuda) -> None:
@@ -67,15 +68,15 @@ def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, cuda) -> 
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_nan_gradient_ends_the_run(tmp_path, cuda, precision) -> None:
+def test_a_nan_gradient_ends_the_run_and_names_its_parameter(tmp_path, cuda, precision) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
-        options = {"steps": 8, "log_every": 8, "validate_every": 8, "data": SMALL}
+        options = {"steps": 8, "log_every": 8, "validate_every": 8, "name_overflows": True, "data": SMALL}
         trainer = small_trainer(run, device="cuda", precision=precision, **options)
         if trainer.scaler is not None:
             trainer.scaler.scale = 8.0  # it is 1 after three steps, and the fourth can't be an overflow
             trainer.updates.write()
         trainer.model.output.bias.data[...] = np.nan
-        with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match="the loss is nan"):
+        with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match=r"the loss is nan .*, first of output"):
             trainer.fit()
 
 

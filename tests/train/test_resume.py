@@ -13,7 +13,7 @@ import pytest
 from handloom import files
 from handloom.errors import InputError
 from handloom.train.optim.optimizers import SGD, Adam
-from handloom.train.optim.schedules import constant, noam
+from handloom.train.optim.schedules import Plateau, noam
 from handloom.train.runs import display
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import StopSignals, TrainingStopped
@@ -55,12 +55,12 @@ def straight(tmp_path_factory) -> Path:
 
 
 def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_path) -> None:
-    """Patience runs out during the run; a run that did not restore its counter would differ."""
+    """The rate falls and patience runs out during the run; a run that did not restore both would differ."""
 
     def options() -> dict:
         return {
             "optimizer": lambda model: SGD(model.parameters(), momentum=0.9),
-            "schedule": constant(0.05),
+            "schedule": Plateau(0.05, factor=0.1, patience=1, threshold=0.02),
             "ema": 0.9,
             "validate_every": 3,
             "monitor": "negative",
@@ -72,6 +72,7 @@ def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_p
 
     trainer = small_run(tmp_path / "straight", **options())
     assert 9 < trainer.progress.step < 60, "patience ran out"
+    assert trainer.schedule.falls > 1
     for k in (4, 9):
         with pytest.raises(TrainingStopped):
             small_run(tmp_path / "run", resume=k > 4, stop_at=k, **options())

@@ -9,9 +9,11 @@ import pytest
 
 from handloom.errors import InputError
 from handloom.files import folder_lock
+from handloom.train.runs.folder import read_metrics
 from handloom.train.runs.saves import SavedStates
 from handloom.train.sweep import cell_command, grid_cells
 from tests.support.examples import Done, Example
+from tests.support.ranks import MPIRUN, needs_mpi, run
 
 pytestmark = pytest.mark.slow
 
@@ -64,22 +66,32 @@ def test_a_sweep_goes_on_where_it_was(folder) -> None:
     assert "broken" in (folder / "out/seed=1,set.dropout=0.1.log").read_text()
     assert calls(folder) == ALL[:2]
     (folder / "broken").unlink()
-    second = sweep(folder)
-    assert second.code == 0, second.err
-    assert second.out.count("made before") == 2
+    second = run([sys.executable, "-m", "handloom.train.sweep", *WORDS], folder)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.count("made before") == 2
     assert calls(folder) == ALL
     table = (folder / "out/table.md").read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")][:4] for line in table.splitlines()[2:]]
     assert rows == [["0", "0.1", "1.0500", "2"], ["0", "0.5", "1.2500", "2"],
                     ["1", "0.1", "2.0500", "2"], ["1", "0.5", "2.2500", "2"]]  # fmt: skip
-    assert table in second.out
+    assert table in second.stdout
     results = json.loads((folder / "out/results.json").read_text())
+    assert results["command"].endswith("-- script.py")
     assert [row["valid_loss"] for row in results["tables"]["cells"]] == [1.05, 1.25, 2.05, 2.25]
     assert (folder / "out/comparison.png").stat().st_size > 5000
-    assert "hello from the cell" not in second.out
+    assert "hello from the cell" not in second.stdout
     third = sweep(folder)
     assert third.out.count("made before") == 4
     assert calls(folder) == ALL
+
+
+@needs_mpi
+def test_over_several_processes(folder) -> None:
+    done = run([str(MPIRUN), "-n", "3", sys.executable, "-m", "handloom.train.sweep", *WORDS], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert calls(folder) == ALL
+    assert len(read_metrics(folder / "out/cells.jsonl")) == 4
+    assert done.stdout.count("holds table.md and comparison.png") == 1
 
 
 def test_two_sweeps_in_one_folder(folder) -> None:

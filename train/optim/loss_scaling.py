@@ -29,13 +29,11 @@ class LossScaler:
 
     Attributes:
         scale, good, skipped: the scale, good steps since it last changed, steps skipped in all.
-        overflowed: on the host, the parameter whose gradient overflowed first in the last skipped step.
     """
 
     def __init__(self, initial: float = 2.0**15, interval: int = 1000, least: float = 1.0):
         self.scale, self.interval, self.least = initial, interval, least
         self.good = self.skipped = 0
-        self.overflowed: str | None = None
 
     def update(self, finite: bool) -> None:
         """Count a step. `finite` says whether all its gradients were finite."""
@@ -47,12 +45,10 @@ class LossScaler:
             self.good += 1
 
     def state_dict(self) -> dict[str, Any]:
-        counts = {"good": int(self.good), "skipped": int(self.skipped)}
-        return {"scale": float(self.scale), **counts, "overflowed": self.overflowed}
+        return {"scale": float(self.scale), "good": int(self.good), "skipped": int(self.skipped)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.scale, self.good, self.skipped = state["scale"], state["good"], state["skipped"]
-        self.overflowed = state["overflowed"]
 
 
 class HalfPrecision:

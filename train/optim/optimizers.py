@@ -12,7 +12,8 @@ from ...autograd.backend import array_module, to_device
 from ...autograd.quick import replaceable
 from ...autograd.row_gradient import RowGradient
 
-Parameters = Parameter | Iterable[Parameter]
+#: Parameters, or groups of them: see `Optimizer`.
+Parameters = Parameter | Iterable[Parameter] | Iterable[Mapping[str, Any]]
 #: A parameter to update, its moments, and the other arguments of `Optimizer._update`.
 Work = tuple[Parameter, list[Any], dict[str, Any]]
 NORM_PART = 1 << 16  # elements of a gradient whose squares are added in the gradient's own dtype
@@ -20,16 +21,19 @@ NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of square
 
 
 class Optimizer:
-    """The base class of optimisers, which handles the learning rate, weight decay and the state.
+    """The base class of optimisers, which handles parameter groups, learning rates, weight decay and the state.
 
     Args:
-        parameters: the parameters to update, or one parameter; parameters without a gradient are not changed.
+        parameters: the parameters to update, or one parameter; parameters without a gradient are not changed. Or
+            groups, each a dict with "parameters" and optionally "lr_scale" (a factor on the learning rate) and
+            "weight_decay" (for all parameters of the group).
         lr: learning rate; a schedule may set the attribute before each step.
         weight_decay: w -= lr weight_decay w before each update (Loshchilov and Hutter 2019, arXiv 1711.05101). It
-            applies to matrices, not to biases and norms, which are vectors. None means the default of the class.
+            applies to matrices, not to biases and norms, which are vectors. A group's own value applies to all its
+            parameters. None means the default of the class.
 
-    Raises ValueError without parameters, the same parameter twice or values out of range. Raises TypeError for what is
-    not a Parameter or another leaf, such as the result of an operation.
+    Raises ValueError without parameters, the same parameter twice, an unknown key or values out of range. Raises
+    TypeError for what is not a Parameter or another leaf, such as the result of an operation.
     """
 
     #: Names of the arrays that are kept for each parameter; they have its shape and start as zeros. Those of a float16
@@ -39,16 +43,28 @@ class Optimizer:
 
     def __init__(self, parameters: Parameters, lr: float, weight_decay: float | None = None):
         name, weight_decay = type(self).__name__, self.default_decay if weight_decay is None else weight_decay
-        self.parameters: list[Parameter] = list(_listed(parameters))
-        for parameter in self.parameters:
-            _check_leaf(name, parameter)
+        self.parameters: list[Parameter] = []
+        self._lr_scales: list[float] = []
+        self._decays: list[float] = []
+        for group in _listed(parameters):
+            group = group if isinstance(group, Mapping) else {"parameters": [group]}
+            unknown = group.keys() - {"parameters", "lr_scale", "weight_decay"}
+            if unknown or "parameters" not in group:
+                raise ValueError(
+                    f"{name}: a group has the keys parameters, lr_scale and weight_decay, not {sorted(group)}"
+                )
+            for parameter in _listed(group["parameters"]):
+                _check_leaf(name, parameter)
+                self.parameters.append(parameter)
+                self._lr_scales.append(group.get("lr_scale", 1.0))
+                self._decays.append(group.get("weight_decay", weight_decay if parameter.ndim > 1 else 0.0))
         if not self.parameters:
             raise ValueError(f"{name}: there are no parameters to update")
         if len(set(map(id, self.parameters))) < len(self.parameters):
-            raise ValueError(f"{name}: a parameter is given twice; it would be updated twice")
-        if not (math.inf > lr >= 0 and weight_decay >= 0):
-            raise ValueError(f"{name}: learning rate and weight decay can't be negative or infinite")
-        self.lr, self.weight_decay, self.steps = lr, weight_decay, 0
+            raise ValueError(f"{name}: a parameter is in two groups; it would be updated twice")
+        if not (math.inf > lr >= 0 and min(self._lr_scales) >= 0 and min(self._decays) >= 0 and weight_decay >= 0):
+            raise ValueError(f"{name}: learning rates, their scales and weight decays can't be negative or infinite")
+        self.lr, self.steps = lr, 0
         self._missed = [0] * len(self.parameters)  # number of steps in which a parameter had no gradient
         self._state = [
             [array_module(p.data).zeros_like(p.data, np.promote_types(p.dtype, np.float32)) for p in self.parameters]
@@ -64,13 +80,13 @@ class Optimizer:
         """Update every parameter that has a gradient."""
         self.steps += 1
         work: list[Work] = []
-        for index, (parameter, *moments) in enumerate(zip(self.parameters, *self._state, strict=True)):
+        rows = zip(self.parameters, self._lr_scales, self._decays, *self._state, strict=True)
+        for index, (parameter, scale, weight_decay, *moments) in enumerate(rows):
             if parameter.grad_or_rows is None:
                 self._missed[index] += 1
                 continue
-            decay = self.lr * self.weight_decay if parameter.ndim > 1 else 0.0
-            updates = self.steps - self._missed[index]
-            work.append((parameter, moments, {"lr": self.lr, "decay": decay, "updates": updates}))
+            lr, updates = self.lr * scale, self.steps - self._missed[index]
+            work.append((parameter, moments, {"lr": lr, "decay": lr * weight_decay, "updates": updates}))
         update_all(self, work)
         for parameter, *_ in work:
             parameter.mark_changed()
@@ -111,10 +127,10 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent with momentum: v = momentum v + g; w -= lr v.
+    """Stochastic gradient descent with momentum: v = momentum v + g; w -= lr v, or lr (g + momentum v) if `nesterov`.
 
     Without momentum it has no state. Source: Sutskever et al. 2013 (ICML), in PyTorch's form.
-    Raises ValueError as `Optimizer`, or for a momentum outside [0, 1).
+    Raises ValueError as `Optimizer`, or for a momentum outside [0, 1), or nesterov without momentum.
     """
 
     def __init__(
@@ -123,10 +139,11 @@ class SGD(Optimizer):
         lr: float = 0.1,
         momentum: float = 0.0,
         weight_decay: float | None = None,
+        nesterov: bool = False,
     ):
-        if not 0 <= momentum < 1:
-            raise ValueError(f"SGD: {momentum=} must be in [0, 1)")
-        self.momentum = momentum
+        if not 0 <= momentum < 1 or (nesterov and not momentum):
+            raise ValueError(f"SGD: {momentum=} must be in [0, 1), and above 0 for {nesterov=}")
+        self.momentum, self.nesterov = momentum, nesterov
         self.moments = ("v",) if momentum else ()  # type: ignore[misc]
         super().__init__(parameters, lr, weight_decay)
 
@@ -137,7 +154,7 @@ class SGD(Optimizer):
         for v in moments:
             v *= self.momentum
             v += g
-            direction = v
+            direction = g + self.momentum * v if self.nesterov else v
         w -= lr * direction
 
 

@@ -1,7 +1,8 @@
 """Learning-rate schedules: functions of the number of the step, which starts at 1."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 Schedule = Callable[[int], float]
 
@@ -40,6 +41,57 @@ def cosine(lr: float, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
         return lr * _warm(step, warmup) * (floor + (1 - floor) * wave)
 
     return rate
+
+
+class Plateau:
+    """A rate that is multiplied by `factor` when the metric has not improved for `patience` validations.
+
+    The Trainer calls `observe` after each validation. Its state is saved with the run.
+
+    Args:
+        lr: the learning rate after a linear warm-up over `warmup` steps.
+        factor: factor by which the rate is multiplied, in (0, 1).
+        patience: number of validations in a row without a better value before the rate falls.
+        threshold: minimum relative improvement over the best value.
+        floor: the rate never falls below `floor` lr.
+
+    Raises ValueError for values out of range.
+    """
+
+    def __init__(
+        self,
+        lr: float,
+        factor: float = 0.5,
+        patience: int = 2,
+        threshold: float = 1e-3,
+        floor: float = 1e-3,
+        warmup: int = 0,
+    ):
+        if not 0 < factor < 1 or patience < 1 or warmup < 0:
+            raise ValueError(f"Plateau: {factor=} must be between 0 and 1, {patience=} above 0, {warmup=} not negative")
+        self.lr, self.factor, self.patience, self.threshold = lr, factor, patience, threshold
+        self.floor, self.warmup = floor, warmup
+        self.best: float | None = None
+        self.stale = self.falls = 0
+
+    def __call__(self, step: int) -> float:
+        return self.lr * _warm(step, self.warmup) * max(self.factor**self.falls, self.floor)
+
+    def observe(self, value: float, higher_is_better: bool = False) -> None:
+        """Record the value of the metric at a validation."""
+        value = -value if higher_is_better else value
+        if self.best is None or value < self.best - self.threshold * abs(self.best):
+            self.best, self.stale = value if math.isfinite(value) else None, 0
+            return
+        self.stale += 1
+        if self.stale >= self.patience:
+            self.stale, self.falls = 0, self.falls + 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "stale": self.stale, "falls": self.falls}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.best, self.stale, self.falls = state["best"], state["stale"], state["falls"]
 
 
 def _warm(step: int, warmup: int) -> float:

@@ -27,6 +27,9 @@ def finish_cells(
     folder: Path,
     cells: Mapping[str, Any],
     make: Callable[[str, Any], Row | None],
+    *,
+    over: Callable[..., Any] = map,
+    note: Callable[[str, Row | None], None] = lambda name, row: None,
     group: ProcessGroup | None = None,
 ) -> list[Row]:
     """Make the cells that `folder` does not have yet, and return the rows of all finished cells, in order.
@@ -36,6 +39,8 @@ def finish_cells(
             the missing cells.
         cells: the options of each cell, by its name.
         make: function of name and options that returns the cell's row as JSON values, or None if it failed.
+        over: a function like `map`, which may call `make` in other processes.
+        note: called in this process with each cell's name and row when it is finished.
         group: the processes that call this function together, of which the first writes; None for this one alone.
 
         Each row also contains the cell's name as "cell".
@@ -43,11 +48,12 @@ def finish_cells(
     file, group = folder / FINISHED, group or ProcessGroup()
     before = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
     rows = {row["cell"]: row for row in before}
-    for name, options in cells.items():
+    waiting = [name for name in cells if name not in rows]
+    for name in cells:
         if name in rows:
             print(f"{name}: made before")
-            continue
-        row = make(name, options)
+    for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
+        note(name, row)
         if row is not None:
             rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
             if group.first:
@@ -89,7 +95,7 @@ def run_cells(
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
-    return finish_cells(run.path, cells, cell, group)
+    return finish_cells(run.path, cells, cell, group=group)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:

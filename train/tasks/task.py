@@ -22,7 +22,7 @@ from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ...tokenizer import Tokenizer, load_tokenizer
 from ..distributed import ProcessGroup, find_process_group, local_device
 from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
-from ..optim.schedules import Schedule, constant, cosine, linear, noam
+from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
 from ..trainer import Batches, Record, Trainer
 from ..updates import Loss, UpdateOptions, Validation
@@ -206,6 +206,8 @@ def make_schedule(preset: Preset, steps: int) -> Schedule:
     if preset.lr is None:
         raise InputError(f"The schedule {preset.schedule} needs a learning rate: add --lr, 1e-3 for example.")
     warmup = min(preset.warmup, steps // 2)
+    if preset.schedule == "plateau":
+        return Plateau(preset.lr, warmup=warmup)
     if preset.schedule == "constant":
         return constant(preset.lr, warmup)
     return {"linear": linear, "cosine": cosine}[preset.schedule](preset.lr, warmup, steps)

@@ -27,6 +27,7 @@ def give_gradients(own: list[Parameter], step: int) -> None:
     [
         (SGD, "SGD", {"lr": 0.1}),
         (SGD, "SGD", {"lr": 0.1, "momentum": 0.9}),
+        (SGD, "SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
         (Adam, "Adam", {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-9}),
         (AdamW, "AdamW", {"lr": 0.01}),
         (AdamW, "AdamW", {"lr": 0.01, "weight_decay": 0.3}),
@@ -50,23 +51,39 @@ def test_updates_are_those_of_pytorch(make, name, options) -> None:
         np.testing.assert_allclose(parameter.data, their.detach().numpy(), rtol=2e-5, atol=2e-6)
 
 
-def test_decay_leaves_biases_and_norms_alone() -> None:
-    own = parameters()
-    matrix, vector = (parameter.data.copy() for parameter in own)
-    for parameter in own:
-        parameter.grad = np.zeros_like(parameter.data)
-    AdamW(own, lr=0.1, weight_decay=0.5).step()
-    np.testing.assert_allclose(own[0].data, 0.95 * matrix, rtol=1e-6)
-    np.testing.assert_array_equal(own[1].data, vector)
+def test_decay_leaves_biases_and_norms_alone_unless_a_group_says_otherwise() -> None:
+    def after_a_step(groups) -> list[np.ndarray]:
+        own = parameters()
+        optimizer = AdamW(groups(own), lr=0.1, weight_decay=0.5)
+        for parameter in own:
+            parameter.grad = np.zeros_like(parameter.data)
+        optimizer.step()
+        return [parameter.data for parameter in own]
+
+    matrix, vector = (parameter.data for parameter in parameters())
+    plain = after_a_step(lambda own: own)
+    np.testing.assert_allclose(plain[0], 0.95 * matrix, rtol=1e-6)
+    np.testing.assert_array_equal(plain[1], vector)
+    grouped = after_a_step(
+        lambda own: [{"parameters": own[:1], "lr_scale": 0.5}, {"parameters": own[1:], "weight_decay": 0.2}]
+    )
+    np.testing.assert_allclose(grouped[0], 0.975 * matrix, rtol=1e-6)
+    np.testing.assert_allclose(grouped[1], 0.98 * vector, rtol=1e-6)
 
 
 def test_what_is_refused() -> None:
     own = parameters()
-    for wrong, message in [([*own, own[0]], "given twice"), ([], "no parameters")]:
+    for groups, message in [
+        ([{"parameters": own, "learning_rate": 1}], "keys parameters, lr_scale and weight_decay"),
+        ([{"lr_scale": 1}], "keys parameters"),
+        ([{"parameters": own}, {"parameters": own[:1]}], "in two groups"),
+        ([{"parameters": own, "lr_scale": -1}], "can't be negative"),
+        ([], "no parameters"),
+    ]:
         with pytest.raises(ValueError, match=message):
-            SGD(wrong)
+            SGD(groups)
     for make, options in [
-        (SGD, {"momentum": 1.0}), (SGD, {"lr": np.inf}),
+        (SGD, {"momentum": 1.0}), (SGD, {"nesterov": True}), (SGD, {"lr": np.inf}),
         (Adam, {"betas": (1, 0.9)}), (Adam, {"betas": (0.9, 0.99, 0.999)}),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=r"must be in|out of range|infinite"):
@@ -74,16 +91,17 @@ def test_what_is_refused() -> None:
     for refused in (lambda: Adam(own, lr=-1), lambda: clip_grad_norm(own, -1.0), lambda: clip_grad_norm(own, np.nan)):
         with pytest.raises(ValueError, match=r"negative|max_norm = (-1.0|nan) must be at least 0"):
             refused()
-    for wrong in (own[0] * 0.1, [own[0][0]], {"weight": own[0]}, [own[0].data]):
+    for wrong in (own[0] * 0.1, [own[0][0]], {"weight": own[0]}, [{"parameters": [own[0].data]}]):
         with pytest.raises(TypeError, match=r"SGD: (the result of an operation|str|ndarray) can't be updated"):
             SGD(wrong)
 
 
 def test_a_single_parameter_needs_no_list() -> None:
     weight = Parameter(np.ones((2, 2), np.float32))
-    weight.grad = np.full((2, 2), 4.0, np.float32)
-    assert clip_grad_norm(weight, 2.0) == 8.0
-    SGD(weight, lr=1.0).step()
+    for groups in (weight, [{"parameters": weight}]):
+        weight.grad = np.full((2, 2), 4.0, np.float32)
+        assert clip_grad_norm(weight, 2.0) == 8.0
+        SGD(groups, lr=0.5).step()
     np.testing.assert_array_equal(weight.data, np.zeros((2, 2)))
     assert ExponentialAverage(weight).averages[0].shape == (2, 2)
 

@@ -152,6 +152,16 @@ class FlatAdam:
         state = np.array([tuple({**read_state(self.state), **values}[name] for name in STATE.names or ())], STATE)
         self.state[...] = self.xp.asarray(state.view(np.float32))
 
+    def overflowed(self) -> Any:
+        """Return whether the gradient of each of `parameters` overflowed: (n,) booleans on the device.
+
+        Call it between `backward` and `step`.
+        """
+        finite = self.xp.empty(len(self.parameters), bool)
+        for number, part in enumerate(self.views(self.gradient)):
+            finite[number] = self.xp.isfinite(part).all()
+        return ~finite
+
     def weights_changed(self) -> None:
         """Update the state after other code has written into the parameters."""
         if self.half:
@@ -168,14 +178,16 @@ class FlatAdam:
 def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:
     """Return a FlatAdam that continues from the state of `optimizer` and shares its moments; `options` are FlatAdam's.
 
-    Return None for other optimisers than Adam and AdamW, and for parameters that are not float32 on one device.
+    Return None for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
+    parameters that are not float32 on one device.
     """
-    parameters = optimizer.parameters
+    parameters, decay = optimizer.parameters, common_decay(optimizer)
     kinds = {(p.dtype, p.device) for p in parameters}
-    if not isinstance(optimizer, Adam) or len(kinds) > 1 or parameters[0].dtype != np.float32:
+    if not isinstance(optimizer, Adam) or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
         return None
-    options |= {"betas": optimizer.betas, "eps": optimizer.eps, "weight_decay": optimizer.weight_decay}
-    flat = FlatAdam(parameters, constants=constants, **options)
+    flat = FlatAdam(
+        parameters, betas=optimizer.betas, eps=optimizer.eps, weight_decay=decay, constants=constants, **options
+    )
     flat.write_state(steps=optimizer.steps)
     for name, whole in (("m", flat.m), ("v", flat.v)):
         own = {id(p): view for p, view in zip(flat.parameters, flat.views(whole), strict=True)}
@@ -184,3 +196,10 @@ def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: An
             own[id(parameter)][...] = row[number]
             row[number] = own[id(parameter)]
     return flat
+
+
+def common_decay(optimizer: optimizers.Optimizer) -> float | None:
+    """Return the weight decay of all matrices, or None if a group has its own rate or decay."""
+    decay = max(optimizer._decays)
+    usual = [decay if parameter.ndim > 1 else 0.0 for parameter in optimizer.parameters]
+    return decay if set(optimizer._lr_scales) == {1.0} and optimizer._decays == usual else None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Parameter, manual_seed
+from handloom.autograd.backend import to_device
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.train.optim.fast.flat_adam import FlatAdam
 from handloom.train.optim.loss_scaling import LossScaler, float_constants
@@ -61,7 +62,7 @@ def test_arrays_of_a_step_are_given_back(fake_cupy) -> None:
     assert held[-1] == held[1]
 
 
-def test_an_overflow_is_skipped_and_counted(fake_cupy) -> None:
+def test_an_overflow_is_skipped_counted_and_named(fake_cupy) -> None:
     first, second = (Parameter(fake_cupy.ones(shape, np.float32)) for shape in ((2, 3), 3))
     optimizer = FlatAdam([first, second], half=True, loss_scale=1024.0, interval=2)
     scaler = LossScaler(1024.0, interval=2)
@@ -69,6 +70,7 @@ def test_an_overflow_is_skipped_and_counted(fake_cupy) -> None:
     for size in (1.0, 1.0, 100.0, 1.0, 1.0):
         with optimizer.passes():
             optimizer.backward(((first * second).sum() * size).astype(np.float16))
+        assert to_device(optimizer.overflowed(), "cpu").tolist() == [size == 100, size == 100]
         before = optimizer.weights.copy()
         optimizer.step(0.001)
         scales.append(optimizer.report()["loss_scale"])
