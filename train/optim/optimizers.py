@@ -62,7 +62,7 @@ class Optimizer:
             raise ValueError(f"{name}: there are no parameters to update")
         if len(set(map(id, self.parameters))) < len(self.parameters):
             raise ValueError(f"{name}: a parameter is in two groups; it would be updated twice")
-        if not (math.inf > lr >= 0 and min(self._lr_scales) >= 0 and min(self._decays) >= 0 and weight_decay >= 0):
+        if not all(0 <= value < math.inf for value in (lr, weight_decay, *self._lr_scales, *self._decays)):
             raise ValueError(f"{name}: learning rates, their scales and weight decays can't be negative or infinite")
         self.lr, self.steps = lr, 0
         self._missed = [0] * len(self.parameters)  # number of steps in which a parameter had no gradient
@@ -182,7 +182,7 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         weight_decay: float | None = None,
     ):
-        if not (len(betas) == 2 and 0 <= min(betas) <= max(betas) < 1 and eps >= 0):
+        if not (len(betas) == 2 and all(0 <= beta < 1 for beta in betas) and eps >= 0):
             raise ValueError(f"Adam: a value is out of range in {betas=}, {eps=}")
         self.betas, self.eps = betas, eps
         super().__init__(parameters, lr, weight_decay)

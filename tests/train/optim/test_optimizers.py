@@ -78,13 +78,14 @@ def test_what_is_refused() -> None:
         ([{"lr_scale": 1}], "keys parameters"),
         ([{"parameters": own}, {"parameters": own[:1]}], "in two groups"),
         ([{"parameters": own, "lr_scale": -1}], "can't be negative"),
+        ([{"parameters": own, "weight_decay": np.inf}], "infinite"),
         ([], "no parameters"),
     ]:
         with pytest.raises(ValueError, match=message):
             SGD(groups)
     for make, options in [
         (SGD, {"momentum": 1.0}), (SGD, {"nesterov": True}), (SGD, {"lr": np.inf}),
-        (Adam, {"betas": (1, 0.9)}), (Adam, {"betas": (0.9, 0.99, 0.999)}),
+        (Adam, {"betas": (1, 0.9)}), (Adam, {"betas": (0.9, 0.99, 0.999)}), (Adam, {"betas": (0.9, np.nan)}),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=r"must be in|out of range|infinite"):
             make(own, **options)
