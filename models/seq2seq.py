@@ -190,6 +190,7 @@ class Seq2SeqTransformer(nn.Module):
         source_lengths: Any = None,
         *,
         label_smoothing: float = 0.0,
+        class_weight: Any = None,
         coverage: float = 0.0,
     ) -> Tensor:
         """Return the mean cross-entropy, in nats, of `labels` (batch, target_length) without padding.
@@ -211,10 +212,10 @@ class Seq2SeqTransformer(nn.Module):
             if coverage:
                 raise ValueError("loss: coverage needs a copying model; build the model with copy=True")
             x = self._decoded(target, memory, source_lengths)
-            return self.output.cross_entropy(x, labels, **options)
+            return self.output.cross_entropy(x, labels, class_weight=class_weight, **options)
         logits, gate, weights = self._to_mix(target, memory, source_lengths)
         mixed = copy_logits(logits, gate, weights, source, self.config.uncopied_id)
-        value = ops.cross_entropy(mixed, labels, **options)
+        value = ops.cross_entropy(mixed, labels, weight=class_weight, **options)
         return value + coverage * coverage_loss(weights, integers("labels", labels) != pad_id) if coverage else value
 
     def copied(self, source: Any, target: Any, written: Any) -> Any:

@@ -60,6 +60,8 @@ def _cross_entropy(d: Draw, shape: tuple[int, ...]) -> Any:
     classes, (kwargs, shape) = d.integer(1, 4), _reduction(d, shape)
     kwargs |= {**d.maybe(weight=d.array((classes,), 0.5, 2)), **d.maybe(label_smoothing=0.2)}
     logits = d.array((*shape, classes), -3, 3)
+    if d.choice("target", ("classes", "classes", "distributions")) == "distributions":
+        return logits, d.array((*shape, classes), 0, 1), kwargs
     target = d.indices(shape, classes)
     if d.flag("padding"):
         ignored = d.choice("ignored", (-100, 0)) if classes > 1 else -100
@@ -78,7 +80,8 @@ def _linear_cross_entropy(d: Draw, shape: tuple[int, ...]) -> Any:
     target = d.indices(shape, classes)
     if d.flag("padding"):
         target = _padded(d, target, -100, classes, kwargs)
-    kwargs |= {**d.maybe(label_smoothing=0.2), **d.maybe(block_rows=d.integer(1, 2))}
+    kwargs |= {**d.maybe(class_weight=d.array((classes,), 0.5, 2)), **d.maybe(label_smoothing=0.2)}
+    kwargs |= d.maybe(block_rows=d.integer(1, 2))
     bias = (d.array((classes,)),) if d.flag("bias") else ()
     return d.array((*shape, features)), d.array((classes, features)), target, *bias, kwargs
 
@@ -91,13 +94,17 @@ for _name in ("mse_loss", "l1_loss"):
         return *d.distinct(shape, shape), kwargs
 
 
-def _binary(d: Draw, shape: tuple[int, ...], low: float, high: float, avoid: Any) -> Any:
+def _binary(d: Draw, shape: tuple[int, ...], low: float, high: float, avoid: Any, *weights: str) -> Any:
     kwargs, shape = _reduction(d, shape)
+    for name in weights:
+        kwargs |= d.maybe(**{name: d.array(d.narrowed(shape), 0.5, 2)})
     return d.array(shape, low, high, avoid), d.array(shape, 0, 1), kwargs
 
 
-spec("binary_cross_entropy", ulps=64)(lambda d, shape: _binary(d, shape, 0.1, 0.9, ()))
-spec("binary_cross_entropy_with_logits", ulps=64)(lambda d, shape: _binary(d, shape, -3, 3, (0.0,)))
+spec("binary_cross_entropy", ulps=64)(lambda d, shape: _binary(d, shape, 0.1, 0.9, (), "weight"))
+spec("binary_cross_entropy_with_logits", ulps=64)(
+    lambda d, shape: _binary(d, shape, -3, 3, (0.0,), "weight", "pos_weight")
+)
 
 
 def _dropped(d: Draw, shape: tuple[int, ...], arrays: int) -> Any:

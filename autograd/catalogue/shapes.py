@@ -108,9 +108,12 @@ def _repeat(d: Draw, shape: tuple[int, ...]) -> Any:
 
 @spec("pad", least=1)
 def _pad(d: Draw, shape: tuple[int, ...]) -> Any:
+    mode = d.choice("mode", ("constant", "constant", "edge", "reflect", "symmetric", "wrap"))
+    if mode != "constant":
+        shape = tuple(max(side, 1) for side in shape)
     pairs = tuple((d.integer(0, 2), d.integer(0, 2)) for _ in shape)
     widths: Any = d.choice("widths", (d.integer(0, 2), pairs[0], pairs))
-    return d.array(shape), widths, d.maybe(constant_values=0.5)
+    return d.array(shape), widths, {"mode": mode, **(d.maybe(constant_values=0.5) if mode == "constant" else {})}
 
 
 def _plane(d: Draw, shape: tuple[int, ...]) -> Any:

@@ -40,7 +40,12 @@ class ResidualLayerNormCompiled(CompiledNormalization, ResidualLayerNormOnCPU):
     pass
 
 
-@implements(linear_cross_entropy_plain, "compiled", unsupported_reason)
+def no_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Condition: there are no class weights."""
+    return None if options["class_weight"] is None else "there are class weights"
+
+
+@implements(linear_cross_entropy_plain, "compiled", all_of(unsupported_reason, no_class_weights))
 class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
     """Cross-entropy that reads and writes each row of logits once: the row stays in the cache until its gradient."""
 

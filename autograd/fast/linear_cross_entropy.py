@@ -28,10 +28,10 @@ CLASS_PARTS = 8
 class LinearCrossEntropyOnCPU(QuickImplementation):
     """Cross-entropy of the classes t under softmax(z), z = x W^T + b; the forward pass also computes the gradients.
 
-    With E = exp(z - max z), l = sum E, lse = log sum exp z, smoothing s, V classes and a = 1 - s, a row's loss is
-    a (lse - z_t) + (s/V) sum_c (lse - z_c). So with k = a + s
+    With E = exp(z - max z), l = sum E, lse = log sum exp z, smoothing s, V classes, class weights w (1 by default) and
+    a = (1 - s) w_t, a row's loss is a (lse - z_t) + (s/V) sum_c w_c (lse - z_c). So with k = a + (s/V) sum w
 
-        dz = (k / l) F,   F = E - (l / k) (a onehot(t) + s/V).
+        dz = (k / l) F,   F = E - (l / k) (a onehot(t) + (s/V) w).
 
     F overwrites z. The factor k / l, together with the mean's divisor, multiplies the smaller matrix of each product:
     dx = (k/l) (F W), dW = F^T ((k/l) x). Rows of padding are left out of all products. Since the loss is a single
@@ -57,9 +57,14 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         rows = (rows if len(real) == len(rows) else rows[real]).astype(wide, copy=False)
         target, weight_wide = self.target[real], weight.astype(wide, copy=False)
         classes = len(weight)
-        own, each = np.full(len(real), 1 - self.label_smoothing, wide), self.label_smoothing / max(classes, 1)
-        total = wide.type(len(real) if self.reduction == "mean" else 1)
-        count = np.where(total == 0, 1, total)
+        smooth = self.label_smoothing / max(classes, 1)
+        row_weight = np.ones(len(real), wide) if self.class_weight is None else self.class_weight[target].astype(wide)
+        own = (1 - self.label_smoothing) * row_weight
+        # The terms (s/V) w of the classes, and their sum.
+        each = smooth if self.class_weight is None else smooth * self.class_weight.astype(wide)
+        total_each = wide.type(self.label_smoothing) if self.class_weight is None else each.sum()
+        total_weight = row_weight.sum() if self.reduction == "mean" else 1
+        count = np.where(total_weight == 0, 1, total_weight)
         losses = np.empty(len(real), wide)
         dx: Any = None
         dw: Any = None
@@ -74,7 +79,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         for block in slices(0, len(real), max(step, 1)):
             z = buffer[: block.stop - block.start]
             factor = np.empty((len(z), 1), wide)
-            terms = own[block], each, wide.type(self.label_smoothing), count
+            terms = own[block], each, total_each, count
             self.block(z, rows[block], target[block], weight_wide, bias, terms, losses[block], factor)
             if self.record:
                 dx[block] = self.gradients(z, rows[block], factor, weight_wide, dw, db, first=block.start == 0)
@@ -82,7 +87,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             if not len(real):
                 dw[...] = 0
             dx = self.spread(dx, real, x)
-        return np.asarray(losses.sum() / divisor_of_mean(total)).astype(x.dtype), dx, dw, db
+        return np.asarray(losses.sum() / divisor_of_mean(total_weight)).astype(x.dtype), dx, dw, db
 
     def block(self, z, rows, target, weight, bias, terms, losses, factor):
         """Write the losses of a block of rows into `losses`, F into `z`, and (k / l) / count into `factor`."""
@@ -108,7 +113,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
             y -= y.max(axis=1, keepdims=True)
             loss = -a * y[at_target]
             if self.label_smoothing:
-                loss -= y.sum(axis=1) * each
+                loss -= y.sum(axis=1) * each if self.class_weight is None else y @ each
             np.exp(y, out=y)
             total = y.sum(axis=1)
             k = a + total_each

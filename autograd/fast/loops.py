@@ -235,7 +235,8 @@ def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor,
     """Compute the losses of logits z. Replace z by F, and write k / l / count into `factor`. See
     LinearCrossEntropyOnCPU.
 
-    `bias` can be None. `factor` can be None if only the loss is needed. `each` is s / V.
+    `bias` can be None. `factor` can be None if only the loss is needed. Class weights are not supported: `each` is s /
+    V.
     """
     classes = z.shape[1]
     lanes = np.empty(LANES, np.float32)

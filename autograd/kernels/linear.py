@@ -102,7 +102,7 @@ class LinearActivationOnDevice(QuickImplementation):
 
 @implements(linear_cross_entropy_plain, "device", by_kernels_without_weights)
 class LinearCrossEntropyOnDevice(QuickImplementation):
-    """The op LinearCrossEntropy of `linear_cross_entropy.py`.
+    """The op LinearCrossEntropy of `linear_cross_entropy.py` without class weights.
 
     Rows are processed in blocks, and no logits are stored in float32. A kernel computes the losses from a block of
     products and overwrites the products with F = softmax - target, whose elements lie within -1 .. 1 for any loss

@@ -129,7 +129,8 @@ class SameDrop(Function):
 
 def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """Return the reason why the kernels of cross-entropy don't support the arrays and options, or None if they do."""
-    if options.get("weight") is not None or options["reduction"] == "none" or not arrays[0].size:
+    weighted = options.get("weight", options.get("class_weight")) is not None
+    if weighted or options["reduction"] == "none" or not arrays[0].size:
         return "the kernel takes no class weights, no reduction 'none' and no empty array"
     return by_kernels(arrays, options)
 

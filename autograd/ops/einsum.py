@@ -112,4 +112,18 @@ def einsum(equation: str, *operands: Any) -> Tensor:
                 )
             tensors[i] = moveaxis(diagonal(tensors[i], axis1=first, axis2=second), -1, first)
             part = inputs[i] = part[:second] + part[second + 1 :]
+    _check_sizes(equation, inputs, [shape_of(x) for x in tensors])
     return Einsum(inputs, output)(*tensors)
+
+
+def _check_sizes(equation: str, inputs: list[str], shapes: list[tuple[int, ...]]) -> None:
+    sizes: dict[str, int] = {}
+    for part, shape in zip(inputs, shapes, strict=True):
+        for letter, size in zip(part, shape, strict=True):
+            known = sizes.setdefault(letter, size)
+            if known == 1:
+                sizes[letter] = size
+            elif size not in (1, known):
+                raise ValueError(
+                    f"einsum: {equation!r} with shapes {shapes}: an index has different sizes, {known} and {size}"
+                )

@@ -4,6 +4,7 @@ Losses of float16 are computed in float32 and rounded.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,25 @@ from ..tensor import Tensor, array_of, shape_of
 from .activation import softplus
 from .elementwise import abs, add, multiply, negative, promoted, square, subtract
 from .loss import REDUCTIONS
-from .reduction import narrowed, widened
+from .reduction import widened
 from .registry import OPS, declare
 
 
-def _reduced(name: str, formula: Callable[..., Tensor], reduction: str, x: Any, target: Any) -> Tensor:
-    """Return the loss formula(x, target), reduced, in the operands' dtype."""
+def _reduced(name: str, formula: Callable[..., Tensor], reduction: str, x: Any, target: Any, *weights: Any) -> Tensor:
+    """Return the loss formula(x, target), times the weights that are not None, and reduced, in the operands' dtype."""
     own, other = shape_of(x, name), shape_of(target, name)
     if own != other:
         # (n, 1) and (n,) would broadcast to (n, n): training would run with a meaningless loss.
         raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
-    x, target = promoted(x, target)
-    loss = formula(widened(x), widened(target))
-    return narrowed(loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss, x)
+    x, target, *factors = promoted(x, target, *(weight for weight in weights if weight is not None))
+    half = x.dtype == np.float16
+    loss = reduce(multiply, map(widened, factors), formula(widened(x), widened(target)))
+    if loss.shape != own:
+        raise ValueError(f"{name}: a weight does not broadcast to {own}: the losses have the shape {loss.shape}")
+    loss = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+    return loss.astype(np.float16) if half else loss
 
 
 def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
@@ -51,17 +56,22 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     return _reduced("l1_loss", lambda x, target: abs(subtract(x, target)), reduction, x, target)
 
 
-def _bce_reference(p, target, *, reduction="mean"):
-    return _reduced_reference(-(target * np.log(p) + (1 - target) * np.log(1 - p)), reduction)
+def _bce_reference(p, target, *, weight=1.0, pos_weight=1.0, reduction="mean"):
+    loss = -(pos_weight * target * np.log(p) + (1 - target) * np.log(1 - p))
+    return _reduced_reference(loss * weight, reduction)
 
 
 @declare(lambda logits, target, **options: _bce_reference(1 / (1 + np.exp(-logits)), target, **options))
-def binary_cross_entropy_with_logits(logits: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Compute -(t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, in nats. It never overflows.
+def binary_cross_entropy_with_logits(
+    logits: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
+) -> Tensor:
+    """Compute -(w+ t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, in nats. It never overflows.
 
     Args:
         logits: x, any shape.
         target: t, probabilities in [0, 1], with the shape of the logits.
+        weight: factor of each element's loss; broadcasts to the logits' shape.
+        pos_weight: w+, the factor of the term t log s(x); broadcasts to the logits' shape.
         reduction: "mean" (over all elements), "sum" or "none".
 
     Raises ValueError for shapes that don't fit or an unknown reduction.
@@ -69,9 +79,13 @@ def binary_cross_entropy_with_logits(logits: Any, target: Any, *, reduction: str
 
     def formula(x: Any, target: Any) -> Tensor:
         # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
-        return add(multiply(subtract(1.0, target), x), softplus(negative(x)))
+        negatives, missed = subtract(1.0, target), softplus(negative(x))
+        if pos_weight is not None:
+            missed = multiply(add(multiply(widened(pos_weight), target), negatives), missed)
+        return add(multiply(negatives, x), missed)
 
-    return _reduced("binary_cross_entropy_with_logits", formula, reduction, logits, target)
+    logits, target, pos_weight = promoted(logits, target, pos_weight)
+    return _reduced("binary_cross_entropy_with_logits", formula, reduction, logits, target, weight)
 
 
 class BinaryCrossEntropy(Function):
@@ -114,8 +128,9 @@ class BinaryCrossEntropy(Function):
 
 
 @declare(_bce_reference)
-def binary_cross_entropy(p: Any, target: Any, *, reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: str = "mean") -> Tensor:
     """Compute -(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats. Logarithms are limited to at
-    least -100. Raises ValueError for shapes that don't fit, p outside [0, 1] (also NaN) or an unknown reduction.
+    least -100. `weight` broadcasts to p. Raises ValueError for shapes that don't fit, p outside [0, 1]
+    (also NaN) or an unknown reduction.
     """
-    return _reduced("binary_cross_entropy", lambda p, t: BinaryCrossEntropy()(p, t), reduction, p, target)
+    return _reduced("binary_cross_entropy", lambda p, t: BinaryCrossEntropy()(p, t), reduction, p, target, weight)

@@ -123,18 +123,26 @@ class Pad(Function):
         return g[tuple(slice(b, size - a) for (b, a), size in zip(self.widths, g.shape, strict=True))]
 
 
-@declare(lambda x, pad_width, **value: np.pad(x, pad_width, **value))
-def pad(x: Any, pad_width: Any, *, constant_values: float = 0) -> Tensor:
-    """Add elements with the value `constant_values` before and after x along each axis.
+@declare(lambda x, pad_width, mode="constant", **value: np.pad(x, pad_width, mode=mode, **value))
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Tensor:
+    """Add elements before and after x along each axis.
 
     Args:
         pad_width: a pair (before, after) for each axis, one pair for all axes, or one number for all.
+        mode: "constant", or NumPy's "edge", "reflect", "symmetric", "wrap", which repeat elements of x.
         constant_values: one number.
 
-    Raises ValueError for negative widths.
+    Raises ValueError for another mode or negative widths.
     """
     ndim = len(shape_of(x))
     widths = [(int(b), int(a)) for b, a in np.broadcast_to(np.asarray(pad_width), (ndim, 2))]
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        raise ValueError(f"pad: mode {mode!r} is not one of constant, edge, reflect, symmetric, wrap")
     if any(b < 0 or a < 0 for b, a in widths):
         raise ValueError(f"pad: widths can't be negative: {pad_width}")
-    return Pad(widths, constant_values)(x)
+    if mode == "constant" or not any(any(pair) for pair in widths):
+        return Pad(widths, constant_values)(x)
+    for axis, pair in enumerate(widths):
+        if any(pair):
+            x = take(x, np.pad(np.arange(shape_of(x)[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
+    return x

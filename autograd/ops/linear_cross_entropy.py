@@ -4,29 +4,32 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, constant
 from ..origin import is_grad_enabled
 from ..tensor import Tensor, array_of, constant_array
 from .elementwise import promoted
 from .linear import check_shapes, linear
-from .loss import _cross_entropy_reference, check_target, checked_smoothing, cross_entropy
+from .loss import _cross_entropy_reference, check_classes, cross_entropy
 from .reduction import narrowed, widened
 from .registry import declare, dispatch
 
 
 def linear_cross_entropy_plain(
-    x: Any, weight: Any, bias: Any = None, *, target: Any, ignore_index: int, reduction: str, label_smoothing: float,
-    block_rows: int | None = None, record: bool = False,
+    x: Any, weight: Any, bias: Any = None, *, target: Any, class_weight: Any, ignore_index: int, reduction: str,
+    label_smoothing: float, block_rows: int | None = None, record: bool = False,
 ) -> Tensor:  # fmt: skip
     """Compute cross_entropy(x W^T + b, target) with all logits at once."""
     logits = linear(widened(x), widened(weight), widened(bias))  # float16 might overflow
-    options: dict[str, Any] = {"reduction": reduction, "label_smoothing": label_smoothing}
-    return narrowed(cross_entropy(logits, target, ignore_index=ignore_index, **options), x)
+    loss = cross_entropy(
+        logits, target, weight=class_weight, ignore_index=ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
+    return narrowed(loss, x)
 
 
-def _reference(x, weight, bias, target, *, block_rows=None, **options):
+def _reference(x, weight, bias, target, *, class_weight=None, block_rows=None, **options):
     logits = np.einsum("...i,oi->...o", x, weight) + (0 if bias is None else bias)
-    return _cross_entropy_reference(logits, target, **options)
+    return _cross_entropy_reference(logits, target, weight=class_weight, **options)
 
 
 @declare(_reference)
@@ -36,6 +39,7 @@ def linear_cross_entropy(
     bias: Any,
     target: Any,
     *,
+    class_weight: Any = None,
     ignore_index: int = -100,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
@@ -47,7 +51,9 @@ def linear_cross_entropy(
         x: (..., features).
         weight, bias: (classes, features), and (classes,) or None.
         target: (...), integers; targets equal to `ignore_index` (padding) are excluded from the sum and the mean.
-        reduction: "sum", or "mean" over the other targets; the mean over no target is NaN, and its gradient is 0.
+        class_weight: (classes,), the weight of each class; None for equal weights.
+        reduction: "sum", or "mean", which divides by the sum of the targets' class weights; the mean over no target is
+            NaN, and its gradient is 0.
         label_smoothing: s in [0, 1], as in `cross_entropy`.
         block_rows: number of rows of logits in memory at a time. None selects the rows that fit into 32 MB or half of
             the weight's size, whichever is more, or on a GPU into 256 MB.
@@ -56,7 +62,9 @@ def linear_cross_entropy(
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f"linear_cross_entropy: reduction must be 'mean' or 'sum', not {reduction!r}")
-    label_smoothing = checked_smoothing("linear_cross_entropy", label_smoothing)
+    label_smoothing = float(constant_array(label_smoothing, "linear_cross_entropy: label_smoothing"))
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"linear_cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
     if block_rows is not None and block_rows < 1:
         raise ValueError(f"linear_cross_entropy: block_rows must be at least 1, not {block_rows}")
     x, weight, bias = promoted(x, weight, bias)
@@ -64,10 +72,22 @@ def linear_cross_entropy(
     arrays = [array_of(operand) for operand in operands]
     xp = array_module(arrays[0])
     target = xp.asarray(constant_array(target, "linear_cross_entropy: targets"))
+    if class_weight is not None:
+        class_weight = constant(xp, constant_array(class_weight, "linear_cross_entropy: class weights"))
     check_shapes(*arrays)
-    check_target("linear_cross_entropy", target, (*arrays[0].shape[:-1], len(arrays[1])), ignore_index)
+    classes = len(arrays[1])
+    if target.shape != arrays[0].shape[:-1] or target.dtype.kind not in "iu":
+        raise ValueError(
+            f"linear_cross_entropy: x {arrays[0].shape} needs integer targets of shape {arrays[0].shape[:-1]}, not "
+            f"{target.dtype}{list(target.shape)}"
+        )
+    if class_weight is not None and class_weight.shape != (classes,):
+        raise ValueError(
+            f"linear_cross_entropy: class_weight of shape {class_weight.shape} does not fit {classes} classes"
+        )
+    check_classes("linear_cross_entropy", target, classes, ignore_index)
     record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
     return dispatch(
-        linear_cross_entropy_plain, operands, target=target, ignore_index=ignore_index, reduction=reduction,
-        label_smoothing=label_smoothing, block_rows=block_rows, record=record,
+        linear_cross_entropy_plain, operands, target=target, class_weight=class_weight, ignore_index=ignore_index,
+        reduction=reduction, label_smoothing=label_smoothing, block_rows=block_rows, record=record,
     )  # fmt: skip

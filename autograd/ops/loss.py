@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, as_array, constant, native
-from ..function import described
 from ..tensor import Tensor, array_of, constant_array
 from .elementwise import promoted
 from .reduction import narrowed, widened
@@ -49,12 +48,16 @@ def _cross_entropy_reference(
     classes = logits.shape[-1]
     w = np.ones(classes) if weight is None else weight
     log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    losses, divisor = np.zeros(target.shape, dtype=logits.dtype), 0.0
-    for position in np.ndindex(target.shape):
-        if (t := target[position]) != ignore_index:
-            smooth = label_smoothing / classes * (w * log_p[position]).sum()
-            losses[position] = -(1 - label_smoothing) * w[t] * log_p[position][t] - smooth
-            divisor += w[t]
+    if target.dtype.kind != "i":  # distributions
+        losses = -(((1 - label_smoothing) * target + label_smoothing / classes) * log_p * w).sum(axis=-1)
+        divisor = losses.size
+    else:
+        losses, divisor = np.zeros(target.shape, dtype=logits.dtype), 0.0
+        for position in np.ndindex(target.shape):
+            if (t := target[position]) != ignore_index:
+                smooth = label_smoothing / classes * (w * log_p[position]).sum()
+                losses[position] = -(1 - label_smoothing) * w[t] * log_p[position][t] - smooth
+                divisor += w[t]
     return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / divisor if divisor else np.nan}[reduction]
 
 
@@ -73,51 +76,69 @@ def cross_entropy(
     Args:
         logits: (..., classes), floating point.
         target: (...), integers. Targets equal to `ignore_index` (padding) have the loss 0 and are excluded from the
-            mean.
+            mean. A floating-point target (..., classes) is a distribution over the classes, which can have a gradient.
         weight: (classes,), the weight of each class; None for equal weights.
         reduction: "none" returns the losses (...), and "sum" their sum. "mean" divides the sum by the sum of the
-            targets' class weights. The mean over no target is NaN, and its gradient is 0.
+            targets' class weights, or by the number of targets if the targets are distributions. The mean over no
+            target is NaN, and its gradient is 0.
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 
-    Raises ValueError for shapes that don't fit, targets that are not integers, an unknown reduction or a
-    label_smoothing outside [0, 1]. Raises IndexError for a class out of range.
+    Raises ValueError for shapes that don't fit, an unknown reduction, a label_smoothing outside [0, 1], or an
+    ignore_index together with distributions. Raises IndexError for a class out of range.
     """
     (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
     if weight is not None:
         weight = constant(array_module(logits.data), constant_array(weight, "cross_entropy: weights"))
-    label_smoothing = checked_smoothing("cross_entropy", label_smoothing)
+    label_smoothing = float(constant_array(label_smoothing, "cross_entropy: label_smoothing"))
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
     if reduction not in REDUCTIONS:
         raise ValueError(f"cross_entropy: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
     if weight is not None and weight.shape != logits.shape[-1:]:
         raise ValueError(f"cross_entropy: weight of shape {weight.shape} does not fit {logits.shape[-1]} classes")
-    target = native(array_of(target)) if hasattr(target, "dtype") else as_array(target, "cross_entropy: targets")
-    check_target("cross_entropy", target, logits.shape, ignore_index)
+    if not hasattr(target, "dtype"):
+        target = as_array(target, "cross_entropy: targets")
+        target = target.astype(logits.dtype) if target.dtype.kind == "f" else target
+    if target.dtype.kind == "f" and target.shape == logits.shape:
+        if ignore_index >= 0:
+            raise ValueError(
+                f"cross_entropy: ignore_index ({ignore_index}) is not supported for targets that are distributions"
+            )
+        return _against_distributions(logits, target, weight, reduction, label_smoothing)
+    target = native(array_of(target))
+    if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
+        raise ValueError(
+            f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]} or floating "
+            f"point ones of the logits' shape, not {target.dtype}{list(target.shape)}"
+        )
+    classes = logits.shape[-1]
+    check_classes("cross_entropy", target, classes, ignore_index)
     target = array_module(logits.data).asarray(target)
     loss = dispatch(
-        cross_entropy_plain, (logits.reshape((target.size, logits.shape[-1])),), target=target.reshape(-1),
-        weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
+        cross_entropy_plain, (logits.reshape((target.size, classes)),), target=target.reshape(-1), weight=weight,
+        ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
     )  # fmt: skip
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 
-def checked_smoothing(op: str, smoothing: Any) -> float:
-    """Return the label smoothing as a number. Raises ValueError unless it is from 0 to 1."""
-    smoothing = float(constant_array(smoothing, f"{op}: label_smoothing"))
-    if not 0 <= smoothing <= 1:
-        raise ValueError(f"{op}: label_smoothing must be from 0 to 1, not {smoothing}")
-    return smoothing
-
-
-def check_target(op: str, target: Any, logits: tuple[int, ...], ignore_index: int) -> None:
-    """Raise ValueError unless the targets are integers that fit logits of this shape, IndexError for a class out of
-    range. Classes on a GPU are not checked: the check would wait for it.
-    """
-    if target.shape != logits[:-1] or target.dtype.kind not in "iu":
-        raise ValueError(
-            f"{op}: logits {logits} need integer targets of shape {logits[:-1]}, not {described([target])}"
-        )
+def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None:
+    """Raise IndexError for a class out of range. Targets on a GPU are not checked: the check would wait for it."""
     if isinstance(target, np.ndarray):
-        wrong = (target != ignore_index) & ((target < 0) | (target >= logits[-1]))
+        wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
         if wrong.any():
-            raise IndexError(f"{op}: class {target[wrong][0]} is outside 0..{logits[-1] - 1}")
+            raise IndexError(f"{op}: class {target[wrong][0]} is outside 0..{classes - 1}")
+
+
+def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
+    """Compute -sum_c w_c t_c log p_c for the smoothed distribution t from other ops, in float32 for float16 inputs."""
+    classes, half = logits.shape[-1], logits.dtype == target.dtype == np.float16
+    logits, target = widened(logits), widened(target)
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    terms = log_softmax(logits) * target
+    losses = -(terms if weight is None else terms * weight.astype(logits.dtype)).sum(axis=-1)
+    out = losses if reduction == "none" else losses.sum()
+    if reduction == "mean":
+        out = out / (losses.size or np.nan)
+    return out.astype(np.float16) if half else out

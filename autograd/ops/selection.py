@@ -93,17 +93,24 @@ def minimum(x: Any, y: Any) -> Tensor:
     return Extreme("minimum")(x, y)
 
 
-def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None) -> Any:
+def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
+    min, max = a_min if min is None else min, a_max if max is None else max
     out = x if min is None else np.where(np.real(x) < np.real(min), min, x)
     return out if max is None else np.where(np.real(out) > np.real(max), max, out)
 
 
 @declare(_clip_reference)
-def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Tensor:
     """Limit x to [min, max]. The bounds are numbers or arrays that broadcast, or None for no bound.
 
-    The gradient goes to x where min <= x <= max, elsewhere to the bound. Raises ValueError if no bound is given.
+    `a_min` and `a_max` are NumPy's older names of the bounds. The gradient goes to x where min <= x <= max, elsewhere
+    to the bound. Raises ValueError if no bound is given, or if a bound is given by both names.
     """
+    if (min is not None and a_min is not None) or (max is not None and a_max is not None):
+        raise ValueError(
+            "clip: a_min is another name of min, and a_max is another name of max; use only one of the two names"
+        )
+    min, max = a_min if min is None else min, a_max if max is None else max
     if min is None and max is None:
         raise ValueError("clip: min, max or both are required")
     if min is not None:

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 import pytest
 
-from handloom.autograd import Parameter, Tensor
+from handloom.autograd import Parameter, Tensor, ops
 
 VALUES = np.array([[0.5, 1.5, 2.5], [3.5, -4.5, 5.5]])
 
@@ -151,6 +151,15 @@ def test_numpys_functions_without_a_gradient_to_lose() -> None:
 
 
 # -- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_clip_takes_numpys_older_names() -> None:
+    x = leaf()
+    np.testing.assert_array_equal(ops.clip(x, a_min=1, a_max=2).data, np.clip(VALUES, 1, 2))
+    np.testing.assert_array_equal(ops.clip(x, a_max=2).data, np.clip(VALUES, None, 2))
+    for kwargs in ({"min": 1, "a_min": 1}, {"max": 1, "a_max": 1}):
+        with pytest.raises(ValueError, match="a_min is another name of min"):
+            ops.clip(x, **kwargs)
 
 
 @pytest.mark.parametrize(

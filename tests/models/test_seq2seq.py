@@ -85,3 +85,9 @@ def test_limits_are_explained() -> None:
         model(np.ones((1, 21), int), np.ones((1, 2), int))
     with pytest.raises(IndexError, match="id 11 is outside the table of 11 rows"):
         model(np.full((1, 2), 11), np.ones((1, 2), int))
+
+
+def test_class_weights_in_a_list() -> None:
+    model, ids, weights = build(), np.array([[4, 5, 6]]), [1, 1, 1, 1, 2, 1, 1, 1, 1]
+    loss = ops.cross_entropy(model(ids, ids), ids, weight=weights, ignore_index=0)
+    assert model.loss(ids, ids, ids, class_weight=weights).item() == pytest.approx(loss.item(), rel=1e-12)

@@ -156,6 +156,7 @@ MUTANTS = (
     M("losses", "mse_loss", "ops.elementwise_loss:_reduced", "loss.mean()", "loss.sum()"),
     M("losses", "binary_cross_entropy", "ops.elementwise_loss:BinaryCrossEntropy.backward", "log_q - log_p", "log_p - log_q"),
     M("losses", "binary_cross_entropy", "ops.elementwise_loss:BinaryCrossEntropy.backward", "p * (1 - p)", "p"),
+    M("losses", "binary_cross_entropy_with_logits", "ops.elementwise_loss:binary_cross_entropy_with_logits", "multiply(widened(pos_weight), target)", "target"),
     M("losses", "dropout", "ops.dropout:Dropout.forward", " * self.kept[1]", ""),
     M("losses", "dropout", "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
     # Attention.

@@ -17,7 +17,9 @@ F = torch.nn.functional
 
 def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
     """PyTorch's classes are the second axis, handloom's the last."""
-    out = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.reshape(-1), **options)
+    classes = logits.shape[-1:]
+    target = target.reshape(-1, *classes) if target.is_floating_point() else target.reshape(-1)
+    out = F.cross_entropy(logits.reshape(-1, *classes), target, **options)
     return out.reshape(logits.shape[:-1]) if out.ndim else out
 
 

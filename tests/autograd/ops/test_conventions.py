@@ -176,6 +176,7 @@ def _() -> None:
             ops.cross_entropy(logits, padding, **options),
             ops.linear_cross_entropy(logits, weight, None, padding, **options),
             ops.cross_entropy(logits[:0], none[:, 0].astype(int), **options),
+            ops.cross_entropy(logits[:0], none, **options),
         ]
         assert np.isnan([loss.item() for loss in losses]).all()
         for loss in losses[bool(smoothing) :]:  # smoothed, the other class counts
@@ -227,6 +228,7 @@ def _() -> None:
         (ops.attention, arrays(heads, heads, heads), np.float64),
         (lambda *t: ops.attention(*t, method="blocked"), arrays(heads, heads, heads), np.float64),
         (lambda q, b: ops.attention(q, q, q, bias=b), arrays(heads, heads), np.float32),
+        (lambda x, t: ops.cross_entropy(x, t), arrays(square, square), np.float32),
         (ops.mse_loss, arrays(square, square), np.float32),
     ]
     for function, tensors, dtype in calls:

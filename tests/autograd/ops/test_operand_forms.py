@@ -76,6 +76,8 @@ def test_integers_become_float64_where_differences_would_wrap_around_or_results_
         args = list(sample.args)
         for i in wanted:
             args[i] = np.abs(3 * args[i]).astype(kind)
+        if name == "cross_entropy" and len(wanted) > 1:
+            continue  # integers are classes
         whole = spec.function(*args, **sample.kwargs)
         for i in wanted:
             args[i] = args[i].astype(np.float64)
