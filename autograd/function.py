@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, as_array, device_of, is_array, native
+from .backend import Array, array_module, as_array, device_of, is_array, native
 from .changes import changes
 from .origin import Origin, call_numbers, grad_mode
 from .tensor import Tensor
@@ -122,6 +122,8 @@ class Function:
                     if type(operand) is not _ndarray or not operand.dtype.isnative:
                         operand = native(operand)
                 elif not isinstance(operand, _PLAIN) and not is_array(operand):
+                    if isinstance(operand, list | tuple) and _holds_tensors(operand):
+                        return self(*map(_stacked, operands))
                     operand = as_array(operand, f"{self.name}: operands")
                 arrays.append(operand)
             origins.append(None)
@@ -324,6 +326,18 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     total = gradient.sum(axis=tuple(range(extra)), **wide) if extra else gradient
     total = total.sum(axis=stretched, keepdims=True, **wide) if stretched else total
     return total.astype(np.float16) if half else total
+
+
+def _holds_tensors(values: Any) -> bool:
+    return any(isinstance(v, Tensor) or (isinstance(v, list | tuple) and _holds_tensors(v)) for v in values)
+
+
+def _stacked(value: Any) -> Any:
+    """Stack lists of Tensors along a new axis, as NumPy does with lists of arrays."""
+    if isinstance(value, list | tuple) and _holds_tensors(value):
+        parts = [_stacked(part) for part in value]
+        return array_module(*parts).stack(parts)
+    return value
 
 
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:

@@ -14,17 +14,8 @@ if TYPE_CHECKING:  # the ops import this package; `bind` passes them in
     from . import ops as _ops
     from .tensor import Tensor
 
-Method = Callable[..., Any]
 
-
-def _method(op: str) -> Method:
-    """Return the method that calls an op: `x.sum(axis=0)` is `ops.sum(x, axis=0)`."""
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Tensor:
-        return getattr(_ops, op)(self, *args, **kwargs)
-
-    call.__doc__ = f"Return ops.{op} of this tensor; see its docstring."
-    return call
+Method = Callable[[Any, Any], Any]
 
 
 def _methods(op: str) -> tuple[Method, Method, Method]:
@@ -47,6 +38,16 @@ class Operators:
 
     __slots__ = ()
 
+    # -- moving and casting ----------------------------------------------------------------------------------------
+
+    def to(self, device: str) -> Tensor:
+        """Return the tensor on `device` ("cpu", "cuda", "cuda:N"). The gradient is moved back."""
+        return _ops.to_device(self, device)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """Cast to another dtype. The gradient is cast back. A cast to integers or booleans has no gradient."""
+        return _ops.astype(self, dtype)
+
     # -- arithmetic ------------------------------------------------------------------------------------------------
 
     __add__, __radd__, __iadd__ = _methods("add")
@@ -58,17 +59,64 @@ class Operators:
     __pow__, __rpow__, __ipow__ = _methods("power")
     __matmul__, __rmatmul__, __imatmul__ = _methods("matmul")
 
-    __neg__, __abs__ = map(_method, ("negative", "abs"))
+    def __neg__(self) -> Tensor:
+        return _ops.negative(self)
 
     def __pos__(self: Any) -> Tensor:
         return self.copy()  # as in NumPy: elements that are set in it are its own
 
-    # -- NumPy's methods ---------------------------------------------------------------------------------------------
+    def __abs__(self) -> Tensor:
+        return _ops.abs(self)
 
-    to, astype, flatten = map(_method, ("to_device", "astype", "ravel"))
-    sum, mean, max, min, prod, var, std = map(_method, ("sum", "mean", "max", "min", "prod", "var", "std"))
-    argmax, argmin, cumsum, clip, dot = map(_method, ("argmax", "argmin", "cumsum", "clip", "dot"))
-    take, repeat, squeeze, swapaxes = map(_method, ("take", "repeat", "squeeze", "swapaxes"))
+    # -- NumPy's methods -------------------------------------------------------------------------------------------
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.mean(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.min(self, axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.prod(self, axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+        return _ops.var(self, axis=axis, keepdims=keepdims, ddof=ddof)
+
+    def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+        return _ops.std(self, axis=axis, keepdims=keepdims, ddof=ddof)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return _ops.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return _ops.argmin(self, axis=axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        return _ops.cumsum(self, axis=axis)
+
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+        return _ops.clip(self, min, max)
+
+    def dot(self, other: Any) -> Tensor:
+        return _ops.dot(self, other)
+
+    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+        return _ops.take(self, indices, axis=axis)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+        return _ops.repeat(self, repeats, axis=axis)
+
+    def squeeze(self, axis: Any = None) -> Tensor:
+        return _ops.squeeze(self, axis=axis)
+
+    def flatten(self) -> Tensor:
+        return _ops.ravel(self)
 
     def reshape(self, *shape: Any) -> Tensor:
         return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)
@@ -76,6 +124,9 @@ class Operators:
     def transpose(self, *axes: Any) -> Tensor:
         one = len(axes) == 1 and not isinstance(axes[0], int | np.integer)
         return _ops.transpose(self, axes[0] if one else axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        return _ops.swapaxes(self, axis1, axis2)
 
     @property
     def T(self) -> Tensor:  # noqa: N802  (NumPy's name)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from .backend import Array
@@ -82,21 +84,45 @@ def is_grad_enabled() -> bool:
     return grad_mode.enabled
 
 
-@contextmanager
-def no_grad() -> Iterator[None]:
+class Switch(ContextDecorator):
+    """Context manager and decorator: set an attribute of a thread's state to a value within the block."""
+
+    def __init__(self, state: threading.local, attribute: str, value: bool) -> None:
+        self._setting = state, attribute, value
+        self._previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        state, attribute, value = self._setting
+        self._previous.append(getattr(state, attribute))
+        setattr(state, attribute, value)
+
+    def __exit__(self, *exception: object) -> None:
+        state, attribute, _ = self._setting
+        setattr(state, attribute, self._previous.pop())
+
+    def __call__(self, function: Any) -> Any:
+        if inspect.isgeneratorfunction(function):
+            raise TypeError(
+                f"{type(self).__name__} can't decorate the generator {function.__name__}: its body runs later, in "
+                "steps. Use a with statement around each computation in its body"
+            )
+        return super().__call__(function)
+
+    def _recreate_cm(self) -> Switch:  # a decorated function may run in several threads at once
+        again = copy(self)
+        again._previous = []
+        return again
+
+
+class no_grad(Switch):  # noqa: N801  (reads as a statement: `with no_grad():`)
     """Context manager and decorator: do not record operations in this thread within the block."""
-    before, grad_mode.enabled = grad_mode.enabled, False
-    try:
-        yield
-    finally:
-        grad_mode.enabled = before
+
+    def __init__(self) -> None:
+        super().__init__(grad_mode, "enabled", False)
 
 
-@contextmanager
-def enable_grad() -> Iterator[None]:
+class enable_grad(Switch):  # noqa: N801
     """Context manager and decorator: record operations within the block, even inside `no_grad`."""
-    before, grad_mode.enabled = grad_mode.enabled, True
-    try:
-        yield
-    finally:
-        grad_mode.enabled = before
+
+    def __init__(self) -> None:
+        super().__init__(grad_mode, "enabled", True)

@@ -1,5 +1,7 @@
 """Normalisation layers."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,22 +70,41 @@ class LayerNorm(Norm):
 
 
 class RMSNorm(Norm):
-    """A layer that divides each row (..., features) by its root mean square, then multiplies by `weight` (features,).
+    """A layer that divides each row by its root mean square, then multiplies by `weight`. The interface is PyTorch's.
+    Source: arXiv 1910.07467.
 
-    `eps` is added to the mean square. None means the machine epsilon of the input's dtype (float32's for float16), as
-    in PyTorch. Source: arXiv 1910.07467.
+    Args:
+        normalized_shape: the sizes of the last axes, over which the mean is taken, or an int for the last axis only.
+        eps: the number added to the mean square. None means the machine epsilon of the input's dtype (float32's for
+            float16).
+        elementwise_affine: whether the layer has a `weight` of shape `normalized_shape`, initially ones.
+
+    Raises ValueError for an input whose last axes are not `normalized_shape`.
     """
 
-    def __init__(self, features: int, eps: float | None = None):
-        self.features, self.eps = features, eps
-        self.weight = Parameter(np.ones(features, np.float32))
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True
+    ):
+        if isinstance(normalized_shape, int | np.integer):
+            normalized_shape = (normalized_shape,)
+        self.normalized_shape, self.eps = tuple(normalized_shape), eps
+        self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
+        before = len(x.shape) - len(self.normalized_shape)
+        if before < 0 or x.shape[before:] != self.normalized_shape:
+            raise ValueError(
+                f"RMSNorm: the last axes of an input of shape {x.shape} must have the sizes {self.normalized_shape}"
+            )
         eps = float(np.finfo(np.promote_types(x.dtype, np.float32)).eps) if self.eps is None else self.eps
-        return ops.rms_norm(x, self.weight, eps)
+        if len(self.normalized_shape) == 1:
+            return ops.rms_norm(x, self.weight, eps)
+        row = (math.prod(self.normalized_shape),)
+        weight = None if self.weight is None else self.weight.reshape(row)
+        return ops.rms_norm(x.reshape(x.shape[:before] + row), weight, eps).reshape(x.shape)
 
     def extra_repr(self) -> str:
-        return f"{self.features}, eps={self.eps}"
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
 
 
 def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNorm:

@@ -1,11 +1,13 @@
-"""Matrix products on several threads: replaces `product` of linalg.py."""
+"""Matrix products and Einstein summation on several threads: replaces `product` of linalg.py and einsum.py."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..backend import array_module
 from ..ops import linalg
+from ..ops.einsum import product as einsum_product
 from ..ops.reduction import summed
 from ..quick import replaces
 from .parallel import FLOPS, parallel_for
@@ -36,6 +38,33 @@ def divided_product(x: Any, y: Any, out: Any = None) -> Any:
     cost = multiplications / FLOPS + (x.size + y.size) / 10  # nanoseconds, with reading the operands
     parallel_for(np, longer, some_rows if rows == longer else some_columns, cost=cost / longer)
     return out
+
+
+@replaces(einsum_product)
+def einsum_of_two(equation: str, *arrays: Any) -> Any:
+    """Compute the sum of products. The longest axis of a large result is divided among threads."""
+    (*inputs, output), sizes = equation.replace("->", ",").split(","), dict[str, int]()
+    for letters, array in zip(inputs, arrays, strict=True):
+        for letter, size in zip(letters, array.shape, strict=True):
+            if size != 1 or letter not in sizes:
+                sizes[letter] = size
+    multiplications = math.prod(sizes.values())
+    if array_module(*arrays) is not np or not output or multiplications < MIN_DIVIDED:
+        return array_module(*arrays).einsum(equation, *arrays, optimize=True)
+    divided = max(output, key=lambda letter: sizes[letter])
+    out = np.empty([sizes[letter] for letter in output], np.result_type(*arrays))
+
+    def part(start: int, stop: int) -> None:
+        some = [_slice(array, own.find(divided), start, stop) for own, array in zip(inputs, arrays, strict=True)]
+        _slice(out, output.index(divided), start, stop)[...] = np.einsum(equation, *some, optimize=True)
+
+    parallel_for(np, sizes[divided], part, cost=multiplications / FLOPS / sizes[divided])
+    return out
+
+
+def _slice(array: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:
+    """Return the elements start to stop of an axis. Return the whole array for axis -1 or if its size there is 1."""
+    return array[(slice(None),) * axis + (slice(start, stop),)] if axis >= 0 and array.shape[axis] > 1 else array
 
 
 def sum_of_rows(x: Any) -> Any:

@@ -15,7 +15,7 @@ from ..engine import grad
 from ..origin import enable_grad, graph_of, is_grad_enabled, no_grad
 from ..random import default_generator, drawing_from
 from ..tensor import Tensor
-from .differences import Estimate, central_difference
+from .differences import Estimate, central_difference, complex_step
 from .report import EntryCheck, GradcheckReport
 
 # How often entries at a kink are moved.
@@ -31,6 +31,7 @@ def gradcheck(
     fn: Callable[..., Any],
     inputs: Any,
     *,
+    method: str = "central",
     seed: int = 0,
     max_entries: int = 50,
     rtol: float = 1e-7,
@@ -46,6 +47,8 @@ def gradcheck(
             generator are the same in every evaluation.
         inputs: one input or a sequence of inputs. Floating arrays, and Tensors that require a gradient, are checked.
             Other inputs are passed to `fn` unchanged. No input is modified.
+        method: "central" uses differences of sixth order, works for any function and skips kinks. "complex" is exact up
+            to rounding, but requires an analytic function whose ops accept complex arrays.
         seed: random seed of the output gradient and of the entries that are compared in a large input.
         max_entries: maximum number of entries to compare per input; they are drawn at random.
         rtol: the relative difference that is allowed in addition to rounding.
@@ -59,14 +62,16 @@ def gradcheck(
     Raises ValueError if `fn` gives different results for equal inputs, or if there is no gradient to check: no input or
     parameter requires one, or the graph of the result contains none of them.
     """
+    if method not in ("central", "complex"):
+        raise ValueError(f"gradcheck: method {method!r} is neither 'central' nor 'complex'")
     if not isinstance(inputs, Sequence):
         inputs = [inputs]
-    report = GradcheckReport(name or _name_of(fn), seed)
+    report = GradcheckReport(name or _name_of(fn), method, seed)
     with _in_float64(fn) as parameters:
         check = _Check(fn, inputs, parameters, np.random.default_rng(seed), rtol, redraw)
         try:
             check.prepare()
-            report.checks = [check.entries(index, max_entries, choose) for index in range(len(check.leaves))]
+            report.checks = [check.entries(index, method, max_entries, choose) for index in range(len(check.leaves))]
         except _BackwardRaisedError as error:
             report.error = str(error)
     if report and not check.connected:
@@ -177,7 +182,9 @@ class _Check:
                 raise _BackwardRaisedError(" ".join([text, *getattr(error, "__notes__", ())])) from error
         return [np.array(to_device(gradient.data, "cpu")) for gradient in found]
 
-    def entries(self, index: int, max_entries: int, choose: Callable[[np.ndarray], np.ndarray] | None) -> EntryCheck:
+    def entries(
+        self, index: int, method: str, max_entries: int, choose: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> EntryCheck:
         """Compare the analytic and the numeric gradient in entries of one leaf."""
         name, leaf = list(self.leaves.items())[index]
         size = leaf.data.size
@@ -191,7 +198,7 @@ class _Check:
         missing = np.arange(positions.size)
         for _ in range(REDRAWS):
             for i in missing:
-                estimate = self.numeric(leaf, positions[i])
+                estimate = self.numeric(leaf, positions[i], method)
                 analytic[i], numeric[i], noise[i] = self.gradients[index].ravel()[positions[i]], *estimate
             missing = np.flatnonzero(np.isnan(numeric))
             if missing.size == 0 or not self.redraw:
@@ -212,19 +219,23 @@ class _Check:
         leaf.data = to_device(moved, leaf.device)
         self.update()
 
-    def numeric(self, leaf: Tensor, position: int) -> Estimate:
+    def numeric(self, leaf: Tensor, position: int, method: str) -> Estimate:
         """Return the numeric derivative of v . fn with respect to one entry of a leaf."""
         original = leaf.data
         entry = float(original.reshape(-1)[position])
 
-        def change(step: float) -> float:
-            leaf.data = original.copy(order="C")
+        def contracted(step: complex, base: Sequence[Any]) -> Any:
+            leaf.data = original.astype(np.result_type(original.dtype, type(step)), order="C")
             leaf.data.reshape(-1)[position] = entry + step
             # Differences are taken for each output: outputs that don't depend on the entry cancel exactly.
-            return sum(((value - b) * v).sum() for value, b, v in zip(self.values(), self.base, self.v, strict=True))
+            return sum(
+                ((value - b) * v).sum() for value, b, v in zip(self.values(), base, self.v, strict=True) if value.size
+            )
 
         try:
-            return central_difference(change, max(abs(entry), 0.1), self.rounding)
+            if method == "complex":
+                return complex_step(lambda step: contracted(step, [0.0] * len(self.base)))
+            return central_difference(lambda step: contracted(step, self.base), max(abs(entry), 0.1), self.rounding)
         finally:
             leaf.data = original
 
@@ -247,9 +258,9 @@ def _as_leaf(value: Any) -> Any:
 
 
 def _floating(output: Any) -> list[Tensor]:
-    """Return a list of the floating Tensors in a function's result."""
+    """Return a list of the floating (or, during a complex step, complex) Tensors in a function's result."""
     if isinstance(output, Tensor):
-        return [output] if output.dtype.kind == "f" else []
+        return [output] if output.dtype.kind in "fc" else []
     if isinstance(output, dict):
         output = list(output.values())
     return [tensor for part in output or () if part is not None for tensor in _floating(part)]

@@ -105,6 +105,7 @@ class GradcheckReport:
     """The result of a gradient check, true if the gradients are right; its text shows the wrong input and entry."""
 
     name: str
+    method: str
     seed: int
     checks: list[EntryCheck] = field(default_factory=list)
     error: str = ""  # why the gradient could not be computed at all
@@ -126,7 +127,7 @@ class GradcheckReport:
         return self.ok
 
     def __str__(self) -> str:
-        lines = [f"gradcheck of {self.name}: {'ok' if self.ok else 'FAILED'} (seed {self.seed})"]
+        lines = [f"gradcheck of {self.name}: {'ok' if self.ok else 'FAILED'} ({self.method}, seed {self.seed})"]
         lines += [f"  {check}" for check in self.checks]
         lines += [f"  FAIL {self.error}"] if self.error else []
         return "\n".join(lines)

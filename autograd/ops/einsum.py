@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, run
+from ..quick import replaceable
 from ..tensor import Tensor, shape_of
 from .diagonal import diagonal
 from .reduction import widened
@@ -36,9 +37,10 @@ class Einsum(Function):
         equation, xp = ",".join(self.subscripts) + "->" + self.output, array_module(*arrays)
         # NumPy sums float16 in float16, unlike CuPy, and a product of two of three operands may overflow float16.
         wide = list(map(widened, arrays)) if xp is np or len(arrays) > 2 else arrays
-        shared = len(arrays) == 2 and set(self.subscripts[0]) & set(self.subscripts[1])
-        # Of two operands that share an index, `optimize` uses BLAS.
-        out = xp.einsum(equation, *wide, optimize=len(arrays) > 2 or bool(shared))
+        if len(arrays) == 2 and set(self.subscripts[0]) & set(self.subscripts[1]):
+            out = product(equation, *wide)
+        else:
+            out = xp.einsum(equation, *wide, optimize=len(arrays) > 2)
         return out.astype(np.result_type(*arrays), copy=False)
 
     def backward(self, g):
@@ -55,6 +57,12 @@ class Einsum(Function):
         result = result[tuple(slice(None) if letter in found else None for letter in own)]
         full = np.broadcast_shapes(result.shape, operands[position].shape)
         return result if result.shape == full else array_module(result).broadcast_to(result, full)
+
+
+@replaceable
+def product(equation: str, x: Any, y: Any) -> Any:
+    """Compute the sum of products of two operands that share an index, for which NumPy's `optimize` uses BLAS."""
+    return array_module(x, y).einsum(equation, x, y, optimize=True)
 
 
 def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:

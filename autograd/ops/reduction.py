@@ -190,12 +190,27 @@ def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return Extremum("min", axis_of(x, axis), keepdims)(x)
 
 
+class ArgExtremum(Reduction):
+    method: str
+
+    def forward(self, x):
+        return getattr(x, self.method)(axis=self.axis, keepdims=self.keepdims)
+
+
+class ArgMax(ArgExtremum):
+    method = "argmax"
+
+
+class ArgMin(ArgExtremum):
+    method = "argmin"
+
+
 @declare(np.argmax)
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the largest element along `axis` (of the flattened x for None).
     The first of equal elements is selected. There is no gradient.
     """
-    return Tensor(array_module(array_of(x)).argmax(array_of(x), axis=axis, keepdims=keepdims))
+    return ArgMax(axis, keepdims)(x)
 
 
 @declare(np.argmin)
@@ -203,4 +218,4 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the smallest element along `axis` (of the flattened x for None).
     The first of equal elements is selected. There is no gradient.
     """
-    return Tensor(array_module(array_of(x)).argmin(array_of(x), axis=axis, keepdims=keepdims))
+    return ArgMin(axis, keepdims)(x)

@@ -14,15 +14,14 @@ are not even imported. `explain` shows the implementation that is selected for a
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..backend import array_module
 from ..function import Function, described, run
-from ..origin import no_grad
+from ..origin import Switch, no_grad
 from ..quick import PLAIN
 from ..tensor import array_of
 
@@ -167,16 +166,13 @@ class _Mode(threading.local):
 _mode = _Mode()
 
 
-@contextmanager
-def plain(on: bool = True) -> Iterator[None]:
+class plain(Switch):  # noqa: N801  (reads as a statement: `with plain():`)
     """Context manager and decorator: compute every op in this thread by its plain implementation. `plain(False)` allows
     the quick implementations again. A backward pass uses the implementation of its forward pass.
     """
-    before, _mode.plain = _mode.plain, on
-    try:
-        yield
-    finally:
-        _mode.plain = before
+
+    def __init__(self, on: bool = True) -> None:
+        super().__init__(_mode, "plain", on)
 
 
 def is_plain() -> bool:

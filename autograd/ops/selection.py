@@ -93,6 +93,38 @@ def minimum(x: Any, y: Any) -> Tensor:
     return Extreme("minimum")(x, y)
 
 
+class Clip(Function):
+    """min(max(x, low), high). The gradient goes to the argument that equals the result, at a bound to x."""
+
+    broadcasts = True
+
+    def __init__(self, has_low, has_high):
+        self.has_low, self.has_high = has_low, has_high
+
+    def bounds(self, operands):
+        bounds = iter(operands)
+        return next(bounds) if self.has_low else None, next(bounds) if self.has_high else None
+
+    def forward(self, x, *bounds):
+        self.save(x, *bounds)
+        low, high = self.bounds(bounds)
+        return array_module(x, *bounds).clip(x, low, high)
+
+    def backward(self, g):
+        x, *bounds = map(array_of, self.saved)
+        low, high = self.bounds(bounds)
+        above = False if high is None else x > high
+        below = False if low is None else x < low
+        if low is not None and high is not None:
+            above, below = above | (low > high), below & (low <= high)  # crossed bounds: the result is `high`
+        gradients = [g * (~(above | below))]
+        if self.has_low:
+            gradients.append(g * below)
+        if self.has_high:
+            gradients.append(g * above)
+        return tuple(gradients)
+
+
 def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
     min, max = a_min if min is None else min, a_max if max is None else max
     out = x if min is None else np.where(np.real(x) < np.real(min), min, x)
@@ -113,6 +145,4 @@ def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: 
     min, max = a_min if min is None else min, a_max if max is None else max
     if min is None and max is None:
         raise ValueError("clip: min, max or both are required")
-    if min is not None:
-        x = where(np.less(array_of(x), array_of(min)), min, x)
-    return x if max is None else where(np.greater(array_of(x), array_of(max)), max, x)
+    return Clip(min is not None, max is not None)(x, *(bound for bound in (min, max) if bound is not None))

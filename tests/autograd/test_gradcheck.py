@@ -49,7 +49,7 @@ WRONG = {
 def test_a_wrong_rule_is_found_and_the_mistake_named(hint) -> None:
     report = gradcheck(lambda x, y: Product(WRONG[hint])(x, y), [X, Y], name="product")
     assert not report
-    assert str(report).startswith("gradcheck of product: FAILED (seed 0)")
+    assert str(report).startswith("gradcheck of product: FAILED (central, seed 0)")
     assert re.search(hint, str(report))
 
 
@@ -95,6 +95,20 @@ def test_kinks_poles_and_ties_raise_no_false_alarm(fn, inputs) -> None:
 def test_inputs_and_outputs_of_any_size(scale) -> None:
     assert gradcheck(lambda x, w: ops.layer_norm(x, w, w) * scale, [X * scale, RNG.normal(size=4)])
     assert gradcheck(lambda x: (x * x).sum(axis=0) / scale, [X * scale])
+
+
+def test_methods_agree_and_the_complex_step_is_exact() -> None:
+    for seed in range(3):
+        central = gradcheck(ops.tanh, [X], seed=seed)
+        exact = gradcheck(ops.tanh, [X], method="complex", seed=seed)
+        assert central
+        assert exact
+        assert exact.relative_error < 1e-14 < central.relative_error < 1e-9
+    assert not gradcheck(
+        lambda x, y: Product(lambda g, x, y: (g * y * (1 + 1e-6), g * x))(x, y), [X, Y], method="complex"
+    )
+    with pytest.raises(ValueError, match="neither 'central' nor 'complex'"):
+        gradcheck(ops.tanh, [X], method="forward")
 
 
 def test_what_is_checked_and_what_is_passed_on() -> None:

@@ -88,6 +88,15 @@ def test_one_number_is_formatted_as_a_number() -> None:
 # -- lists -----------------------------------------------------------------------------------------------------------
 
 
+def test_lists_of_tensors_are_stacked() -> None:
+    a, b = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    total = ops.mean([a * 2, b]) + ops.sum([[a, b], [b, np.ones(2)]], axis=(0, 1))[1] + ops.add([b[0], 2.0], a.sum())[0]
+    total.backward()
+    np.testing.assert_array_equal(a.grad, [0.5 + 1, 0.5 + 1 + 1])
+    np.testing.assert_array_equal(b.grad, [0.25 + 1, 0.25 + 2])
+    assert ops.maximum([1.0, 5.0], a).data.tolist() == [1.0, 5.0]
+
+
 def test_tensors_made_of_lists() -> None:
     a = Tensor(np.array([1.0, 2.0]))
     for dtype, lists in (

@@ -37,11 +37,14 @@ def compare(module, peer, inputs, ours, theirs) -> None:
         np.testing.assert_allclose(gradient.data, want.numpy(), rtol=1e-8, atol=1e-10, err_msg=str(name))
 
 
-@pytest.mark.parametrize("options", [{}, {"eps": 0.1}])
-def test_rms_norm(options) -> None:
-    module, peer = nn.RMSNorm(D, **options), torch.nn.RMSNorm(D, **options)
-    module.weight.data[...] = RNG.normal(size=D)
+@pytest.mark.parametrize("shape", [D, (D,), (3, D)])
+@pytest.mark.parametrize("options", [{}, {"eps": 0.1}, {"elementwise_affine": False}])
+def test_rms_norm(shape, options) -> None:
+    module, peer = nn.RMSNorm(shape, **options), torch.nn.RMSNorm(shape, **options)
+    if module.weight is not None:
+        module.weight.data[...] = RNG.normal(size=shape)
     compare(module, peer, [RNG.normal(size=(2, 3, D))], module, peer)
+    assert str(module) == str(peer)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -49,6 +52,12 @@ def test_the_epsilon_of_rms_norm_is_that_of_the_precision_it_is_computed_in(dtyp
     x = np.array([[1e-3, 0, 0], [3, 4, 0]], dtype)
     expected = torch.nn.functional.rms_norm(torch.tensor(x), (3,))
     np.testing.assert_allclose(nn.RMSNorm(3).astype(dtype)(Tensor(x)).data, expected.numpy(), rtol=np.finfo(dtype).eps)
+
+
+def test_rms_norm_of_another_width_is_refused() -> None:
+    for shape in [(2, D + 1), (2, 1), ()]:
+        with pytest.raises(ValueError, match=rf"RMSNorm: .* must have the sizes \({D},\)"):
+            nn.RMSNorm(D)(Tensor(np.ones(shape, np.float32)))
 
 
 def test_embedding_with_padding() -> None:

@@ -153,17 +153,25 @@ MATRICES = [
     *[((5, 4), (4, 7)), ((1, 8), (8, 5)), ((7, 3), (3, 1)), ((2, 3, 4), (4, 9)), ((2, 3, 4), (1, 4, 6))],
     *[((2, 1, 3, 4), (3, 4, 2)), ((3, 0), (0, 4)), ((0, 3), (3, 4))],
 ]
+SUMS = [
+    *[("ij,jk->ki", (5, 4), (4, 7)), ("bij,bjk->ik", (2, 3, 4), (2, 4, 8)), ("...ij,jk->...ik", (2, 1, 3, 4), (4, 2))],
+    *[("bij,bjk->bik", (1, 3, 4), (6, 4, 2)), ("ij,ij->", (3, 4), (3, 4)), ("ij,jk->ik", (3, 1), (4, 5))],
+    *[("ij,jk->ik", (0, 3), (3, 2)), ("ij,kj->ijk", (3, 0), (2, 0))],
+]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(("left", "right"), MATRICES)
-def test_a_divided_product(left, right, threads, monkeypatch) -> None:
+@pytest.mark.parametrize(("equation", "left", "right"), [(None, *shapes) for shapes in MATRICES] + SUMS)
+def test_a_divided_product(
+    equation: str | None, left: tuple[int, ...], right: tuple[int, ...], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parallel, "PART_NS", 1e-9)
     monkeypatch.setattr(products, "MIN_DIVIDED", 1)
     parallel.set_num_threads(threads)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal(left), rng.standard_normal(right[::-1]).T
-    found, expected = ops.matmul(x, y).data, x @ y
+    found = (ops.einsum(equation, x, y) if equation else ops.matmul(x, y)).data
+    expected = np.einsum(equation, x, y) if equation else x @ y
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -187,6 +195,7 @@ for m, k, n in [(101, 513, 203), (33, 1000, 777), (255, 129, 1001), (1, 700, 300
     x, y = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     calls += [partial(results, ops.matmul, x, y), partial(results, ops.linear, x, y.T.copy(), x[0, :1].repeat(n))]
     calls += [partial(results, ops.matmul, np.stack([x, x]), np.stack([y, y]))]
+    calls += [partial(results, partial(ops.einsum, "ij,jk->ki"), x, y)]
 calls.append(partial(results, ops.attention, *rng.standard_normal((3, 1, 3, 131, 45), np.float32)))
 alone = [call() for call in calls]
 begun, done = threading.Event(), threading.Event()
