@@ -7,7 +7,6 @@ Source: Chen et al. 2016, arXiv 1604.06174.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,54 +16,61 @@ from .engine import inner_gradients
 from .function import Function
 from .ops.registry import is_plain, plain
 from .origin import Leaf, call_numbers, enable_grad, grad_mode, graph_of
-from .random import default_generator, drawing_from
-from .tensor import Tensor, array_of
+from .random import Draws
+from .tensor import Tensor
 
 
-def checkpoint(function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return `function(*args, **kwargs)`, and recompute its activations in the backward pass.
 
     Values and gradients are bit-equal to those without checkpointing, except the gradient of a parameter that is also
     used outside `function`, because its terms may be added in another order. Only first derivatives are supported.
 
     Args:
-        function: a layer, or any function of Tensors that returns one Tensor. `checkpoint` calls it twice, so the two
-            calls must compute the same values and change nothing. The second call draws the same random numbers from
-            the default generator; no other thread may draw from it during the two calls. Leaves that the function uses,
-            such as parameters, get their gradients as usual, and their hooks are called once.
-        args, kwargs: the arguments of `function`. Tensors among `args` get gradients as usual.
+        function: a layer, or any function of Tensors that returns one Tensor or a tuple of them. `checkpoint` calls it
+            twice, so the two calls must compute the same values and change nothing. The second call draws the same
+            random numbers from a `Generator` if the function draws them in the calling thread. Leaves that the function
+            uses, such as parameters, get their gradients as usual, and their hooks are called once.
+        args, kwargs: the arguments of `function`. Tensors among them get gradients as usual.
 
-    Raises RuntimeError if the function uses a computed Tensor that requires a gradient and is not one of `args`. The
-    backward pass raises RuntimeError if an array that it needs was changed or replaced, or if the second call computes
-    something else, as far as its leaves and, on a CPU, a sample of its result show it.
+    Raises RuntimeError if the function uses a computed Tensor that requires a gradient and is not one of its arguments.
+    The backward pass raises RuntimeError if an array that it needs was changed or replaced, or if the second call
+    differs in its random draws, in the leaves that it uses or in a sample of its outputs.
     """
     if not grad_mode.enabled:
         return function(*args, **kwargs)
     call = Checkpoint(function, args, kwargs)
-    output, leaves = call.first_run()
-    if not output.requires_grad:
-        return output
-    return call(*(value for value in args if isinstance(value, Tensor) and value.requires_grad), *leaves, output.data)
+    return call(*call.operands, *call.find_leaves())
 
 
 class Checkpoint(Function):
-    """One checkpointed call. Its inputs are the tensors in `args` that require gradients, then the leaves that the
-    function uses, then the array of the result.
-    """
+    """One checkpointed call. Its inputs are the tensors among the arguments, then the leaves that the function uses."""
 
     def __init__(self, function, args, kwargs):
-        # The array of each tensor is kept, and whether it requires a gradient; each run makes new tensors from them.
-        self.args = [(array_of(x), x.requires_grad if isinstance(x, Tensor) else None) for x in args]
-        self.arrays = [array_of(x) for x in (*args, *kwargs.values()) if is_array(array_of(x))]  # may not change
-        self.function: Any = partial(function, **kwargs)
-        self.plain, self.state = is_plain(), default_generator.get_state()
+        values = (*args, *kwargs.values())
+        tensors = {id(value): value for value in values if isinstance(value, Tensor)}.values()
+        self.operands = [tensor for tensor in tensors if tensor.requires_grad]
+        self.operand_count = len(self.operands)
+        constants = [tensor for tensor in tensors if not tensor.requires_grad]
+        indices = {id(tensor): index for index, tensor in enumerate((*self.operands, *constants))}
+        # The array and the index of each tensor are kept; each run makes new tensors from them.
+        self.constants = [tensor.data for tensor in constants]
+        self.values = [(indices.get(id(value)), None if id(value) in indices else value) for value in values]
+        self.names = list(kwargs)
+        self.arrays = [value for value in values if is_array(value)]
+        self.function, self.draws, self.plain = function, Draws(), is_plain()
+        self.outputs: list[Any] = []
+        self.leaves: list[tuple[Tensor, Any]] = []  # and their arrays
+        self.seen: list[Any] = []  # of the outputs
 
-    def first_run(self) -> tuple[Tensor, list[Tensor]]:
-        """Run the function. Return its result, and the leaves of its graph that are not arguments."""
+    def find_leaves(self) -> list[Tensor]:
+        """Run the function; record its outputs and the leaves of its graph that are not operands."""
         oldest = next(call_numbers)
-        inner, output = self._run()
+        with self.draws.noted():
+            inner, outputs = self._run([tensor.data for tensor in self.operands])
+        self.operands = []
         own, leaves = {tensor.origin for tensor in inner}, []
-        for origin in graph_of([output]):
+        for origin in graph_of(outputs):
             if isinstance(origin, Leaf):
                 leaf = origin.tensor()
                 if origin not in own and leaf is not None:
@@ -75,54 +81,79 @@ class Checkpoint(Function):
                     f"{origin.shape}); pass this Tensor as an argument, so that it gets its gradient"
                 )
         self.leaves = [(leaf, leaf.data) for leaf in leaves]
-        self.seen = _sample(output.data)
-        return output, leaves
+        # The outputs become views, since results are made read-only and an output may be the array of a constant.
+        self.outputs = [tensor.data[...] for tensor in outputs]
+        self.seen = [_glance(array) for array in self.outputs]
+        return leaves
 
     def forward(self, *arrays):
-        self.save(*arrays[:-1])
-        return arrays[-1]
+        outputs, self.outputs = self.outputs, []
+        self.save(*arrays)
+        return tuple(outputs) if self.many else outputs[0]
 
-    def backward(self, g):
+    def _wrap(self, array, slot, record, *rest):
+        return super()._wrap(array, slot, record and self.recorded[slot], *rest)
+
+    def backward(self, *gradients):
         held = [leaf for leaf, array in self.leaves if leaf.data is array and leaf.requires_grad]
         if len(held) < len(self.leaves):
             raise RuntimeError(
                 "checkpoint: the array or requires_grad of a leaf that the function uses was changed between the "
                 "forward and the backward pass; change it after backward()"
             )
-        with enable_grad(), plain(self.plain), drawing_from(self.state):
-            inner, output = self._run()
-        same = output.shape == g.shape and _alike(self.seen, _sample(output.data))
-        found = inner_gradients(output, g, inner, held) if same else None
+        oldest = next(call_numbers)
+        with enable_grad(), plain(self.plain), self.draws.repeated():
+            inner, outputs = self._run(self.saved[: self.operand_count])
+        found = None
+        if _alike(self.seen, [_glance(output.data) for output in outputs]):
+            used = [
+                (output, gradient)
+                for output, gradient in zip(outputs, gradients, strict=True)
+                if gradient is not None and output.requires_grad
+            ]
+            found = inner_gradients([output for output, _ in used], [g for _, g in used], inner, held, oldest)
         if found is None:
             raise RuntimeError(
                 "checkpoint: the second call of the function, in the backward pass, computes something else than the "
-                "first. Was a layer switched between train() and eval(), or did the function draw random numbers from "
-                "another generator than the default one? If a lambda uses the variable of a loop, bind it: "
-                "functools.partial(function, variable)"
+                "first. If a lambda uses the variable of a loop, bind it: functools.partial(function, variable)"
             )
-        return *found, None
+        return found
 
-    def _run(self) -> tuple[list[Tensor], Tensor]:
-        """Call the function with new tensors. Return those that require gradients, and the result."""
-        values = [x if needed is None else Tensor(x[...], needed) for x, needed in self.args]
-        output = self.function(*values)
-        if not isinstance(output, Tensor):
-            raise TypeError(f"checkpoint: the function must return one Tensor, not a {type(output).__name__}")
-        return [value for value, (_, needed) in zip(values, self.args, strict=True) if needed], output
+    def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor]]:
+        """Call the function with new leaves that have these arrays; return the leaves and the outputs."""
+        inner = [Tensor(array[...], requires_grad=True) for array in arrays]
+        tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]
+        values = [other if index is None else tensors[index] for index, other in self.values]
+        positional = len(values) - len(self.names)
+        result = self.function(*values[:positional], **dict(zip(self.names, values[positional:], strict=True)))
+        for output in result if isinstance(result, tuple) else (result,):
+            if isinstance(output, list | dict | type(None)):
+                raise TypeError(
+                    f"checkpoint: the function must return one Tensor or a tuple of them, not a {type(output).__name__}"
+                )
+        self.many = isinstance(result, tuple)
+        outputs = list(result) if self.many else [result]
+        self.recorded = [isinstance(output, Tensor) and output.requires_grad for output in outputs]
+        return inner, [output if isinstance(output, Tensor) else Tensor(output) for output in outputs]
 
     def release(self) -> None:
         super().release()
-        self.function, self.args, self.leaves, self.arrays = None, [], [], []
+        self.function, self.values, self.names, self.leaves, self.constants, self.arrays = None, [], [], [], [], []
 
 
-def _sample(array: Any) -> Any:
-    """Return some elements of a NumPy array, which suffice to detect other values. For other arrays, return None."""
-    return array.flat[:: array.size // 16 | 1] if isinstance(array, np.ndarray) and array.size else None
+def _glance(array: Any) -> tuple[Any, Any, Any]:
+    """Return an array's shape, dtype and, for NumPy, some elements, which suffice to detect a different array."""
+    sample = array.flat[:: array.size // 16 | 1] if isinstance(array, np.ndarray) and array.size else None
+    return array.shape, array.dtype, sample
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Return whether two samples are equal up to rounding."""
-    if a is None or b is None:
-        return a is b
-    largest = np.abs(a[np.isfinite(a)]).max(initial=0)
-    return np.allclose(a, b, rtol=0.01, atol=0.01 * largest, equal_nan=True)
+def _alike(first: list[Any], second: list[Any]) -> bool:
+    """Return whether two samples come from the same arrays, up to rounding."""
+    if [glance[:2] for glance in first] != [glance[:2] for glance in second]:
+        return False
+    for (_, _, a), (_, _, b) in zip(first, second, strict=True):
+        if a is not None:
+            largest = np.abs(a[np.isfinite(a)]).max(initial=0)
+            if not np.allclose(a, b, rtol=0.01, atol=0.01 * largest, equal_nan=True):
+                return False
+    return True

@@ -355,21 +355,28 @@ def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
     return tuple(next(found) if needed else None for needed in node.needs)
 
 
-def inner_gradients(output: Tensor, gradient: Any, own: Sequence[Tensor], held: Sequence[Tensor]) -> list[Any] | None:
-    """Return the gradients of `output`, which a backward rule has computed, as arrays, or None for no gradient: for
-    each leaf that the rule made (`own`), then for each other leaf that the computation uses (`held`). The outer pass
-    calls the hooks of `held` with the complete gradients. Returns None instead of a list if there are further leaves.
+def inner_gradients(
+    outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
+) -> tuple[Any, ...] | None:
+    """Return the gradients of `outputs`, which a backward rule has computed in calls from number `oldest` on.
+
+    The result has an array, or None for no gradient, for each leaf that the rule made (`own`), then for each other leaf
+    that its calls use (`held`). The outer pass calls the hooks of `held` with the complete gradients. Returns None
+    instead of a tuple if the calls use further leaves, or results of older calls.
     """
     work = _Pass()
-    _start([output], [gradient], work, "backward")
+    _start(outputs, gradients, work, "backward")
     with no_grad():
-        work.run(retain_graph=False)
-    found = []
-    for index, leaf in enumerate((*own, *held)):
-        origin: Any = leaf.origin
-        collected = work.leaves.pop(origin, None)
-        found.append(None if collected is None else collected.finished(origin.hooks if index < len(own) else {}))
-    return None if work.leaves else found
+        work.run(retain_graph=False, oldest=oldest)
+        known = {leaf.origin for leaf in (*own, *held)}
+        if work.heap or any(origin not in known and origin.number < oldest for origin in work.leaves):
+            return None
+        found = []
+        for index, leaf in enumerate((*own, *held)):
+            origin: Any = leaf.origin
+            collected = work.leaves.get(origin)
+            found.append(None if collected is None else collected.finished(origin.hooks if index < len(own) else {}))
+        return tuple(found)
 
 
 def _own(value: Any) -> Tensor:

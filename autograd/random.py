@@ -1,12 +1,13 @@
-"""Random numbers that can be seeded, saved and restored.
+"""Random numbers that can be seeded, saved, restored and replayed.
 
 Every function that draws random numbers takes a `Generator`. The default generator is seeded by `manual_seed`.
 """
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -39,20 +40,21 @@ class Generator:
     is one number or several numbers; each combination gives a different stream. `get_state()` returns data for a JSON
     file. After `set_state` with this data, the generator draws the same numbers again.
 
-    Attributes:
-        numpy: a NumPy generator (with `normal`, `integers`, `permutation` and so on) that draws from this stream.
-
     CUDA kernels compute their random bits from two numbers (`next_call`): a seed on the device, which this generator
     draws once, and the number of the call.
     """
 
     def __init__(self, seed: int | Sequence[int] = 0):
         self._bits = np.random.SFC64(seed)
-        self.numpy = np.random.Generator(self._bits)
         self._lock = threading.RLock()
         self._seed: int | None = None  # the kernels' seed, once it is drawn; `_calls` calls have used it
         self._seed_array: Any = None
         self._calls = 0
+
+    @property
+    def numpy(self) -> np.random.Generator:
+        """A NumPy generator (with `normal`, `integers`, `permutation` and so on) that draws from this stream."""
+        return _Methods(self)
 
     def get_state(self) -> dict[str, Any]:
         """Return the state of the stream, as numbers and lists."""
@@ -66,11 +68,13 @@ class Generator:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `get_state` returned.
-        Raises ValueError if it is not the state of an SFC64 generator.
+        """Continue from a state that `get_state` returned. Raises ValueError if it is not the state of an SFC64
+        generator. This method has no effect while draws are repeated (see `Draws`).
         """
         if state.get("bit_generator") != "SFC64" or len(state.get("state", ())) != 4:
             raise ValueError(f"this is not the state of an SFC64 generator: {state!r}")
+        if _thread.log is not None and _thread.log.is_repeating():
+            return
         self._bits.state = {
             "bit_generator": "SFC64",
             "state": {"state": np.array(state["state"], dtype=np.uint64)},
@@ -86,22 +90,46 @@ class Generator:
 
     __setstate__ = set_state
 
+    def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
+        """Return draw(bits), computed atomically. `bits` is this stream, or the stream of a draw to be repeated."""
+        log = _thread.log
+        if log is None:
+            with self._lock:
+                return draw(self._bits)
+        state = log.given()
+        if state is None:
+            with self._lock:
+                state = self._bits.state
+                drawn = draw(self._bits)
+        else:
+            bits = _stream(np.zeros(3, np.uint64))
+            bits.state = state
+            drawn = draw(bits)
+        log.note(state)
+        return drawn
+
     def next_call(self, x: Array) -> tuple[Array, int]:
         """Return the two numbers for a kernel's random bits: a seed (1,) uint64 on x's device, and the number of this
         call. The first call draws the seed.
         """
-        with self._lock:
-            if self._seed is None:
-                self.begin_calls()
-            if self._seed_array is None or device_of(self._seed_array) != device_of(x):
-                self._seed_array = to_device(np.array([self._seed], np.uint64), device_of(x))
-            self._calls += 1
-            return self._seed_array, self._calls - 1
+        log = _thread.log
+        call = None if log is None else log.given()
+        if call is None:
+            with self._lock:
+                if self._seed is None:
+                    self.begin_calls()
+                if self._seed_array is None or device_of(self._seed_array) != device_of(x):
+                    self._seed_array = to_device(np.array([self._seed], np.uint64), device_of(x))
+                call = self._seed_array, self._calls
+                self._calls += 1
+        if log is not None:
+            log.note(call)
+        return call
 
     def begin_calls(self) -> int:
         """Draw a new seed for the kernels, count their calls from 0, and return the seed."""
         with self._lock:
-            self._seed, self._seed_array, self._calls = int(self.numpy.integers(1 << 63)), None, 0
+            self._seed, self._seed_array, self._calls = int(np.random.Generator(self._bits).integers(1 << 63)), None, 0
             return self._seed
 
     def keep_seed_in(self, where: Array) -> None:
@@ -115,8 +143,9 @@ class Generator:
         computed from the rounded probability and preserves expectations.
         """
         if math.prod(shape) < _LARGE:
-            return keep_mask([self._bits], shape, drop)
-        return keep_mask([_stream(words) for words in self._bits.random_raw((_LANES, 3))], shape, drop)
+            return self.draw(lambda bits: keep_mask([bits], shape, drop))
+        seeds = self.draw(lambda bits: bits.random_raw((_LANES, 3)))
+        return keep_mask([_stream(words) for words in seeds], shape, drop)
 
 
 def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
@@ -148,20 +177,96 @@ class ReplayedMask:
         return self.mask.reshape(shape), self.scale
 
 
+class _Methods(np.random.Generator):
+    """A NumPy generator. Each call of its methods is one draw from a `Generator`."""
+
+    def __init__(self, generator: Generator):
+        super().__init__(generator._bits)
+        self._generator = generator
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in _METHODS:
+            return super().__getattribute__(name)
+        draw, method = self._generator.draw, getattr(np.random.Generator, name)
+        return lambda *args, **kwargs: draw(lambda bits: method(np.random.Generator(bits), *args, **kwargs))
+
+
+_METHODS = {name for name in vars(np.random.Generator) if name[0] != "_"} - {"bit_generator", "spawn"}
+
+
+class Draws:
+    """A record of a computation's random draws in this thread, from any generators. It can repeat the draws with the
+    same numbers.
+
+        draws = Draws()
+        with draws.noted():
+            first = compute()
+        with draws.repeated():
+            again = compute()  # the generators are not touched
+
+    The record contains the initial state of each draw, so draws by other threads do not change the repeated numbers.
+    """
+
+    def __init__(self) -> None:
+        self.states: list[Any] = []
+        self.repeats, self.index = False, 0
+        self.outer: Draws | None = None
+
+    def noted(self) -> AbstractContextManager["Draws"]:
+        """Record the draws of this block."""
+        return self._active(repeats=False)
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        """Repeat the recorded draws in this block. Raises RuntimeError if the numbers of draws differ."""
+        with self._active(repeats=True) as draws:
+            yield
+            draws._check(draws.index == len(self.states))
+
+    @contextmanager
+    def _active(self, repeats: bool) -> Iterator["Draws"]:
+        """Record or repeat this thread's draws in the block, and inform the record that was active before."""
+        draws = copy(self)  # a second block, also in another thread, repeats the same draws
+        draws.repeats, draws.index, draws.outer = repeats, 0, _thread.log
+        _thread.log = draws
+        try:
+            yield draws
+        finally:
+            _thread.log = draws.outer
+
+    def is_repeating(self) -> bool:
+        return self.repeats or (self.outer is not None and self.outer.is_repeating())
+
+    def given(self) -> Any:
+        """Return the state at which the next draw must start, or None if no draws are being repeated."""
+        if not self.repeats:
+            return None if self.outer is None else self.outer.given()
+        self._check(self.index < len(self.states))
+        self.index += 1
+        return self.states[self.index - 1]
+
+    def note(self, state: Any) -> None:
+        if not self.repeats:
+            self.states.append(state)
+            if self.outer is not None:
+                self.outer.note(state)
+
+    def _check(self, alike: bool) -> None:
+        if not alike:
+            raise RuntimeError(
+                f"a repeated computation must draw random numbers as often as before ({len(self.states)} times), but "
+                "does not: was a layer switched between train() and eval() in the meantime?"
+            )
+
+
+class _Thread(threading.local):
+    log: Draws | None = None
+
+
+_thread = _Thread()
 default_generator = Generator(0)
 
 
 def manual_seed(seed: int) -> None:
     """Seed the default generator, which draws initial weights and dropout masks."""
     default_generator.set_state(Generator(seed).get_state())
-
-
-@contextmanager
-def drawing_from(state: dict[str, Any]) -> Iterator[None]:
-    """Draw from the default generator from `state` on within the block, and restore its own state after the block."""
-    own = default_generator.get_state()
-    default_generator.set_state(state)
-    try:
-        yield
-    finally:
-        default_generator.set_state(own)

@@ -13,7 +13,7 @@ import numpy as np
 from ..backend import is_array, to_device
 from ..engine import grad
 from ..origin import enable_grad, graph_of, is_grad_enabled, no_grad
-from ..random import default_generator, drawing_from
+from ..random import default_generator
 from ..tensor import Tensor
 from .differences import Estimate, central_difference, complex_step
 from .report import EntryCheck, GradcheckReport
@@ -89,7 +89,7 @@ def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> Gradch
     wanted = [index for index, value in enumerate(inputs) if _is_checked(value)]
     rng = np.random.default_rng(options.get("seed", 0))
     leaves = list(map(_as_leaf, inputs))
-    with _in_float64(fn) as parameters, enable_grad(), drawing_from(default_generator.get_state()):
+    with _in_float64(fn) as parameters, enable_grad(), _replayed():
         results = _floating(fn(*leaves))
         checked = [*(leaves[index] for index in wanted), *parameters.values()]
         if any(out.requires_grad for out in results) and not _graph_contains(results, checked):
@@ -160,7 +160,7 @@ class _Check:
         self.gradients = self.backward()
 
     def outputs(self) -> list[Tensor]:
-        with drawing_from(default_generator.get_state()):
+        with _replayed():
             return _floating(self.fn(*self.arguments))
 
     def values(self) -> list[np.ndarray]:
@@ -270,6 +270,16 @@ def _graph_contains(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool
     """Return whether one of `leaves` is in the graph of `outputs`, whatever its gradient is."""
     wanted = {leaf.origin for leaf in leaves}
     return any(origin in wanted for origin in graph_of(outputs))
+
+
+@contextmanager
+def _replayed() -> Iterator[None]:
+    """Restore the default generator after the block, so that every evaluation draws the same numbers."""
+    state = default_generator.get_state()
+    try:
+        yield
+    finally:
+        default_generator.set_state(state)
 
 
 @contextmanager
