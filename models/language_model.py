@@ -7,6 +7,8 @@ import numpy as np
 
 from .. import nn
 from ..autograd import Tensor, no_grad
+from ..autograd.backend import array_module, constant
+from ..autograd.ops.indexing import integers
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
@@ -76,16 +78,24 @@ class LanguageModel(nn.Module):
         if c.tie_output:
             self.output.weight = self.embedding.weight
 
-    def forward(self, ids: Any) -> Tensor:
+    def forward(self, ids: Any, padding: Any = None) -> Tensor:
         """Return the logits of the token after each of `ids` (batch, length).
+
+        The first `padding` (batch,) tokens of each row are padding. No other token attends to padding, and the first
+        token after it has position 0. The logits at padding are undefined.
 
         Raises ValueError if there are more than `max_length` positions, IndexError for an id outside the vocabulary.
         """
-        return self.output(self.hidden(ids))
+        return self.output(self.hidden(ids, padding))
 
-    def hidden(self, ids: Any) -> Tensor:
+    def hidden(self, ids: Any, padding: Any = None) -> Tensor:
         """Return the input of the output layer, (batch, length, d_model)."""
-        return self.decoder(self.dropout(self.positions(self.embedding(ids))), causal=True)
+        offset, mask = 0, None
+        if padding is not None:
+            padding = integers("padding", padding).astype(np.int64)  # unsigned ones have no negative
+            real = np.arange(np.shape(ids)[1]) >= padding[:, None]
+            offset, mask = -padding, constant(array_module(self.embedding.weight.data), real[:, None, None])
+        return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
         """Return the decoder for `start`.

@@ -8,6 +8,7 @@ address. Sums are float32.
 """
 
 import ctypes
+import itertools
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from ..quick import replaces
 _TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 2}
 _AS_IT_IS, _TRANSPOSED = 0, 1
 _COMPUTE_32F, _DEFAULT = 68, -1
+_FARTHEST = 2**31 - 1  # elements from one row to the next: a C int
 #: Bytes of cuBLAS's workspace: NVIDIA's recommendation for Hopper.
 WORKSPACE = 32 << 20
 
@@ -125,16 +127,28 @@ class _Stack(NamedTuple):
 
 
 def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
-    """Broadcast x to a stack of `shape`. One matrix for all, and matrices in row-major or column-major order, one after
-    the other, are not copied.
-    """
-    xp, (rows, columns) = array_module(x), x.shape[-2:]
-    one = x.size == rows * columns
-    if not one and x.shape[:-2] != shape:
-        x = xp.broadcast_to(x, (*shape, rows, columns))
-    turned = not x.flags.c_contiguous and x.swapaxes(-1, -2).flags.c_contiguous
-    x = x if turned else xp.ascontiguousarray(x)
-    return _Stack(x, turned, rows if turned else columns, 0 if one else rows * columns)
+    """Broadcast x to a stack of `shape`, without a copy if successive matrices are at equal distances in memory."""
+    rows, columns = x.shape[-2:]
+    strides, missing = [stride // x.itemsize for stride in x.strides], len(shape) - (x.ndim - 2)
+    step = _one_step(shape, [0] * missing + strides[:-2], (1,) * missing + x.shape[:-2])
+    by_rows = (columns == 1 or strides[-1] == 1) and (rows == 1 or columns <= strides[-2] <= _FARTHEST)
+    by_columns = (rows == 1 or strides[-2] == 1) and (columns == 1 or rows <= strides[-1] <= _FARTHEST)
+    if step is None or not (by_rows or by_columns):
+        x = array_module(x).ascontiguousarray(array_module(x).broadcast_to(x, (*shape, rows, columns)))
+        return _Stack(x, False, columns, rows * columns)
+    if by_rows:
+        return _Stack(x, False, columns if rows == 1 else strides[-2], step)
+    return _Stack(x, True, rows if columns == 1 else strides[-1], step)
+
+
+def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) -> int | None:
+    """Return the number of elements from one matrix to the next, if it is constant (0: a repeated matrix), or None."""
+    steps = [0 if mine == 1 else stride for stride, mine in zip(strides, own, strict=True)]
+    axes = [(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]
+    for (_, outer), (size, inner) in itertools.pairwise(axes):
+        if outer != inner * size:
+            return None
+    return axes[-1][1] if axes else 0
 
 
 def _multiply(x: _Stack, y: _Stack, out: Array, old: float) -> None:

@@ -2,6 +2,7 @@
 
 import linecache
 import sys
+import zlib
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -16,16 +17,19 @@ from .observing import Observer
 
 
 class AnomalyError(RuntimeError):
-    """An op produced NaN or infinity. The message names the op and the line."""
+    """An op produced NaN or infinity, or a saved array was overwritten. The message names the op and the line."""
 
 
 class detect_anomaly(Observer):  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
     """Context manager: check every value and every gradient, in all threads, and raise an error at the first NaN or
     infinity.
 
-    Raises AnomalyError, with the op, the shapes and the line of your code that called the op, when a forward or
-    backward computation turns finite numbers into NaN or infinity. (An infinity in the op's inputs or parameters, such
-    as the -inf of a mask, is allowed; a NaN is not.)
+    Raises AnomalyError, with the op, the shapes and the line of your code that called the op,
+
+    - when a forward or backward computation turns finite numbers into NaN or infinity (an infinity in the op's inputs
+      or parameters, such as the -inf of a mask, is allowed; a NaN is not);
+    - when an array that a backward rule needs was changed from outside between the forward and the backward pass,
+      which the engine can't notice otherwise (`tensor.data[0] = 1`, or a NumPy array that was passed in and changed).
 
     NumPy's floating-point warnings are off inside the ops. Computations inside the block are several times slower than
     outside.
@@ -44,7 +48,8 @@ class detect_anomaly(Observer):  # noqa: N801  (reads as a statement: `with dete
         for array in output if isinstance(output, tuple) else (output,):
             if bad := _bad_kind(array, [*arrays, *vars(call).values()]):
                 raise AnomalyError(f"{call.name} made {bad} from {described(arrays)}\n{line}")
-        call._seen = line  # for the backward pass
+        # For the backward pass: the line, and checksums of the arrays that the rule needs.
+        call._seen = line, {id(array): _checksum(array) for _, array in call.held()}
         return output
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
@@ -53,6 +58,13 @@ class detect_anomaly(Observer):  # noqa: N801  (reads as a statement: `with dete
                 raise AnomalyError(
                     f"the gradient that arrives at output {slot} of {call.name} contains {bad}: it was passed to "
                     f"backward(), a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
+                )
+        seen = call._seen[1] if call._seen else {}
+        for name, array in call.held():  # without arrays that an earlier pass has handed over
+            if (checksum := _checksum(array)) != seen.get(id(array), checksum):
+                raise AnomalyError(
+                    f"{call.name}: {name} of shape {array.shape}, which its backward pass needs, was changed after the "
+                    f"forward pass\n{self.line_of(call)}"
                 )
         with np.errstate(all="ignore"):
             results = super().backward(call, rule, gradients)
@@ -68,7 +80,7 @@ class detect_anomaly(Observer):  # noqa: N801  (reads as a statement: `with dete
 
     @staticmethod
     def line_of(call: Function) -> str:
-        return call._seen if call._seen is not None else "  (called outside detect_anomaly(): line unknown)"
+        return call._seen[0] if call._seen is not None else "  (called outside detect_anomaly(): line unknown)"
 
 
 def _is_floating(array: Any) -> bool:
@@ -92,6 +104,10 @@ def _has_infinity(source: Any) -> bool:
     if _is_floating(source):
         return bool((abs(source) == np.inf).any())
     return isinstance(source, float) and abs(source) == np.inf
+
+
+def _checksum(array: Any) -> int:
+    return zlib.crc32(np.ascontiguousarray(to_device(array, "cpu")).data)
 
 
 def _callers_line() -> str:

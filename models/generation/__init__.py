@@ -12,3 +12,21 @@ from .strategy import Strategy
 
 if not PLAIN:
     from . import fast
+
+__all__ = [
+    "BeamStep",
+    "DecodingState",
+    "Hypothesis",
+    "Rules",
+    "Sampler",
+    "Strategy",
+    "Uncached",
+    "beam_search",
+    "by_consensus",
+    "coverage_penalty",
+    "greedy_search",
+    "length_penalty",
+    "likeliest",
+    "sample",
+    "stream",
+]

@@ -56,6 +56,7 @@ class CachedState:
         self._source = None if source is None else decoder.xp.asarray(source)
         self._logits: Any = None
         self._screened = True  # until too many logits were close to the largest
+        self._incomplete = False  # whether a step or a select was begun and not finished
         self.cross_attentions: list[Any] = []
 
     @property
@@ -75,6 +76,7 @@ class CachedState:
         if new > 1 and cache.allowed is not None:
             raise ValueError("several tokens can be fed at once only while each sentence has one sequence")
         x = decoder.embed(ids, self.length).reshape(self.rows * new, -1)
+        self._begin()
         cache.extend(self.length, new)
         bias = cache.bias(x.dtype) if new == 1 else self._causal(new)
         if new == 1 and not self.keep_attention and self._source is None and (layers := self._layers) is not None:
@@ -86,7 +88,17 @@ class CachedState:
         if new > 1:
             x = x.reshape(self.rows, new, -1)[:, -1]
         x = x if decoder.norm is None else decoder.norm(x)
-        return self._project(x, may_ban) if self._source is None else self._mixture(x)
+        logits = self._project(x, may_ban) if self._source is None else self._mixture(x)
+        self._incomplete = False
+        return logits
+
+    def _begin(self) -> None:
+        """Begin a step or a select. If it is interrupted, the cache has tokens that `length` does not count."""
+        if self._incomplete:
+            raise RuntimeError(
+                "this decoding state was interrupted in the middle of a step or a select: start a new state"
+            )
+        self._incomplete = True
 
     @functools.cached_property
     def _layers(self) -> Any:
@@ -112,6 +124,7 @@ class CachedState:
         return x
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
+        self._begin()
         sentences = self._cache.select(rows, width)
         self.rows = len(rows)
         if self.suggested_lengths is not None:
@@ -124,6 +137,7 @@ class CachedState:
             self._cross_values = keep_rows(self._cross_values, sentences, length)
         if self._cross_bias is not None:
             self._cross_bias = self._cross_bias[self.decoder.xp.asarray(sentences)]
+        self._incomplete = False
 
     def _attend_by_position(self, q: Any, k: Any, v: Any, number: int, scores: PositionScores, bias: Any) -> Any:
         """Compute self-attention with scores that depend on the distance between two tokens."""

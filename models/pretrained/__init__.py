@@ -12,3 +12,5 @@ tokenizers.py         load and save the tokenizers
 
 from .loading import ARCHITECTURES, Pretrained, load
 from .saving import save
+
+__all__ = ["ARCHITECTURES", "Pretrained", "load", "save"]

@@ -51,6 +51,18 @@ def test_cached_generation_equals_the_whole_model(config) -> None:
         np.testing.assert_allclose([one.score for one in cached], [one.score for one in plain], rtol=1e-9)
 
 
+@pytest.mark.parametrize("positions", ["learned", "rotary", "sinusoidal", "relative"])
+def test_padding_on_the_left_changes_nothing(positions) -> None:
+    model = LanguageModel(dataclasses.replace(LLAMA, positions=positions)).astype(np.float64).eval()
+    ids = RNG.integers(17, size=(2, 6))
+    padded = np.concatenate([np.full((2, 3), 9), ids], axis=1)
+    padded[1, :4] = 0
+    with no_grad():
+        out = model(padded, np.array([3, 4], np.uint8)).data
+        np.testing.assert_allclose(out[0, 3:], model(ids).data[0], atol=1e-12)
+        np.testing.assert_allclose(out[1, 4:], model(ids[1:, 1:]).data[0], atol=1e-12)
+
+
 def test_initialisers_can_be_skipped() -> None:
     parameter = nn.Linear(3, 2).weight
     before = parameter.data.copy()

@@ -103,6 +103,12 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
     for name in useless:
         if name in given:
             parser.error(f"{parser.spelled(name)} is for {why}")
+    same = ["consensus", "nbest", *drawing]  # the likeliest token is always drawn
+    for option, value, names in (("beam", 1, searching), ("temperature", 0, same), ("top_k", 1, same)):
+        for name in names if getattr(arguments, option) == value else ():
+            if name in given and name != option:
+                no_effect = f"has no effect with {parser.spelled(option)} {value}: leave out one of the two"
+                parser.error(f"{parser.spelled(name)} {no_effect}")
 
 
 def check_lengths(strategy: Strategy, most: int) -> None:

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from handloom.autograd import AnomalyError, Tensor, detect_anomaly, function, no_grad, ops
+from handloom.autograd import AnomalyError, Function, Tensor, detect_anomaly, function, no_grad, ops
 from handloom.nn import Linear, Sequential
 from tests.support.derivatives import leaf
 
@@ -109,6 +109,38 @@ def test_bad_gradients_from_outside() -> None:
         y.register_hook(lambda g: g * np.inf)
         with pytest.raises(AnomalyError, match="output 0 of Multiply contains infinity"):
             (y * 3).sum().backward()
+
+
+class Scale(Function):
+    """x times a table that is held as an attribute, x also kept."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def forward(self, x):
+        self.keep(x)
+        return x * self.table
+
+    def backward(self, g):
+        return g * self.table
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (0, r"Multiply: input 0 of shape \(2,\), which its backward pass needs, was changed"),
+        (1, r"Multiply: input 1 of shape \(2,\), which its backward pass needs, was changed"),
+        (2, r"Scale: table of shape \(2,\), which its backward pass needs, was changed"),
+    ],
+)
+def test_writes_from_outside(write, message) -> None:
+    x, constant, table = leaf([1.0, 2.0]), np.array([3.0, 4.0]), np.array([5.0, 6.0])
+    with detect_anomaly():
+        y = Scale(table)(x * constant).sum()
+        (x.data, constant, table)[write][0] = 9.0
+        with pytest.raises(AnomalyError, match=message) as raised:
+            y.backward()
+    assert "y = Scale(table)(x * constant).sum()" in str(raised.value)
 
 
 def test_off_again_whatever_happens() -> None:

@@ -134,6 +134,24 @@ def test_sources_without_tokens(keep_attention: bool) -> None:
         np.testing.assert_allclose(cached.step(np.array(ids)), uncached.step(np.array(ids)), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", ["_layer_by_layer", "_project", "_causal"])
+def test_an_interrupted_state_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cache has tokens that its length does not count, so its logits would be wrong."""
+    state = build(0).start(np.array([[4, 5]]))
+    state.step(np.array([[1]]))
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(state, name, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            state.step(np.array([[6, 7]]))
+    for use in (lambda: state.step(np.array([[6]])), lambda: state.select(np.array([0]))):
+        with pytest.raises(RuntimeError, match="interrupted in the middle of a step or a select: start a new state"):
+            use()
+
+
 def test_a_refused_step_leaves_the_state_as_it_was() -> None:
     state, other = (build(0).start(np.array([[4, 5]])) for _ in range(2))
     with pytest.raises(IndexError):

@@ -59,11 +59,17 @@ def test_every_option_arrives() -> None:
         ("--top-k 5", "--top-k is for sampling: add --sample"),
         ("--checkpoint run --seed 0", "--seed is for sampling: add --sample"),
         ("--consensus 2", "--consensus 2 gives too few outputs to compare: use 3 or more"),
+        ("--consensus 5 --temperature 0", "--consensus has no effect with --temperature 0"),
+        ("--consensus 5 --top-k 1", "--consensus has no effect with --top-k 1"),
+        ("--sample --top-k 1 --temperature 2", "--temperature has no effect with --top-k 1"),
+        ("--sample --temperature 0 --top-p 0.5", "--top-p has no effect with --temperature 0"),
         ("--consensus 5 --nbest 6", "--nbest 6 needs at least as many samples: use --consensus 6"),
         ("--consensus 5 --beam 5", "--beam is for beam search, not for sampling"),
         ("--sample --beam 5", "--beam is for beam search, not for sampling"),
         ("--sample --length-penalty 1", "--length-penalty is for beam search"),
         ("--sample --coverage-penalty 0", "--coverage-penalty is for beam search"),
+        ("--beam 1 --length-penalty 2", "--length-penalty has no effect with --beam 1"),
+        ("--beam 1 --coverage-penalty 2", "--coverage-penalty has no effect with --beam 1"),
     ],
 )
 def test_what_does_not_fit_or_has_no_effect_is_refused(options: str, message: str) -> None:
@@ -78,12 +84,15 @@ def test_what_does_not_fit_or_has_no_effect_is_refused(options: str, message: st
         ("--beam 2 --top-k 3", "--top-k is for sampling"),
         ("--checkpoint run --beam 2 --seed 1", "--seed is for sampling"),
         ("--length-penalty 2", "--length-penalty is for beam search, not for sampling"),
+        ("--temperature 0 --nbest 2", "--nbest has no effect with --temperature 0"),
+        ("--checkpoint run --temperature 0 --seed 1", "--seed has no effect with --temperature 0"),
     ],
 )
 def test_a_writer_draws_unless_it_searches(options: str, message: str) -> None:
     with pytest.raises(OptionError, match=re.escape(message)):
         parse(*options.split(), translates=False)
     parse("--beam", "1", "--temperature", "0.7", "--checkpoint", "run", "--seed", "0", translates=False)
+    parse("--temperature", "0", "--seed", "1", translates=False)  # in training the seed has other effects
 
 
 def test_more_tokens_than_the_model_can_write() -> None:
