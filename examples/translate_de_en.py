@@ -36,7 +36,7 @@ def parse_arguments() -> Any:
         __doc__,
         translation_preset,
         data=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
-        "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
+        "the two files PATH.de and PATH.en; several can be joined by + (default: embedded, which needs no network)",
     )
     add_translation_options(parser, "German", "English")
     return parse_example(parser)

@@ -46,7 +46,7 @@ def parse_arguments() -> Any:
         __doc__,
         en_fr_preset,
         data=f"one of {', '.join(names)}, or your own: a file of tab-separated English and French, or PATH for the two "
-        "files PATH.en and PATH.fr (default: embedded, which needs no network)",
+        "files PATH.en and PATH.fr; several can be joined by + (default: embedded, which needs no network)",
     )
     add = add_translation_options(parser, "English", "French")
     words = "keep long sentences in the training data, and use one test set for all lengths instead of two"

@@ -3,7 +3,7 @@
 import difflib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -31,7 +31,8 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
     Args:
         name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `parse_tsv`); or a .jsonl file (see
             `read_jsonl`); or a prefix of two parallel files, PATH for PATH.de and PATH.en. Files may be gzipped. Write
-            ./NAME for a path that equals a name.
+            ./NAME for a path that equals a name. Several of these, joined by +, are joined by `_joined`; the training
+            pairs of one that is named twice are used twice.
         source, target: language codes. `SETS` lists those of the data sets. In your own files, the codes are name
             endings or columns.
 
@@ -41,7 +42,12 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
     if source == target:
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
     if name_or_path not in SETS:
-        return _load_path(name_or_path, source, target)
+        text, names = _read(name_or_path, source, target), name_or_path.split("+")
+        if text is None and all(names[:2]) and len(names) > 1:
+            loaded = {name: load_translation_data(name, source=source, target=target) for name in names}
+            again = [pair for name in loaded for pair in loaded[name].train * (names.count(name) - 1)]
+            return _joined(name_or_path, list(loaded.values()), again)
+        return _of_path(text, name_or_path, source, target)
     load, offered = SETS[name_or_path]
     if {source, target} not in offered:
         pairs = ", ".join("-".join(sorted(pair)) for pair in offered)
@@ -52,8 +58,7 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
     return load(source, target)
 
 
-def _load_path(path: str, source: str, target: str) -> TranslationData:
-    text = _read(path, source, target)
+def _of_path(text: files.ParallelText | None, path: str, source: str, target: str) -> TranslationData:
     if text is None:
         raise InputError(_not_found(path, source, target))
     own_valid, own_test = (_read(_part_path(path, part), source, target) for part in ("valid", "test"))
@@ -68,6 +73,29 @@ def _load_path(path: str, source: str, target: str) -> TranslationData:
     test_name = own_test.origin if own_test else "held-out sentences"
     notes = tuple(part.note for part in (text, own_valid, own_test) if part and part.note)
     return TranslationData(train, valid, test, path, test_name, source, target, notes)
+
+
+def _joined(
+    name: str,
+    parts: Sequence[TranslationData],
+    more: Sequence[files.Pair] = (),
+    change: Callable[[list[files.Pair]], Iterable[files.Pair]] = list,
+) -> TranslationData:
+    """Join the training pairs, and the validation sets, of several data sets. The test set is that of the first.
+
+    A training pair is left out if one of its sentences has the same letters as a validation or test sentence of a part.
+
+    Args:
+        more: further training pairs.
+        change: function that returns the pairs to use instead of all training pairs.
+    """
+    held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
+    pairs = list(change([*(pair for part in parts for pair in part.train), *more]))
+    train = [pair for pair in pairs if held_out.isdisjoint(map(sentence_key, pair))]
+    valid = [pair for part in parts for pair in part.valid]
+    notes = [note for part in parts for note in part.notes]
+    note = f"{name}: {len(pairs) - len(train):,} training pairs have a validation or test sentence and are left out."
+    return replace(parts[0], train=train, valid=valid, name=name, notes=(*notes, note))
 
 
 def _read(path: str, source: str, target: str) -> files.ParallelText | None:
@@ -158,10 +186,8 @@ def load_tatoeba(source: str, target: str) -> TranslationData:
 def load_everyday(source: str, target: str, *, glossary: bool = False) -> TranslationData:
     """Load a mixture for everyday German and English: Tatoeba, Multi30k and 10,000 pairs of WMT's text, `augmented`.
 
-    With `glossary`, the mixture also has `glossary_pairs`.
-
-    The validation sets of Tatoeba and Multi30k are joined, and the test set is Tatoeba's. A training pair is left out
-    if one of its sentences has the same letters as a validation or test sentence of Tatoeba or Multi30k.
+    With `glossary`, the mixture also has `glossary_pairs`. For validation and test see `_joined`; the test set is
+    Tatoeba's.
     """
     from .augmentation import augmented
     from .glossary import glossary_pairs
@@ -176,13 +202,9 @@ def load_everyday(source: str, target: str, *, glossary: bool = False) -> Transl
     clean, note = clean_pairs(
         [(detokenized(german), detokenized(english)) for german, english in news.pairs], max_words=50, max_ratio=2.0
     )
-    held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
-    pairs = [pair for part in parts for pair in part.train] + clean
-    pairs += glossary_pairs(each=6) if glossary else []
-    train = [pair for pair in augmented(pairs) if held_out.isdisjoint(map(sentence_key, pair))]
-    notes = (*parts[0].notes, *parts[1].notes, note, f"{name}: {len(pairs):,} pairs, augmented.")
-    valid = parts[0].valid + parts[1].valid
-    found = replace(parts[0], train=train, valid=valid, name=name, notes=notes)
+    more = clean + (glossary_pairs(each=6) if glossary else [])
+    found = _joined(name, parts, more, augmented)
+    found = replace(found, notes=(*found.notes, note, f"{name}: the training pairs are augmented."))
     return found if source == "de" else found.reversed()
 
 

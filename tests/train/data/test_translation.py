@@ -137,6 +137,18 @@ class TestPath:
         assert sorted(rest, key=PAIRS.index) == PAIRS
         assert ("c.test" in data.test_name) == ("test" in own)
 
+    def test_joined_sets_train_on_no_held_out_sentence(self, tmp_path):
+        first = load_translation_data(write_pairs(tmp_path / "a", PAIRS))
+        other = [(f"{german} Ja", f"yes {i}") for i, (german, _) in enumerate(first.test)] + PAIRS[50:]
+        second = load_translation_data(write_pairs(tmp_path / "b", [*other, (first.test[0][0].upper(), "New.")]))
+        joined = load_translation_data(f"{tmp_path}/a+{tmp_path}/a+{tmp_path}/b")
+        assert (joined.test, joined.valid) == (first.test, first.valid + second.valid)
+        held_out = {side for pair in (*joined.valid, *first.test, *second.test) for side in pair}
+        left = [pair for pair in first.train * 2 + second.train if held_out.isdisjoint(pair) and pair[1] != "New."]
+        assert sorted(joined.train) == sorted(left)
+        assert f"{len(first.train * 2 + second.train) - len(left)} training pairs have a" in joined.notes[-1]
+        assert "neither a known data set" in refusal("embedded+")
+
     def test_a_name_with_a_path_is_a_path(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         write_pairs(Path("multi30k"), PAIRS)
