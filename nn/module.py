@@ -147,8 +147,8 @@ class Module:
             if state[name] is not state[other] and not np.array_equal(state[name], state[other], equal_nan=True):
                 problems.append(f"{other} and {name} differ, but are one parameter here")
         if problems:
-            more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
-            raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:5])}{more}")
+            more = f", and {len(problems) - 3} more" if len(problems) > 3 else ""
+            raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:3])}{more}")
         arrays = {name: np.asarray(state[name]).astype(own[name].dtype, copy=False) for name in own}
         held = [parameter.data for parameter in own.values() if isinstance(parameter.data, np.ndarray)]
         for name, array in arrays.items():

@@ -11,7 +11,7 @@ from ..tensor import Tensor, array_of, shape_of
 from .indexing import take
 from .reduction import normalized_axes
 from .registry import declare
-from .shape import broadcast_to, expand_dims, ravel, reshape
+from .shape import broadcast_to, ravel, reshape
 
 
 class Concatenate(Function):
@@ -42,10 +42,22 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     return Concatenate(axis)(*tensors)
 
 
+class Stack(Function):
+    def __init__(self, axis):
+        self.axis = axis
+
+    def forward(self, *arrays):
+        return joined([array_module(a).expand_dims(a, self.axis) for a in arrays], self.axis)
+
+    def backward(self, g):
+        parts = array_module(g).moveaxis(g, self.axis, 0)
+        return tuple(parts[i] for i in range(len(self.inputs)))
+
+
 @declare(np.stack)
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Join tensors of one shape along a new axis."""
-    return Concatenate(axis)(*(expand_dims(tensor, axis) for tensor in tensors))
+    return Stack(axis)(*tensors)
 
 
 class Split(Function):

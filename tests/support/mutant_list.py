@@ -82,7 +82,7 @@ MUTANTS = (
     M("shapes", "flip", "ops.indexing:flip", "slice(None, None, -1) if i in axes", "slice(None, None, -1) if i not in axes"),
     M("shapes", "roll", "ops.shape:Roll.backward", "else -self.shift", "else self.shift"),
     M("joining", "concatenate", "ops.joining:Concatenate.backward", "[:-1]", "[1:]"),
-    M("joining", "stack", "ops.joining:stack", "expand_dims(tensor, axis)", "expand_dims(tensor, 0)"),
+    M("joining", "stack", "ops.joining:Stack.backward", "parts[i]", "parts[-1 - i]"),
     M("joining", "split", "ops.joining:Split.backward", "self.axis), *filled", "self.axis), *filled[::-1]"),
     M("joining", "tile", "ops.joining:tile", "(1, size)]", "(size, 1)]"),
     M("joining", "repeat", "ops.joining:repeat", "(*before, size, 1, *behind)", "(*before, 1, size, *behind)"),

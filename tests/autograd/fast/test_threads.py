@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Function, Tensor, grad, ops, tensor
+from handloom.autograd import Function, Tensor, grad, is_grad_enabled, no_grad, ops, tensor
 from handloom.autograd.origin import Leaf
 from tests.support.work import in_threads
 
@@ -88,3 +88,13 @@ def test_two_passes_through_one_call(recorded, other_recorded) -> None:
         np.testing.assert_array_equal(gradient.data, 2 * x.data)
         if is_recorded:
             np.testing.assert_array_equal(grad(gradient.sum(), x).data, [2.0, 2.0])
+
+
+def test_a_decorated_function_in_many_threads() -> None:
+    @no_grad()
+    def inside(_: int) -> bool:
+        return is_grad_enabled()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert not any(pool.map(inside, range(200)))
+        assert all(pool.map(lambda _: is_grad_enabled(), range(8)))

@@ -10,7 +10,9 @@ from handloom.errors import InputError
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.presets import CLASSIFIER_PRESETS, SMOKE
 from handloom.nn import MultiHeadAttention
+from handloom.train.optim.fast.flat_adam import common_decay
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
+from handloom.train.optim.schedules import Plateau
 from handloom.train.tasks.task import make_model, make_optimizer, make_record, make_schedule, make_validation, restore
 
 CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
@@ -45,13 +47,14 @@ def test_a_weight_decay_of_zero_is_none_with_every_optimizer() -> None:
     """Otherwise AdamW's default of 0.01 would be used."""
     model = Seq2SeqTransformer(CONFIG)
     for decay, made in ((None, 0.01), (0.0, 0.0), (0.3, 0.3)):
-        assert make_optimizer(changed(optimizer="adamw", weight_decay=decay), model).weight_decay == made
+        assert common_decay(make_optimizer(changed(optimizer="adamw", weight_decay=decay), model)) == made
 
 
 def test_schedules() -> None:
     for name in ("constant", "linear", "cosine"):
         assert make_schedule(changed(schedule=name, lr=0.1), 1000)(SMOKE.warmup) == pytest.approx(0.1)
     assert make_schedule(changed(schedule="linear", lr=0.1), 100)(100) == 0
+    assert isinstance(make_schedule(changed(schedule="plateau", lr=0.1), 100), Plateau)
     assert make_schedule(SMOKE, 100)(100) == pytest.approx(SMOKE.d_model**-0.5 * 0.1)
     with pytest.raises(InputError, match="add --lr"):
         make_schedule(changed(schedule="cosine"), 10)
