@@ -49,14 +49,9 @@ def array_module(*operands: Any) -> Any:
 
 def _find_namespace(kind: type) -> tuple[int, ModuleType]:
     """Return what `_NAMESPACES` has for a type that is not yet there, and enter the type."""
-    namespace: tuple[int, ModuleType] = 0, np
-    for base in kind.__mro__:
-        if base in _NAMESPACES:
-            namespace = _NAMESPACES[base]
-            break
-        if base.__module__.partition(".")[0] in ("cupy", "cupyx"):
-            namespace = 1, importlib.import_module("cupy")
-            break
+    namespace = next((_NAMESPACES[base] for base in kind.__mro__ if base in _NAMESPACES), (0, np))
+    if any(base.__module__.partition(".")[0] in ("cupy", "cupyx") for base in kind.__mro__):
+        namespace = 1, importlib.import_module("cupy")
     _NAMESPACES[kind] = namespace
     return namespace
 

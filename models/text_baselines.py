@@ -145,9 +145,7 @@ class TfIdfRegression:
 
     RATE, BATCH, EPOCHS = 0.5, 64, 12
 
-    def __init__(
-        self, texts: Sequence[str], labels: np.ndarray, classes: int, valid: tuple[Sequence[str], np.ndarray]
-    ):
+    def __init__(self, texts: Sequence[str], labels: np.ndarray, classes: int, valid: tuple[Sequence[str], np.ndarray]):
         self.vocabulary = Vocabulary(texts, least=2 if len(texts) >= 1000 else 1)
         bags, held_out = self.vocabulary.tf_idf(texts), self.vocabulary.tf_idf(valid[0])
         weights = np.zeros((len(self.vocabulary) + 1, classes))  # the last row is the bias

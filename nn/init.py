@@ -45,11 +45,11 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: G
     return _fill(tensor, (generator or default_generator).numpy.normal(mean, std, tensor.shape))
 
 
-def xavier_uniform_(tensor: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """Draw a weight (out_features, in_features) from a uniform distribution with variance 2 / (fan_in + fan_out).
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Draw a weight (out_features, in_features) from a uniform distribution, variance 2 gain^2 / (fan_in + fan_out).
     Source: Glorot and Bengio 2010, equation 16. Raises ValueError unless the tensor has two axes.
     """
     if tensor.ndim != 2:
         raise ValueError(f"xavier_uniform_ needs a weight of shape (out_features, in_features), not {tensor.shape}")
-    bound = math.sqrt(6 / sum(tensor.shape))
+    bound = gain * math.sqrt(6 / sum(tensor.shape))
     return uniform_(tensor, -bound, bound, generator=generator)

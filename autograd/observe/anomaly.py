@@ -4,6 +4,7 @@ import linecache
 import sys
 import zlib
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from types import FrameType
 from typing import Any
 
@@ -20,9 +21,9 @@ class AnomalyError(RuntimeError):
     """An op produced NaN or infinity, or a saved array was overwritten. The message names the op and the line."""
 
 
-class detect_anomaly(Observer):  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
-    """Context manager: check every value and every gradient, in all threads, and raise an error at the first NaN or
-    infinity.
+class detect_anomaly(Observer, ContextDecorator):  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
+    """Context manager and decorator: check every value and every gradient, in all threads, and raise an error at the
+    first NaN or infinity.
 
     Raises AnomalyError, with the op, the shapes and the line of your code that called the op,
 
@@ -34,6 +35,9 @@ class detect_anomaly(Observer):  # noqa: N801  (reads as a statement: `with dete
     NumPy's floating-point warnings are off inside the ops. Computations inside the block are several times slower than
     outside.
     """
+
+    def _recreate_cm(self) -> "detect_anomaly":  # a decorated function may call itself
+        return detect_anomaly()
 
     def forward(self, call: Function, arrays: list[Any]) -> Any:
         line = _callers_line()

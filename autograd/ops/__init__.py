@@ -44,18 +44,7 @@ from .normalization import layer_norm, residual_layer_norm, rms_norm
 from .reduction import argmax, argmin, max, mean, min, prod, sum
 from .registry import OPS
 from .selection import clip, masked_fill, maximum, minimum, where
-from .shape import (
-    broadcast_to,
-    expand_dims,
-    moveaxis,
-    ravel,
-    reshape,
-    roll,
-    squeeze,
-    swapaxes,
-    to_device,
-    transpose,
-)
+from .shape import broadcast_to, expand_dims, moveaxis, ravel, reshape, roll, squeeze, swapaxes, to_device, transpose
 from .softmax import log_softmax, softmax
 from .sorting import argsort, sort, topk
 from .statistics import cumsum, logsumexp, norm, std, var

@@ -18,8 +18,8 @@ class Reshape(Function):
         self.new_shape = shape
 
     def forward(self, x):
-        self.old_shape = x.shape
-        return x.reshape(self.new_shape)
+        self.old_shape = np.shape(x)  # x can be a Python number
+        return array_module(x).reshape(x, self.new_shape)
 
     def backward(self, g):
         return g.reshape(self.old_shape)

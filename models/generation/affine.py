@@ -32,8 +32,8 @@ class Affine:
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
         """Map (rows, in_features) to (rows, out_features). The result is written into `buffer` if there is one."""
         y = self.xp.empty((len(x), self.out_features), self.dtype) if buffer is None else buffer[: len(x)]
-        if self.multiply is not None:
-            self.multiply(self.xp.ascontiguousarray(x), self.blocks, self.bias, y, relu)
+        if self.multiply is not None and x.shape[1] == self.in_features:  # it gets addresses, and checks nothing
+            self.multiply(self.xp.ascontiguousarray(x, self.dtype), self.blocks, self.bias, y, relu)
             return y
 
         product(x, self.weight if len(x) == 1 else self.copy, out=y)

@@ -83,8 +83,9 @@ class Uncached:
         return len(self.origin)
 
     def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
-        self.ids = np.concatenate([self.ids, ids], axis=1)
-        return self.logits(self.ids, self.origin)
+        logits = self.logits(fed := np.concatenate([self.ids, ids], axis=1), self.origin)
+        self.ids = fed  # only now: an interrupt while the logits are computed must leave the old ids
+        return logits
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         self.ids, self.origin = self.ids[rows], self.origin[rows]

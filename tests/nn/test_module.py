@@ -116,9 +116,9 @@ def test_a_deleted_model_frees_its_arrays_at_once() -> None:
 
 
 def test_xavier_has_the_variance_of_its_formula() -> None:
-    variance = 2 / (300 + 200)
+    variance = 2 * 3**2 / (300 + 200)
     weight = Parameter(np.empty((200, 300), np.float32))
-    assert init.xavier_uniform_(weight, generator=Generator(0)) is weight
+    assert init.xavier_uniform_(weight, 3.0, generator=Generator(0)) is weight
     assert abs(weight.data.mean()) < 4 * np.sqrt(variance / weight.size)
     assert weight.data.var() == pytest.approx(variance, rel=0.03)
 

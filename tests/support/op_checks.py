@@ -60,7 +60,7 @@ def tensors_of(sample: Sample, wanted: Sequence[int]) -> list[Any]:
 def close(actual: Any, expected: Any, tolerance: float, what: str, least_scale: float = 1e-3) -> None:
     """Assert that errors are at most `tolerance` times the largest expected element, or `least_scale` if larger."""
     actual, expected = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
-    scale = max(least_scale, np.abs(expected).max(initial=0))
+    scale = np.abs(expected).max(initial=least_scale)  # NaN if one is NaN
     assert np.isfinite(scale), what
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale, err_msg=what, strict=True)
 

@@ -14,9 +14,10 @@ from handloom.nn.transformer import checkpoint_activations
 from handloom.train.optim.optimizers import SGD
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.progress import TrainingStopped
 from handloom.train.trainer import Trainer
 from tests.support.fake_cupy import another_gpu, kernels, operations
-from tests.support.small_run import forbid_waiting, log, small_trainer
+from tests.support.small_run import forbid_waiting, log, small_run, small_trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
@@ -88,6 +89,15 @@ def test_other_models_and_one_batch_an_update(positions, tmp_path, fake_cupy) ->
     np.testing.assert_array_equal(found[0][1], found[1][1])
     assert found[0][0] == found[1][0]
     assert trainer.updates.graphs.launched == 6
+
+
+def test_a_run_with_graphs_goes_on_from_its_save(tmp_path, fake_cupy) -> None:
+    options = {"steps": 6, "device": "cuda", "validate_every": 3, "ema": 0.9, "data": SMALL}
+    small_run(tmp_path / "whole", graphs=True, **options)
+    with pytest.raises(TrainingStopped):
+        small_run(tmp_path / "stopped", graphs=True, stop_at=4, **options)
+    small_run(tmp_path / "stopped", resume=True, **options)
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
 def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
+from handloom.train.optim.optimizers import SGD
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import TrainingStopped
@@ -53,6 +54,15 @@ def test_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
     assert found["cuda"][-1]["skipped"] > 0
     names = [name for name, _ in trainer.model.named_parameters()]
     assert found["cuda"][-1]["overflowed"] in names
+
+
+def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, cuda) -> None:
+    # Not Adam: it would blow the rounding errors of gradients that are zero (of the key's bias) up to full steps.
+    options = {"steps": 6, "dropout": 0.0, "data": SMALL, "optimizer": lambda model: SGD(model.parameters(), 0.5, 0.9)}
+    for device in ("cpu", "cuda"):
+        small_run(tmp_path / device, device=device, **options)
+    for own, want in zip(log(tmp_path / "cuda"), log(tmp_path / "cpu"), strict=True):
+        assert {**own, "tokens_per_second": 0} == pytest.approx({**want, "tokens_per_second": 0}, rel=2e-4)
 
 
 def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, cuda) -> None:

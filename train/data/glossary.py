@@ -83,14 +83,7 @@ def _verb(row: list[str]) -> dict[str, str]:
     return {**dict(forms), "verb": german, "participle": participle, "english": english, "past": past}
 
 
-_FORMS = {
-    "nouns": _noun,
-    "mass nouns": _noun,
-    "verbs": _verb,
-    "first names": _name,
-    "surnames": _name,
-    "places": _name,
-}
+_FORMS = {"nouns": _noun, "mass nouns": _noun, "verbs": _verb, "first names": _name, "surnames": _name, "places": _name}
 
 
 def indefinite(english: str) -> str:

@@ -90,7 +90,7 @@ def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray
     (sentences, heads, queries, head_dim), (_, kv_heads, length, _) = q.shape, keys.shape
     if queries > MAX_QUERIES:
         return None
-    q = np.ascontiguousarray(q.swapaxes(1, 2))  # usually no copy, because q is a transposed view
+    q = np.ascontiguousarray(q.swapaxes(1, 2), np.float32)  # usually no copy, because q is a transposed view
     out, bias_at, bias_steps, _kept = np.empty_like(q), *bias_in_memory(bias, sentences, heads, queries, length)
     sizes = sentences, heads, queries, length, head_dim, heads // kv_heads, heads * head_dim * FLOAT, False
     places = q.ctypes.data, keys.ctypes.data, values.ctypes.data, bias_at, out.ctypes.data

@@ -79,7 +79,7 @@ class Screen:
         """
         if not (self._gemm or len(x) <= MAX_ROWS):
             return False
-        x = np.ascontiguousarray(x)
+        x = np.ascontiguousarray(x, np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             length = _length(x)
         if not float(length.max(initial=0)) < self.too_long:
@@ -208,11 +208,8 @@ def _bound(arguments, part):
     """Write upper bounds of the logits of some tokens into `logits`, and the largest lower bound into `lower`."""
     rows, features, vocabulary, gap, gemm = integers(arguments, 5)
     weights, added_at, layer_at, counts_at, p, sizes_at, logits_at, lower_at = integers(arguments + 5 * INTEGER, 8)
-    added, layer, counts = (
-        integers(added_at, vocabulary),
-        floats(layer_at, (4, vocabulary)),
-        floats(counts_at, vocabulary),
-    )
+    added, counts = integers(added_at, vocabulary), floats(counts_at, vocabulary)
+    layer = floats(layer_at, (4, vocabulary))
     sizes, logits, lower = floats(sizes_at, (3, rows)), floats(logits_at, (rows, gap)), floats(lower_at, (PARTS, rows))
     step, last, nothing = max(PIECE // max(rows, 8), 1), vocabulary * (part + 1) // PARTS, np.zeros(1, np.int32)
     lower[part] = -np.inf

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Function, Tensor, grad, is_grad_enabled, no_grad, ops, tensor
+from handloom.autograd import Function, Tensor, enable_grad, grad, is_grad_enabled, no_grad, ops, tensor
 from handloom.autograd.origin import Leaf
 from tests.support.work import in_threads
 
@@ -92,9 +92,13 @@ def test_two_passes_through_one_call(recorded, other_recorded) -> None:
 
 def test_a_decorated_function_in_many_threads() -> None:
     @no_grad()
-    def inside(_: int) -> bool:
+    def inside() -> bool:
+        time.sleep(1e-3)
         return is_grad_enabled()
 
+    def restored(number: int) -> bool:
+        with (no_grad, enable_grad)[number % 2]():
+            return not inside() and is_grad_enabled() == number % 2
+
     with ThreadPoolExecutor(4) as pool:
-        assert not any(pool.map(inside, range(200)))
-        assert all(pool.map(lambda _: is_grad_enabled(), range(8)))
+        assert all(pool.map(restored, range(100)))

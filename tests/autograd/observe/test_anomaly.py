@@ -155,3 +155,6 @@ def test_off_again_whatever_happens() -> None:
     assert function.observer is None
     with np.errstate(divide="ignore"):
         assert np.isneginf(ops.log(leaf([0.0])).data)
+    decorate = detect_anomaly()
+    with pytest.raises(AnomalyError):
+        decorate(decorate(ops.log))(leaf([0.0]))

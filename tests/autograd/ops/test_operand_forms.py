@@ -95,6 +95,7 @@ def test_integers_of_numpy_where_the_catalogue_draws_none() -> None:
     assert ops.repeat(x[:0], [], axis=0).shape == (0, *x.shape[1:])
     assert ops.tensordot(x, x, axes=two).item() == ops.sum(x * x).item()
     assert ops.broadcast_to(np.float32(1), np.int64(3)).shape == ops.broadcast_to(1.0, 3).shape == (3,)
+    assert ops.stack([1, x[0, 2]]).data.tolist() == [*ops.reshape(1.0, 1).data, *ops.expand_dims(2, 0).data] == [1, 2]
     assert ops.moveaxis(x, [0, 1], [1, 0]).shape == ops.transpose(x, np.array([1, 0])).shape == (6, 2)
     assert ops.roll(x, [1, 2], (0, 1)).data[1, 2] == 0
     assert ops.norm(x, ord=np.int64(3), axis=0).data[0] == pytest.approx(6)

@@ -1,11 +1,14 @@
 """The cached state against the model without a cache, for any selections."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd import no_grad
+from handloom.models import Seq2SeqTransformer
 from handloom.models.generation import cache as cache_module
 from handloom.models.generation.cache import TreeCache
 from handloom.nn import attention_maps
@@ -152,8 +155,9 @@ def test_an_interrupted_state_is_refused(name: str, monkeypatch: pytest.MonkeyPa
             use()
 
 
-def test_a_refused_step_leaves_the_state_as_it_was() -> None:
-    state, other = (build(0).start(np.array([[4, 5]])) for _ in range(2))
+@pytest.mark.parametrize("start", [Seq2SeqTransformer.start, start_uncached])
+def test_a_refused_step_leaves_the_state_as_it_was(start: Any) -> None:
+    state, other = (start(build(0), np.array([[4, 5]])) for _ in range(2))
     with pytest.raises(IndexError):
         state.step(np.array([[10_000]]))
     np.testing.assert_array_equal(state.step(np.array([[6]])), other.step(np.array([[6]])))

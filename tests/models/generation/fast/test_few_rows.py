@@ -157,6 +157,10 @@ def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) 
         found = layer(plain.x[:rows], buffer, relu=relu)
         assert np.shares_memory(found, buffer)
         np.testing.assert_allclose(found, before[:rows], rtol=1e-4, atol=1e-4)
+    # `multiply` gets addresses: other dtypes and widths must not come there.
+    np.testing.assert_array_equal(layer(plain.x.astype(np.float64), relu=relu), layer(plain.x, relu=relu))
+    with pytest.raises(ValueError, match=r"matmul|reshape"):
+        layer(np.ones((5, 68), np.float32))
 
 
 def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,8 @@ def test_numbers_at_the_ends_of_float32(features, of_weights, of_x) -> None:
 def test_x_in_any_order() -> None:
     weight, bias = weights(4096, 64, 0)
     x, screen = weights(5, 64, 1)[0], Screen(weight, bias)
-    for other in (np.asfortranarray(x), x[::-1], x[:, ::-1], np.repeat(x, 2, axis=1)[:, ::2], x[:0]):
+    some = np.asfortranarray(x), x[::-1], x[:, ::-1], np.repeat(x, 2, axis=1)[:, ::2], x[:0]
+    for other in (*some, x.astype(np.float64)):
         check(screen, other)
 
 
