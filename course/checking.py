@@ -58,6 +58,7 @@ def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **one_thread},
                 timeout=wait,
+                start_new_session=True,  # Ctrl-C reaches only this process, which then ends the other
             ).returncode
         except subprocess.TimeoutExpired:
             code = None

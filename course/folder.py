@@ -22,6 +22,8 @@ class Folder:
                 "Then change to this folder (cd DIR), or add --dir DIR."
             )
         self.progress = read_json(path / PROGRESS)
+        if not all(isinstance(self.progress.get(key), dict) for key in ("chapters", "hints")):
+            raise InputError(f"{path / PROGRESS} is damaged. Delete it and run: python -m handloom.course start {path}")
 
     def file(self, chapter: Chapter) -> Path:
         """Return the path of the learner's file of a chapter."""

@@ -78,7 +78,8 @@ def _count_chunks(blocks: Iterable[bytes]) -> dict[bytes, int]:
         if len(found) > _BLOCKS:
             found = [_sum(found)]
     distinct, counts = _sum(found)
-    return longer | dict(zip(distinct.astype("<u8").view("S8").tolist(), counts.tolist(), strict=True))
+    longer.update(dict(zip(distinct.astype("<u8").view("S8").tolist(), counts.tolist(), strict=True)))
+    return longer
 
 
 def _sum(found: list[Counts]) -> Counts:

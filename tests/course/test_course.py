@@ -73,6 +73,9 @@ def test_start_refuses_what_is_no_course(tmp_path) -> None:
     with pytest.raises(InputError, match="no course in"):
         Folder(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
+    (tmp_path / "progress.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"progress\.json is damaged"):
+        Folder(tmp_path)
 
 
 # -- what a file may do --------------------------------------------------------------------------------------------
@@ -106,7 +109,7 @@ def test_what_goes_wrong_is_told_in_one_message(folder, body, monkeypatch) -> No
 
 
 def test_prints_are_shown_apart_and_what_ends_the_process_is_told(folder, capsys) -> None:
-    write(folder, "import os\n    print('hello')\n    os._exit(4)")
+    write(folder, "import os\n    print('hello')\n    os._exit(4 + getattr(os, 'getpgrp', os.getpid)() - os.getpid())")
     report = check(FIRST, folder.file(FIRST))
     assert "ended itself (exit code 4" in report.verdicts["multiply"].text
     write(folder, "print('hello' * 10_000)")

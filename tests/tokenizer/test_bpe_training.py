@@ -67,12 +67,8 @@ def test_the_fast_trainer_equals_the_readable_one(corpus: list[str], special: tu
 
 def test_the_trainers_agree_over_several_epochs_and_large_batches() -> None:
     generator = random.Random(0)
-    words = {
-        bytes(generator.choices(b"abcdefghij", weights=range(1, 11), k=generator.randint(1, 12))): generator.randint(
-            1, 900
-        )
-        for _ in range(3000)
-    }
+    draw = generator.randint
+    words = {bytes(generator.choices(b"abcdefghij", range(1, 11), k=draw(1, 12))): draw(1, 900) for _ in range(3000)}
     assert merge_pair([1, 1, 1, 2, 1, 2], (1, 1), 9) == [9, 1, 2, 1, 2], "from left to right"
     fast = merges_of(train_fast, words, 256 + 3000)
     assert len(fast) == 3000
@@ -108,7 +104,7 @@ def test_words_of_texts_are_those_of_the_expression(corpus: list[str], pattern: 
 
 def test_words_are_the_same_in_any_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handloom.tokenizer.word_counts._TEXTS", 7)
-    corpus = [f"word{i % 50}, {i}\t and" for i in range(1000)]
+    corpus = ["word1, and\0 and", *(f"word{i % 50}, {i}\t and" for i in range(1000))]
     assert count_words(iter(corpus), PreTokenizer()) == counted_plainly(corpus, "gpt2")
 
 

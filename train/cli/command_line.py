@@ -33,6 +33,9 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     signal.signal(signal.SIGTERM, _terminate)
     try:
+        if None in (sys.stdout, sys.stderr):  # the next opened file would get its file descriptor
+            _fail("Standard output or error is closed, so messages would be lost: redirect it to /dev/null.")
+        sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # None if it is closed
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # the encoding may lack characters

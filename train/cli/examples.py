@@ -49,7 +49,7 @@ def example_parser(
         generates: "texts" if the model translates or rewrites texts, by beam search; "continuations" if it continues
             texts, by sampling; "nothing" if it is a classifier.
     """
-    parser = OptionParser(description=doc)
+    parser = OptionParser(description=f"{doc}\nThe options for a trained model: --help --checkpoint")
     add = parser.group("training")
     add("--data", default="embedded", help=data)
     words = "model sizes and training settings (default: laptop)"

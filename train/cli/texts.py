@@ -53,14 +53,16 @@ def apply_model(task: TaskName, *, shipped: bool = True) -> bool:
         if not (arguments.texts or "interactive" in arguments.given or (shipped and _text_waits())):
             return False
         if shipped:
-            name = arguments.checkpoint
-            print(f"{name}, which comes with handloom; --checkpoint MODEL uses another one", file=sys.stderr)
+            told = "which comes with handloom; --checkpoint MODEL uses another one"
+            print(f"{arguments.checkpoint}, {told}", file=sys.stderr)
     apply(task, arguments)
     return True
 
 
 def apply(task: TaskName, arguments: argparse.Namespace) -> None:
-    """Apply the model to the texts of `parse`."""
+    """Apply the model to the texts of `parse`. Raises OptionError for options that can't be combined."""
+    if task != "classify":
+        generation.check_generation_options(arguments.parser, arguments)
     if arguments.checkpoint is None:
         raise InputError("No model for this comes with handloom: add --model, a run folder or a transformers model.")
     model: Any = load(arguments.checkpoint, task)
@@ -106,10 +108,7 @@ def parse(task: TaskName, own: str | None, *, add_help: bool = True) -> argparse
     if values["interactive"] and values["texts"]:
         parser.error("--interactive prompts for texts: leave out the texts or --interactive")
     values["interactive"] |= not values["texts"] and sys.stdin.isatty()
-    arguments = argparse.Namespace(**values, given=frozenset(given), what=what)
-    if task != "classify":
-        generation.check_generation_options(parser, arguments)
-    return arguments
+    return argparse.Namespace(**values, given=frozenset(given), what=what, parser=parser)
 
 
 def _text_waits() -> bool:

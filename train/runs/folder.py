@@ -198,12 +198,15 @@ class RunFolder:
         self._end(failed=kind is not None and not issubclass(kind, TrainingStopped) and not self.stays)
 
     def _end(self, *, failed: bool) -> None:
-        """Release the lock; if this new run `failed`, remove its folder and restore the older run's name."""
+        """Release the lock; if this new run `failed`, remove its files and folder, and restore the older run's name."""
         self._lock.close()
         if failed:
-            shutil.rmtree(self.path, ignore_errors=True)
-            if self.replaced:
-                with contextlib.suppress(OSError):  # the folder could not be removed
+            shutil.rmtree(self.saves_path, ignore_errors=True)
+            with contextlib.suppress(OSError):  # such as: the folder contains a file that is not of the run
+                for name in (*_EARLY, CONFIG, self.tokenizer_path.name):
+                    (self.path / name).unlink(missing_ok=True)
+                self.path.rmdir()
+                if self.replaced:
                     self.replaced.rename(self.path)
 
     def _append(self, path: Path, row: Mapping[str, Any]) -> None:

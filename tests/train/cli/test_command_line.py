@@ -32,7 +32,7 @@ def main():
     parser = OptionParser(description="A program.")
     parser.add_argument("--picture")
     arguments = parser.parse_args()
-    for line in sys.stdin or ():
+    for line in sys.stdin:
         print("read", line)
     if arguments.picture:
         from handloom.train.runs.plots import plot_lines
@@ -57,6 +57,7 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
     ("command", "code", "said"),
     [
         ("PROGRAM <&-", 0, "done"),
+        ("PROGRAM >&-", 2, "error: Standard output or error is closed"),
         ("PROGRAM --nonsense", 2, "error: unrecognized arguments: --nonsense\nusage: program.py --help lists the "),
     ],
 )

@@ -1,6 +1,7 @@
 """Given options are distinguished from defaults; a run's options are checked by the parser."""
 
 import dataclasses
+import io
 import json
 import shlex
 from argparse import Namespace
@@ -14,6 +15,7 @@ from handloom.errors import InputError
 from handloom.models.presets import SMOKE, translation_preset
 from handloom.train.cli.examples import example_parser, parse_training_arguments
 from handloom.train.cli.options import OptionParser
+from handloom.train.cli.texts import apply_model
 from handloom.train.cli.training import preset_of
 from handloom.train.runs.folder import RunFolder
 
@@ -45,8 +47,13 @@ def test_given_options_are_distinguished_from_defaults() -> None:
     assert vars(parser.parse_args([])) == {}
     typed = ["--seed", "0", "--set", "a=1", "--set", "b=2"]
     assert vars(parser.parse_args(typed)) == {"seed": 0, "set": ["a=1", "b=2"]}
-    assert (parse().seed, parse().given) == (0, frozenset()), "the defaults are still there"
-    assert parse("--beam", "5").given == {"beam"}
+    assert (parse().seed, parse().given, parse("--beam", "5").given) == (0, frozenset(), {"beam"})
+
+
+def test_an_option_for_training_and_for_a_model(monkeypatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.argv", ["translate_de_en.py", "--seed", "3"])
+    assert not apply_model("translate"), "it trains"
 
 
 def test_the_old_run_needs_a_name() -> None:

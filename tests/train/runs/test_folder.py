@@ -218,6 +218,9 @@ class TestARunThatFailed:
             with pytest.raises(KeyboardInterrupt):
                 stopped(RunFolder.create(tmp_path / name, CONFIG), "tokenizer.json")
         assert not list(tmp_path.iterdir())
+        with pytest.raises(KeyboardInterrupt):
+            stopped(RunFolder.create(tmp_path / "run", CONFIG), "notes.txt")
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"], "which is not a file of the run"
 
     def test_after_it_stays(self, tmp_path):
         with pytest.raises(KeyboardInterrupt):
