@@ -1,10 +1,8 @@
 """Given options are distinguished from defaults; a run's options are checked by the parser."""
 
-import dataclasses
 import io
 import json
 import shlex
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,10 @@ import pytest
 
 from handloom.arguments import OptionError
 from handloom.errors import InputError
-from handloom.models.presets import SMOKE, translation_preset
+from handloom.models.presets import translation_preset
 from handloom.train.cli.examples import example_parser, parse_training_arguments
 from handloom.train.cli.options import OptionParser
 from handloom.train.cli.texts import apply_model
-from handloom.train.cli.training import preset_of
 from handloom.train.runs.folder import RunFolder
 
 
@@ -100,25 +97,6 @@ def test_errors_come_without_twenty_lines_of_usage(capsys) -> None:
     assert str(caught.value) == "argument --lr: 'x': it must be a number above 0"
     assert caught.value.usage.endswith(" --help lists the options")
     assert capsys.readouterr() == ("", "")
-
-
-#: What config.json of a run held before flags were made of a preset's fields.
-EARLIER = {
-    "data": "tatoeba", "preset": "laptop", "seed": 0, "steps": 10000, "device": "cpu", "set": ["vocab_size=4000"],
-    "optimizer": "adam", "schedule": None, "lr": None, "weight_decay": None, "accumulate": 1, "precision": "fp32",
-    "name_overflows": False, "log_every": 1, "gradient_norms": True, "keep": 2, "graphs": False,
-    "deterministic": False, "checkpoint_activations": False, "ema": None, "patience": None, "monitor": None,
-    "curriculum": 0, "pad_to": 1, "teacher": None, "init": None, "prefetch": 0, "beam": 5,
-}  # fmt: skip
-
-
-def test_the_options_of_earlier_runs_are_understood() -> None:
-    parsed = make_parser().stored(EARLIER, "config.json")
-    assert parsed == {name: value for name, value in EARLIER.items() if name != "prefetch"}, "which is gone"
-    arguments = Namespace(**parsed, given=set())
-    preset = preset_of(arguments, SMOKE)
-    changes = {"steps": 10000, "vocab_size": 4000, "log_every": 1, "gradient_norms": True}
-    assert preset == dataclasses.replace(SMOKE, **changes)
 
 
 def test_a_command_line_that_gives_the_same_options() -> None:
