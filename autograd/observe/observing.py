@@ -36,6 +36,8 @@ class Observer:
 
     def __enter__(self) -> Self:
         with _lock:
+            if self in _stack:
+                raise ValueError("this observer is already active: create another one")
             _stack.append(self)
             _link()
         return self

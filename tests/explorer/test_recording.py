@@ -1,6 +1,7 @@
 """Observers stack, cost nothing afterwards, and record() holds every call with its values and gradients."""
 
 import numpy as np
+import pytest
 
 from handloom.autograd import Tensor, function, ops
 from handloom.autograd.observe.observing import Observer
@@ -40,6 +41,8 @@ def test_observers_stack_and_go_in_any_order() -> None:
     first, second = Noting("first").__enter__(), Noting("second").__enter__()
     ops.exp(Tensor(1.0))
     assert seen == ["second", "first"]
+    with pytest.raises(ValueError, match="is already active"):
+        first.__enter__()
     first.__exit__()
     ops.exp(Tensor(1.0))
     assert seen == ["second", "first", "second"]

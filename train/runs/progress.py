@@ -53,6 +53,10 @@ class Progress:
         epochs, self.batch = divmod(self.batch + batches, per_epoch)
         self.epoch += epochs
 
+    def batches_per_update(self, per_epoch: int) -> float:
+        """Return the mean number of batches in the updates so far; an epoch has `per_epoch` batches."""
+        return (self.epoch * per_epoch + self.batch) / max(self.step, 1)
+
     def add_to_log(self, tokens: float, means: dict[str, float]) -> None:
         """Add a step's means over its tokens to the sums for the next row of the log, unless a mean is not finite."""
         if not all(map(math.isfinite, means.values())):

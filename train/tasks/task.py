@@ -266,6 +266,10 @@ def restore(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callabl
         for problem in trainer.load():
             say(f"warning: {problem} An older save is used.")
         say(f"resumed after step {trainer.progress.step:,}")
+        before = trainer.progress.batches_per_update(len(trainer.train_batches))
+        now = trainer.options.accumulate * trainer.group.size
+        if before not in (0, now):
+            say(f"an update used {before:g} batches so far, and uses {now} with this number of processes")
 
 
 def _summary(

@@ -63,7 +63,8 @@ def normalised(x: Any, weight: Any, bias: Any, eps: float) -> Any:
     if array_module(x) is not np or not x.dtype == weight.dtype == np.float32 or compiled.missing():
         return raw_layers.normalised.__wrapped__(x, weight, bias, eps)  # type: ignore[attr-defined]
     x = np.ascontiguousarray(x)
-    y, x_hat, rstd = np.empty_like(x), np.empty_like(x), np.empty((len(x), 1), np.float32)
-    one = np.float32(1)
+    # LLVM sums a row in another order if x_hat lies less than 256 bytes behind x, which the 64 unused numbers prevent.
+    x_hat = np.empty(64 + x.size, np.float32)[64:].reshape(x.shape)
+    y, rstd, one = np.empty_like(x), np.empty((len(x), 1), np.float32), np.float32(1)
     compiled.loops().normalize(x, None, None, one, weight, bias, np.float32(eps), None, x_hat, rstd, y, 0, len(x))
     return y

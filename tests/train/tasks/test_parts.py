@@ -13,7 +13,9 @@ from handloom.nn import MultiHeadAttention
 from handloom.train.optim.fast.flat_adam import common_decay
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
 from handloom.train.optim.schedules import Plateau
+from handloom.train.runs.progress import Progress
 from handloom.train.tasks.task import make_model, make_optimizer, make_record, make_schedule, make_validation, restore
+from handloom.train.updates import UpdateOptions
 
 CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
 
@@ -90,3 +92,17 @@ def test_steps_that_a_run_has_behind_it_or_never_reaches(resume, steps, stop_at,
     trainer: Any = SimpleNamespace(saves=SimpleNamespace(steps=lambda: [10, 30]), steps=steps)
     with pytest.raises(InputError, match=message):
         restore(trainer, resume=resume, stop_at=stop_at, say=print)
+
+
+@pytest.mark.parametrize(("processes", "said"), [(3, 1), (2, 2)])
+def test_a_run_that_goes_on_with_another_number_of_processes_says_so(processes, said) -> None:
+    trainer: Any = SimpleNamespace(
+        saves=SimpleNamespace(steps=lambda: [10]), steps=20, load=list, train_batches=range(13),
+        progress=Progress(0, step=10, epoch=2, batch=4), options=UpdateOptions(), group=SimpleNamespace(size=processes),
+    )  # fmt: skip
+    lines: list[str] = []
+    restore(trainer, resume=True, stop_at=None, say=lines.append)
+    assert lines == [
+        "resumed after step 10",
+        "an update used 3 batches so far, and uses 2 with this number of processes",
+    ][:said]

@@ -94,7 +94,7 @@ def test_cross_attention_of_another_size_is_computed_one_by_one() -> None:
 
 
 def test_norms_can_have_another_dtype_and_gaps_between_their_numbers() -> None:
-    model, ids = language_model(norm_first=False), np.array([[4], [5]])
+    model, ids = language_model(), np.array([[4], [5]])
     expected = model.start(2, decoder=model.raw_decoder()).step(ids).copy()
     for layer in model.decoder.layers:
         layer.norm1.weight.data = layer.norm1.weight.data.astype(np.float64)
@@ -136,7 +136,7 @@ def test_an_interrupt_leaves_no_table_of_old_addresses(monkeypatch: pytest.Monke
 
 
 def test_states_of_one_decoder_have_memory_of_their_own() -> None:
-    model = language_model(norm_first=False)  # the last bits of a pre-norm of 8 features depend on what lies beside it
+    model = language_model()
     decoder, ids = model.raw_decoder(), np.array([[4], [5]])
     states = [model.start(2, decoder=decoder) for _ in range(2)]
     first = [state.step(ids) for state in states]
@@ -150,7 +150,7 @@ def test_states_of_one_decoder_have_memory_of_their_own() -> None:
 
 
 def test_the_rows_of_a_batch_have_the_bits_of_each_row_alone() -> None:
-    model, ids = language_model(norm_first=False), np.array([[4], [5], [6], [7], [8], [4], [6]])
+    model, ids = language_model(), np.array([[4], [5], [6], [7], [8], [4], [6]])
     decoder = model.raw_decoder()
     together = model.start(len(ids), decoder=decoder)
     alone = [model.start(1, decoder=decoder) for _ in ids]
