@@ -94,6 +94,14 @@ def open_file(path: str | Path) -> BinaryIO:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 
 
+def check_line_ends(first: bytes, name: str) -> None:
+    """Raise InputError, with `name`, if the first line of a text is all of it and contains carriage returns."""
+    if b"\r" in first.removesuffix(b"\r") and not first.endswith(b"\n"):
+        raise InputError(
+            f"{name} ends its lines with carriage returns only. Replace them by line feeds: tr '\\r' '\\n'."
+        )
+
+
 def read_bytes(path: str | Path, most: int = LARGEST_JSON) -> bytes:
     """Return the content of a regular file.
 

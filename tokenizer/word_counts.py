@@ -12,6 +12,7 @@ Most chunks are words of at most eight bytes. A word of this length fits into a 
 counts numbers several times faster than a dict counts byte strings. A dict is used only for longer words.
 """
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
@@ -51,10 +52,9 @@ def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
         raise InputError("Training needs several texts, not one string: give a list, or an open file.")
     iterator = iter(texts)
     while batch := list(islice(iterator, _TEXTS)):
-        try:
-            yield _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
-        except AttributeError:
-            raise InputError("Training needs texts (str). To train on a file, open it and give the file.") from None
+        if not all(isinstance(text, str) for text in batch) or (len(batch) == 1 and os.path.isfile(batch[0])):
+            raise InputError("Training needs texts (str). To train on a file, open it and give the file.")
+        yield _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
 
 
 def _count_chunks(blocks: Iterable[bytes]) -> dict[bytes, int]:

@@ -117,6 +117,7 @@ def test_input_that_cannot_be_used_is_named() -> None:
         ([""], {}, "no text to train on"),
         ("text", {}, "not one string: give a list"),
         (["text", Path("a.txt")], {}, "To train on a file, open it"),
+        ([__file__], {}, "To train on a file, open it"),
         (["text"], {"vocab_size": 259}, "Choose at least 260"),
         (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' occurs twice"),
         (["text"], {"special_tokens": [""]}, "special token is empty"),

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from ...arguments import print_error
 from ...autograd.backend import DeviceError, GraphError
 from ...errors import InputError, printable, remedy
-from ...files import make_folder
+from ...files import check_line_ends, make_folder
 from ..distributed import find_process_group
 from ..runs.progress import TrainingStopped
 
@@ -134,6 +134,8 @@ def sentences_from(arguments: list[str]) -> Iterator[str]:
         if b"\0" in line:
             cure = "If the text is UTF-16, convert it, for example with iconv -f utf-16 -t utf-8"
             raise InputError(f"Line {number} of standard input contains a NUL byte, which no text has. {cure}.")
+        if number == 1:
+            check_line_ends(line, "The text of standard input")
         try:
             yield line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
         except UnicodeDecodeError as error:

@@ -202,7 +202,8 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
     started = sys.argv[0] if sys.argv[0].startswith("handloom ") else f"python examples/{program}"
     config: dict[str, Any] = {"program": program, "command": f"{started} {arguments.typed}".rstrip()}
     config |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
-    config |= {"notes": list(data.notes)} | {name: library for name, (library, _) in libraries().items()}
+    now = {name: library for name, (library, _) in libraries().items()}
+    config |= {"notes": list(data.notes), **now}
 
     def make() -> RunFolder:
         if arguments.resume:
@@ -213,6 +214,8 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
     run = run_of_group(make)
     if run.replaced:
         print(f"the old run is now {run.replaced}", flush=True)
+    for said in other_libraries(run.config, now) if arguments.resume else []:
+        print(said)
     watch(arguments, run.path)
     run.config = run.config | config | run.config  # an older run may lack some of these records
     if arguments.given & arguments.options.keys():  # a resumed run may have other options now
@@ -224,6 +227,15 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
             if run.stays:
                 raise type(stop)(run.continuation) from None
             raise
+
+
+def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Iterator[str]:
+    """Yield a message if a resumed run started with other library versions."""
+    names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
+    for key, (with_it, without) in names.items():
+        if key in config and config[key] != now[key]:  # an older run has no such key
+            began, goes_on = (with_it.format(name) if name else without for name in (config[key], now[key]))
+            yield f"This run began with {began} and continues with {goes_on}: the last bits of its numbers may change."
 
 
 def watch(arguments: Any, run: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ...errors import InputError
-from ...files import open_file, parse_json
+from ...files import check_line_ends, open_file, parse_json
 
 T = TypeVar("T")
 Pair = tuple[str, str]
@@ -58,6 +58,8 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield the lines of an open binary stream, as `iter_lines` does. Error messages call the stream `name`."""
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
+        if number == 1:
+            check_line_ends(raw, name)
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(_UTF8_BOM)

@@ -18,7 +18,7 @@ from handloom.arguments import OptionError, Parser, path, positive, whole
 from handloom.autograd.backend import GraphError
 from handloom.errors import InputError, remedy
 from handloom.train.cli.command_line import Terminated, results_folder, run_main
-from handloom.train.cli.examples import start_run
+from handloom.train.cli.examples import other_libraries, start_run
 from handloom.train.runs.saves import SavedStates
 from tests.support.examples import Example
 
@@ -216,3 +216,14 @@ def test_wrong_options_of_every_program_are_one_line(program: str) -> None:
     for typed in ONE_LINE[program]:
         lines = Example(program, ROOT).fails(*typed.split()).splitlines()
         assert (lines[0][:7], lines[1][:7], len(lines)) == ("error: ", "usage: ", 2), lines
+
+
+def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
+    here = {"compiled_loops": None, "mkl": "mkl 2026.2.0"}
+    assert not list(other_libraries({}, here))  # a run from before this was recorded
+    assert not list(other_libraries(here, here))
+    said = list(other_libraries({"compiled_loops": "numba 0.61", "mkl": None}, here))
+    assert [line.partition(":")[0] for line in said] == [
+        "This run began with loops compiled by numba 0.61 and continues with no compiled loops",
+        "This run began with NumPy's products and continues with mkl 2026.2.0",
+    ]

@@ -73,6 +73,7 @@ class TestLines:
             ("t", "Hallo\n".encode("utf-16"), "If the file is UTF-16, convert it: iconv -f UTF-16 -t"),
             ("t", "Grün\n".encode("utf-16-le"), "NUL byte, which no text has. If the file is UTF-16, convert it"),
             ("t", b"good\nb\0d\n", "line 2 contains a NUL byte"),
+            ("t", b"good\rbetter\r", "carriage returns only. Replace them by line feeds: tr '\\r' '\\n'."),
         ],
     )
     def test_what_is_refused(self, tmp_path, name, content, said):
