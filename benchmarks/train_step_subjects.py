@@ -1,235 +1,164 @@
-"""The two subjects of `benchmarks.train_step`: the same model, batches and Adam in handloom and in PyTorch.
+"""The sides of `benchmarks.train_step`: the same model, batches and Adam in handloom and in PyTorch.
 
-With batches of real data (`save_batches`), a step also masks padding, clips gradients and uses Noam's schedule.
+With batches of real data, a step also masks padding, clips gradients and uses Noam's schedule. On a GPU it clips too.
 """
 
-import contextlib
-import dataclasses
 import itertools
+import math
+import statistics
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from benchmarks.side_by_side import peak_memory, reset_peak_memory
-from benchmarks.train_step_models import Size, build, loss, shared_name
+from benchmarks.train_step_models import Arrays, Size, build, loss, shared_name, sizes_of
+from handloom.autograd import default_generator
+from handloom.train.device_updates import choose_updates
+from handloom.train.distributed import ProcessGroup
+from handloom.train.optim.optimizers import Adam
+from handloom.train.optim.schedules import noam
+from handloom.train.runs.results import blas, versions
+from handloom.train.updates import MicroBatch, UpdateOptions, keep_freed_memory
 
-Arrays = dict[str, np.ndarray]
 LEARNING_RATE, BETAS, EPS, CLIP_NORM = 1e-4, (0.9, 0.98), 1e-9, 1.0
-WARM_UP = 1000  # warm-up steps of Noam's schedule
+NOAM_WARM_UP = 1000  # warm-up steps of Noam's schedule
+
+#: The sides on each device, with the arguments of `Handloom` or `train_step_torch.Torch`.
+SIDES: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    "cpu": {
+        "handloom": {},
+        "torch-layers": {"lean": False},
+        "torch-lean": {},
+        "torch-compiled": {"compiled": True},
+        "torch-bfloat16": {"half": "bfloat16"},
+    },
+    "cuda": {
+        "handloom-fp16-graphs": {"precision": "fp16", "graphs": True},
+        "handloom-fp16": {"precision": "fp16"},
+        "handloom-fp32-graphs": {"graphs": True},
+        "handloom-fp32": {},
+        "torch-eager": {"half": "float16"},
+        "torch-compile": {"half": "float16", "compiled": True},
+    },
+}
 
 
-def save_batches(file: Path, batches: Sequence[Any]) -> None:
-    """Write batches (`handloom.train.data.batches.Batch`)."""
-    named = enumerate(map(dataclasses.asdict, batches))
-    np.savez(file, **{f"{number}.{name}": array for number, batch in named for name, array in batch.items()})
-
-
-def load_batches(file: str | Path) -> list[Arrays]:
-    found: dict[int, Arrays] = {}
-    with np.load(file) as stored:
-        for key in stored.files:
-            number, _, name = key.partition(".")
-            found.setdefault(int(number), {})[name] = stored[key]
-    return [found[number] for number in sorted(found)]
-
-
-def timed(work: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-class Subject:
-    """The base class of a worker. A subclass defines the functions whose types are given here.
-
-    `step` trains on the next batch and returns the loss; `gradients` returns the loss and all gradients of the first
-    batch, without dropout; `product(size)` returns a function that multiplies two square matrices.
+class Side:
+    """The base class of a side. A subclass defines `step`, which trains on the next batch and need not wait for a GPU;
+    `wait`, which waits for it and returns the last loss; `gradients(seed)`, which returns the loss and all gradients of
+    `batch(seed)`; and `about`, or on a GPU `launches` and `device_memory` (in bytes).
     """
 
-    step: Callable[[], float]
-    load: Callable[[Arrays], None]
-    gradients: Callable[[], Arrays]
-    product: Callable[[int], Callable[[], Any]]
-    libraries: Callable[[], dict[str, Any]]
+    def __init__(self, size: Size, batches: Sequence[Arrays] | None = None, device: str = "cpu"):
+        self.size, self.given, self.device = size, batches, device
+        self.arrays = batches or [size.arrays()]
+        self.clips = batches is not None or device == "cuda"
+        self.rates: Iterator[float] = itertools.repeat(LEARNING_RATE)
+        if batches is not None:
+            self.rates = map(noam(size.d_model, NOAM_WARM_UP), itertools.count(1))
 
-    def __init__(self, size: dict[str, Any], batches: str | None = None):
-        self.size = Size(**size)
-        self.real = batches is not None
-        self.arrays = load_batches(batches) if batches else [self.size.arrays()]
-        self.first = self.arrays[0]
+    def warm(self, count: int) -> float:
+        """Make steps that are not measured, and return the loss of the last one."""
+        if self.device == "cpu":
+            reset_peak_memory()
+        for _ in range(count):
+            self.step()
+        return self.wait()
 
     def steps(self, count: int) -> list[float]:
         """Return the seconds of each step."""
-        return [timed(self.step) for _ in range(count)]
+        return [self.mean_step(1)["ms"] / 1e3 for _ in range(count)]
 
-    def load_file(self, file: str) -> None:
-        with np.load(file) as stored:
-            self.load(dict(stored))
-
-    def save_gradients(self, file: str, seed: int) -> None:
-        """Write the gradients. `seed` selects the random batch; it has no effect on batches of real data."""
-        if not self.real:
-            self.first = self.size.arrays(seed)
-        np.savez(file, **self.gradients())
-
-    def reset_memory(self) -> None:
-        reset_peak_memory()
+    def mean_step(self, count: int) -> dict[str, float]:
+        """Return the milliseconds per step if the host waits once, and those that the host needs to issue a step."""
+        self.wait()
+        begin = time.perf_counter()
+        for _ in range(count):
+            self.step()
+        issued = time.perf_counter()
+        self.wait()
+        return {"ms": (time.perf_counter() - begin) / count * 1e3, "host_ms": (issued - begin) / count * 1e3}
 
     def memory(self) -> float:
-        return peak_memory()
+        """Return the peak memory in MB: resident memory, or on a GPU the library's memory pools."""
+        return peak_memory() if self.device == "cpu" else self.device_memory() / 1e6
+
+    def batch(self, seed: int) -> Arrays:
+        """Return the first batch of real data, or the random batch of this seed."""
+        return self.size.arrays(seed) if self.given is None else self.given[0]
+
+
+class Handloom(Side):
+    """handloom with its Trainer's settings. If gradients are clipped, a step is the Trainer's update."""
+
+    def __init__(self, *common: Any, precision: Any = "fp32", graphs: bool = False):
+        super().__init__(*common)
+        keep_freed_memory()
+        self.model = build(self.size).to(self.device)
+        self.optimizer = Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS)
+        made = [MicroBatch(0, index, arrays) for index, arrays in enumerate(self.arrays)]
+        self.batches, self.last, self.updates = itertools.cycle(made), math.nan, None
+        if self.clips:
+            options = UpdateOptions(CLIP_NORM, precision=precision, graphs=graphs)
+            self.updates = choose_updates(self.model, self.optimizer, options, ProcessGroup(), [default_generator])
+
+    def mean_loss(self, model: Any, batch: Arrays) -> tuple[Any, int]:
+        return loss(model, self.size, **batch), batch["labels"].size
+
+    def step(self) -> None:
+        batch = next(self.batches)
+        if self.updates is not None:
+            self.updates.update([batch], self.mean_loss, 0, next(self.rates))
+        else:
+            self.last = self.backward(batch.batch).item()
+            self.optimizer.step()
+
+    def backward(self, batch: Arrays) -> Any:
+        self.optimizer.zero_grad()
+        found, _ = self.mean_loss(self.model, batch)
+        found.backward()
+        return found
+
+    def wait(self) -> float:
+        for _, means in self.updates.read().steps if self.updates is not None else ():
+            self.last = means["loss"]
+        return self.last
+
+    def gradients(self, seed: int) -> Arrays:
+        found = self.backward(self.batch(seed))
+        named = {shared_name(self.size, name): p.grad for name, p in self.model.named_parameters()}
+        return {"loss": found.data, **named}
+
+    def launches(self) -> int | None:
+        """Return the launches of a step's CUDA graphs, or None without graphs or if CuPy can't count them."""
+        sizes = self.updates.graphs.sizes() if self.updates.graphs else {}
+        return sum(sizes.values()) if sizes else None
+
+    def device_memory(self) -> int:
+        """Return the bytes of CuPy's pool and of the graphs' pool, which never free memory."""
+        import cupy
+
+        own = self.updates.graphs.pool.total_bytes() if self.updates.graphs else 0
+        return cupy.get_default_memory_pool().total_bytes() + own
 
     def about(self) -> dict[str, Any]:
-        """Return the libraries, and the speed of a plain product in GFLOP/s."""
-        best = min(map(timed, itertools.repeat(self.product(1024), 12)))
-        return {**self.libraries(), "gflops": round(2 * 1024**3 / best / 1e9)}
-
-
-class Torch(Subject):
-    """PyTorch with its fused Adam. `how` is "layers", "lean" (see `train_step_torch`), or a variant of "lean"."""
-
-    def __init__(self, how: str, threads: int, size: dict[str, Any], batches: str | None = None):
-        import torch
-
-        from benchmarks.train_step_torch import Model
-
-        super().__init__(size, batches)
-        torch.set_num_threads(threads)
-        torch.manual_seed(0)
-        self.torch, self.how, self.done = torch, how, 0
-        self.model = Model(self.size, lean=how != "layers")
-        self.run: Any = torch.compile(self.model) if how == "compiled" else self.model
-        self.batches = itertools.cycle(list(map(self.tensors, self.arrays)))
-        self.optimizer = torch.optim.Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS, fused=True)
-
-    def tensors(self, batch: Arrays) -> dict[str, Any]:
-        if not self.real:
-            return {name: self.torch.from_numpy(array) for name, array in batch.items()}
-        named = ("source", "target_input", "target_output")
-        source, target_input, labels = (self.torch.from_numpy(batch[name]) for name in named)
-        return {"source": source, "target_input": target_input, "labels": labels, "padding": source == 0}
-
-    def load(self, weights: Arrays) -> None:
-        self.model.load_state_dict({name: self.torch.from_numpy(array) for name, array in weights.items()})
-
-    def step(self) -> float:
-        self.done += 1
-        batch = next(self.batches)
-        self.optimizer.zero_grad(set_to_none=True)
-        half = self.how == "bfloat16"
-        with self.torch.autocast("cpu", self.torch.bfloat16) if half else contextlib.nullcontext():
-            loss = self.run(**batch)
-        loss.backward()
-        if self.real:
-            self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)
-            rate = self.size.d_model**-0.5 * min(self.done**-0.5, self.done * WARM_UP**-1.5)
-            self.optimizer.param_groups[0]["lr"] = rate
-        self.optimizer.step()
-        return loss.item()
-
-    def gradients(self) -> Arrays:
-        from benchmarks.train_step_torch import Model
-
-        model = Model(dataclasses.replace(self.size, dropout=0.0), lean=self.how != "layers")
-        model.load_state_dict(self.model.state_dict())
-        loss = model(**self.tensors(self.first))
-        loss.backward()
-        named = {name: p.grad.numpy() for name, p in model.named_parameters()}
-        # not clip_grad_norm_: in float32, its norm of 70 million elements has a relative error of 2e-3 with AVX2
-        norm = np.sqrt(sum(np.square(grad, dtype=np.float64).sum() for grad in named.values()))
-        return {"loss": loss.detach().numpy(), "norm": norm, **named}
-
-    def product(self, size: int) -> Callable[[], Any]:
-        a, b, out = (self.torch.rand(size, size) for _ in range(3))
-        return lambda: self.torch.matmul(a, b, out=out)
-
-    def libraries(self) -> dict[str, Any]:
-        return {"torch": self.torch.__version__, "kernels": self.torch.backends.cpu.get_cpu_capability()}
-
-
-class Handloom(Subject):
-    """handloom with its Trainer's settings, which keep freed memory. On real data, a step is the Trainer's update."""
-
-    def __init__(self, size: dict[str, Any], batches: str | None = None):
-        import handloom
-        from handloom.autograd import default_generator
-        from handloom.train.data.batches import Batch
-        from handloom.train.distributed import ProcessGroup
-        from handloom.train.optim.optimizers import Adam
-        from handloom.train.optim.schedules import noam
-        from handloom.train.tasks.translation import translation_loss
-        from handloom.train.updates import MicroBatch, UpdateOptions, Updates, keep_freed_memory
-
-        super().__init__(size, batches)
-        keep_freed_memory()
-        handloom.manual_seed(0)
-        self.model = build(self.size)
-        self.optimizer = Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS)
-        if self.real:
-            made = [MicroBatch(0, index, Batch(**arrays)) for index, arrays in enumerate(self.arrays)]
-            self.batches, self.done = itertools.cycle(made), 0
-            self.translation_loss = translation_loss(self.size.label_smoothing, 0)
-            self.rate = noam(self.size.d_model, WARM_UP)
-            options = UpdateOptions(clip_norm=CLIP_NORM)
-            self.updates = Updates(self.model, self.optimizer, options, ProcessGroup(), [default_generator])
-
-    def weights(self) -> Arrays:
-        """Return the parameters, and the table of sinusoidal positions if there is one, by their names in PyTorch."""
-        state = {shared_name(self.size, name): array for name, array in self.model.state_dict().items()}
-        table = getattr(self.model.positions, "table", None)
-        return state if table is None else {**state, "positions": table.data}
-
-    def save_weights(self, file: str) -> None:
-        np.savez(file, **self.weights())
-
-    def step(self) -> float:
-        if self.real:
-            self.done += 1
-            self.updates.update([next(self.batches)], self.translation_loss, 0, self.rate(self.done))
-            return self.updates.read().steps[-1][1]["loss"]
-        self.optimizer.zero_grad()
-        found = loss(self.model, self.size, **self.first)
-        found.backward()
-        self.optimizer.step()
-        return found.item()
-
-    def gradients(self) -> Arrays:
-        from handloom.train.data.batches import Batch
-        from handloom.train.optim.optimizers import clip_grad_norm
-
-        model = build(dataclasses.replace(self.size, dropout=0.0))
-        model.load_state_dict(self.model.state_dict())
-        if self.real:
-            found = self.translation_loss(model, Batch(**self.first))[0]
-        else:
-            found = loss(model, self.size, **self.first)
-        found.backward()
-        norm = clip_grad_norm(list(model.parameters()), None)
-        named = {shared_name(self.size, name): p.grad for name, p in model.named_parameters()}
-        return {"loss": found.data, "norm": np.array(norm), **named}
-
-    def product(self, size: int) -> Callable[[], Any]:
-        from handloom.autograd.fast.products import divided_product
-
-        a, b = np.random.default_rng(0).random((2, size, size), np.float32)
-        out = np.empty_like(a)
-        return lambda: divided_product(a, b, out)
-
-    def libraries(self) -> dict[str, Any]:
+        from benchmarks.train_step_products import divided_product, gflops
         from handloom.autograd.fast import compiled, mkl
-        from handloom.train.runs.results import blas, versions
 
         missing = {"compiled_loops": compiled.missing(), "mkl": mkl.missing()}
-        return {**versions("numpy", "numba"), **blas(), **{name: why or "yes" for name, why in missing.items()}}
+        used = {name: why or "yes" for name, why in missing.items()}
+        return {**versions("numpy", "numba"), **blas(), **used, "gflops": gflops(divided_product)}
 
     def products(self) -> float:
         """Return the seconds of a step's matrix products without the rest of the step, as the mean over the batches."""
         from benchmarks.train_step_products import seconds, step_products
 
-        sizes = [self.size]
-        if self.real:
-            shapes = [(*batch["source"].shape, batch["target_input"].shape[1]) for batch in self.arrays]
-            sizes = [dataclasses.replace(self.size, batch=rows, source=s, target=t) for rows, s, t in shapes]
-        return sum(seconds(step_products(size)) for size in sizes) / len(sizes)
+        return statistics.fmean(seconds(step_products(size)) for size in sizes_of(self.size, self.given))
+
+
+def create(side: str, device: str, size: Size, batches: Sequence[Arrays] | None) -> Side:
+    if side.startswith("handloom"):
+        return Handloom(size, batches, device, **SIDES[device][side])
+    from benchmarks.train_step_torch import Torch
+
+    return Torch(size, batches, device, **SIDES[device][side])

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import train_step, train_step_device
-from benchmarks.train_step_device import HandloomOnDevice
-from benchmarks.train_step_models import MORE, Size
-from benchmarks.train_step_subjects import Handloom, Torch, load_batches, save_batches
+from benchmarks import train_step
+from benchmarks.train_step_models import TINY, Size, arguments
+from benchmarks.train_step_subjects import Handloom, create
 from handloom.train.data.batches import TokenBatches
 
 pytestmark = pytest.mark.slow
@@ -21,53 +20,42 @@ ROOT = Path(__file__).resolve().parents[2]
 REAL = Size("seq2seq", 0, 0, 0, 40, 16, 32, 1, 2, 0.3, norm_first=True, tied=True, label_smoothing=0.1)
 
 
-def ragged_batches(file: Path) -> str:
-    """A file of batches with padding."""
+def ragged_batches() -> list[dict[str, np.ndarray]]:
+    """Batches with padding."""
     generator = np.random.default_rng(0)
     texts = [generator.integers(4, 40, length).tolist() for length in generator.integers(2, 12, 200)]
     batches = TokenBatches(texts, texts[::-1], tokens_per_batch=60, seed=0, pad_id=0, bos_id=1, eos_id=2)
-    chosen = [batches.batch(indices) for indices in batches.plan(0)[:12]]
-    save_batches(file, chosen)
-    for batch, arrays in zip(chosen, load_batches(file), strict=True):
-        for name, array in dataclasses.asdict(batch).items():
-            np.testing.assert_array_equal(arrays[name], array)
-    return str(file)
+    return [arguments(batches.batch(indices)) for indices in batches.plan(0)[:12]]
 
 
 @pytest.mark.parametrize("config", ["tiny", "tiny-classifier", "tiny-language-model", "real batches"])
-def test_both_sides_do_the_same_work(config, tmp_path) -> None:
+def test_both_sides_do_the_same_work(config) -> None:
     pytest.importorskip("torch", reason="PyTorch is the other side")
-    real = config == "real batches"
-    size, batches = (REAL, ragged_batches(tmp_path / "batches.npz")) if real else (MORE[config], None)
-    given = dataclasses.asdict(size), batches
-    ours = Handloom(*given)
-    ours.save_weights(str(tmp_path / "weights.npz"))
-    ours.save_gradients(str(tmp_path / "ours.npz"), 0)
-    for how in ("layers", "lean", "bfloat16"):
-        theirs = Torch(how, 1, *given)
-        theirs.load_file(str(tmp_path / "weights.npz"))
-        theirs.save_gradients(str(tmp_path / "theirs.npz"), 0)
-        found = train_step.compare_gradients(tmp_path / "ours.npz", tmp_path / "theirs.npz")
+    size, batches = (REAL, ragged_batches()) if config == "real batches" else (TINY[config], None)
+    exact = dataclasses.replace(size, dropout=0.0)
+    ours = create("handloom", "cpu", exact, batches).gradients(0)
+    for side in ("torch-layers", "torch-lean", "torch-bfloat16"):
+        found = train_step.compare_gradients(ours, create(side, "cpu", exact, batches).gradients(0))
         assert found["loss"] < 1e-6
         assert found["gradient"] < 1e-5, found
+        theirs = create(side, "cpu", size, batches)
         before = [p.detach().numpy().copy() for p in theirs.model.parameters()]
         theirs.step()  # with dropout, and an update of every parameter
         for old, new in zip(before, theirs.model.parameters(), strict=True):
             assert (old != new.detach().numpy()).any()
-    assert np.isfinite([ours.step() for _ in range(4)]).all()
+        assert np.isfinite(theirs.wait())
+    ours = create("handloom", "cpu", size, batches)
+    assert np.isfinite([ours.warm(1) for _ in range(4)]).all()
 
 
-def test_different_work_is_refused(tmp_path) -> None:
+def test_different_work_is_refused() -> None:
     gradients = {"loss": np.float32(2.0), "w": np.arange(4.0), "b": np.ones(2)}
-    others = {"a": gradients, "b": {**gradients, "w": np.arange(4.0) * 1.01}, "c": {**gradients, "loss": 2.1}}
-    for name, arrays in others.items():
-        np.savez(tmp_path / f"{name}.npz", **arrays)
-    same, gradient, loss = (train_step.compare_gradients(tmp_path / "a.npz", tmp_path / f"{x}.npz") for x in "abc")
+    others = gradients, gradients | {"w": np.arange(4.0) * 1.01}, gradients | {"loss": np.float32(2.1)}
+    same, gradient, loss = (train_step.compare_gradients(gradients, other) for other in others)
     assert [train_step.agree(found) for found in (same, gradient, loss)] == [True, False, False]
     assert (gradient["parameter"], loss["loss"]) == ("w", pytest.approx(0.1 / 2.1))
-    np.savez(tmp_path / "d.npz", loss=np.float32(2.0), w=np.arange(4.0))
     with pytest.raises(SystemExit, match=r"different parameters: \['b'\]"):
-        train_step.compare_gradients(tmp_path / "a.npz", tmp_path / "d.npz")
+        train_step.compare_gradients(gradients, {"loss": np.float32(2.0), "w": np.arange(4.0)})
 
 
 def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys) -> None:
@@ -75,11 +63,10 @@ def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys)
     file = tmp_path / "rows.json"
     file.write_text(json.dumps({"rows": [{"config": "other", "ratio": 1.0}, {"config": "tiny", "ratio": -1.0}]}))
     monkeypatch.setattr(train_step, "REFERENCES", ("torch-lean",))  # starting PyTorch takes most of the time
-    monkeypatch.setattr(train_step, "SIDES", ("handloom", "torch-lean"))
     options = ["--also", "bfloat16", "--steps", "4", "--threads", "1", "--json", str(file)]
     monkeypatch.setattr(sys, "argv", ["train_step", "--config", "tiny", *options])
     monkeypatch.chdir(ROOT)
-    monkeypatch.delattr(os, "sched_setaffinity", raising=False)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
     train_step.main()
     kept, row = json.loads(file.read_text())["rows"]
     assert (kept["config"], row["config"], row["ruler"]) == ("other", "tiny", "torch-lean")
@@ -95,13 +82,13 @@ def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(
-    ("config", "half", "graphs"),
-    [("tiny", True, True), ("tiny-classifier", False, False), ("tiny-language-model", True, False)],
+    ("config", "precision", "graphs"),
+    [("tiny", "fp16", True), ("tiny-classifier", "fp32", False), ("tiny-language-model", "fp16", False)],
 )
-def test_the_device_side_steps_without_waiting(config, half, graphs, fake_cupy) -> None:
+def test_the_device_side_steps_without_waiting(config, precision, graphs, fake_cupy) -> None:
     import cupyx
 
-    subject = HandloomOnDevice(train_step_device.size_of(config), half, graphs)
+    subject = Handloom(TINY[config], None, "cuda", precision=precision, graphs=graphs)
     losses = []
     for _ in range(3):
         with cupyx.allow_synchronize(False):
