@@ -203,7 +203,7 @@ class RunFolder:
         if failed:
             shutil.rmtree(self.saves_path, ignore_errors=True)
             with contextlib.suppress(OSError):  # such as: the folder contains a file that is not of the run
-                for name in (*_EARLY, CONFIG, self.tokenizer_path.name):
+                for name in (*_EARLY, CONFIG, "tokenizer.json", "samples.txt"):
                     (self.path / name).unlink(missing_ok=True)
                 self.path.rmdir()
                 if self.replaced:
