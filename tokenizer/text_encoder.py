@@ -32,9 +32,10 @@ class TextEncoder:
     def __init__(
         self, encode_word: Callable[[bytes], list[int]], pre_tokenizer: PreTokenizer, added: "regex.Pattern[str]"
     ) -> None:
+        self._encode_word = encode_word
         self._pre_tokenizer = pre_tokenizer
         self._added = added
-        self._words = _Cache(lambda word: encode_word(word.encode("utf-8", "surrogatepass")))
+        self._words = _Cache(self._encode_text_of_word)
         self._chunks = _Cache(self._encode_chunk)
 
     def encode_quickly(self, text: str) -> list[int] | None:
@@ -55,6 +56,9 @@ class TextEncoder:
             raise _NeedsCareError
         words = self._pre_tokenizer.split(chunk[1:] if chunk[0] == _START else " " + chunk)
         return self._words[words[0]] if len(words) == 1 else [id for word in words for id in self._words[word]]
+
+    def _encode_text_of_word(self, word: str) -> list[int]:
+        return self._encode_word(word.encode("utf-8", "surrogatepass"))
 
 
 class _Cache(dict[str, list[int]]):
