@@ -1,6 +1,7 @@
 """The character and the word tokenizer: clean-up, vocabulary, and the interface that all tokenizers share."""
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,8 @@ def test_all_tokenizers_share_the_interface(nltk: object) -> None:
         assert [ids[0] for ids in batch] == [tokenizer.bos_id] * 2
         assert [ids[-1] for ids in batch] == [tokenizer.eos_id] * 2
         assert tokenizer.decode_batch(batch) == ["one", "two one"]
+        sent = pickle.loads(pickle.dumps(tokenizer))  # to another process of a training
+        assert sent.encode("two one") == tokenizer.encode("two one")
         with pytest.raises(InputError, match="a list of texts, not the single text 'one'"):
             tokenizer.encode_batch("one")
         assert "".join(tokenizer.tokens("one")) == "one"
