@@ -73,10 +73,21 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
         return Path(store.fetch(name, downloader=downloader))
     except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
         raise InputError(
-            f"{base_url}{name} could not be downloaded: {str(error).rstrip('.')}. Try again, or fetch "
+            f"{base_url}{name} could not be downloaded: {_reason(error)}. Try again, or fetch "
             f"{', '.join(all_names) or name} from {base_url} by other means, put them into a folder DATA/{folder} "
             f"(with any folder DATA), and set the environment variable HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return the message of the innermost exception that requests and urllib3 have wrapped."""
+    if isinstance(error, ValueError):
+        return "the downloaded file has a wrong checksum, so it is not the official file"
+    while True:
+        inner = getattr(error, "reason", None) or (error.args[0] if error.args else None)
+        if not isinstance(inner, Exception):
+            return str(error).rstrip(".")
+        error = inner
 
 
 def load_hub(name: str, configuration: str) -> Any:

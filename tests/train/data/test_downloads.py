@@ -82,7 +82,7 @@ def test_download_then_cache(server, cache, tmp_path, monkeypatch, checksum):
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (whole(b"<html>Welcome to the hotel's network</html>"), "does not match the known hash"),
+        (whole(b"<html>Welcome to the hotel's network</html>"), "wrong checksum"),
         (whole(b"nothing here", 404), "404 Client Error"),
         (whole(b"", 500), "500 Server Error"),
         ((200, CONTENT[:500], len(CONTENT)), "500 bytes read"),
@@ -101,6 +101,12 @@ def test_failure_says_what_to_do_and_leaves_nothing(server, cache, answer, reaso
     assert "--data embedded works without any download." in message
     assert len(server.requests) == 3
     assert [p for p in cache.rglob("*") if p.is_file()] == []
+
+
+def test_no_network():
+    with pytest.raises(InputError, match=r"could not be downloaded: .*[Rr]efused") as raised:
+        fetch("http://127.0.0.1:9/raw/", "multi30k", "train.de", SHA256)  # nobody listens on port 9
+    assert "Max retries" not in str(raised.value)  # the message is that of the innermost error
 
 
 class TestDataFolder:
