@@ -51,8 +51,10 @@ def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
     if isinstance(texts, str):
         raise InputError("Training needs several texts, not one string: give a list, or an open file.")
     iterator = iter(texts)
+    first = next(iterator, "")
+    iterator, is_path = chain([first], iterator), os.path.isfile(first)
     while batch := list(islice(iterator, _TEXTS)):
-        if not all(isinstance(text, str) for text in batch) or (len(batch) == 1 and os.path.isfile(batch[0])):
+        if is_path or not all(isinstance(text, str) for text in batch):
             raise InputError("Training needs texts (str). To train on a file, open it and give the file.")
         yield _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
 

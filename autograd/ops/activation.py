@@ -8,12 +8,11 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of, constant_array
-from .elementwise import elementwise, multiply, negative, promoted
+from .elementwise import elementwise, negative, promoted
 from .erf import erf_array
 from .exponential import sigmoid_array
 from .reduction import floating, narrowed, widened
 from .registry import declare
-from .selection import where
 
 relu = elementwise(
     "ReLU", "y", lambda g, y, xp: g * ~(array_of(y) <= 0),
@@ -22,11 +21,23 @@ relu = elementwise(
 )  # fmt: skip
 
 
+class LeakyReLU(Function):
+    def __init__(self, negative_slope):
+        self.negative_slope = negative_slope
+
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).where(x > 0, x, x * self.negative_slope)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return array_module(g).where(x > 0, g, g * self.negative_slope)
+
+
 @declare(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x))
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """Return x where it is positive, negative_slope * x elsewhere. Source: Maas, Hannun and Ng 2013."""
-    slope = float(constant_array(negative_slope, "leaky_relu: negative_slope"))
-    return where(np.greater(array_of(x), 0), x, multiply(x, slope))
+    return LeakyReLU(float(constant_array(negative_slope, "leaky_relu: negative_slope")))(x)
 
 
 class ELU(Function):

@@ -84,7 +84,7 @@ def attend(q: Any, keys: Any, values: Any, bias: Any, *, return_weights: bool = 
         weights -= xp.where(xp.isfinite(top), top, 0)
         xp.exp(weights, out=weights)
         total = weights.sum(axis=-1, keepdims=True)
-        total[total == 0] = 1
+        total = xp.where(total == 0, 1, total)
         out = _by_group(weights.astype(values.dtype, copy=False), values[some])
         xp.divide(out, total, out=merged[some].swapaxes(1, 2), casting="same_kind")
         if kept is not None:

@@ -124,7 +124,7 @@ MUTANTS = (
     M("products", "trace", "ops.diagonal:diagonal", "np.arange(shape[axis1]) + offset", "np.arange(shape[axis1]) - offset"),
     # Activations.
     M("activation", "relu", "ops.activation:relu.gradient", "array_of(y) <= 0", "array_of(y) < 0"),
-    M("activation", "leaky_relu", "ops.activation:leaky_relu", "multiply(x, slope)", "multiply(array_of(x), slope)"),
+    M("activation", "leaky_relu", "ops.activation:LeakyReLU.backward", "g * self.negative_slope", "g"),
     M("activation", lambda: whole.test_every_float16_number("elu"), "ops.activation:ELU.backward", "xp.minimum(x, 0)", "x"),
     M("activation", "selu", "ops.activation:ELU.backward", "(x > 0, self.scale,", "(x > 0, 1.0,"),
     M("activation", "sigmoid", "ops.activation:sigmoid.gradient", "(1 - y)", "(1 + y)"),

@@ -3,7 +3,7 @@
 import difflib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -43,7 +43,7 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
     if name_or_path not in SETS:
         text, names = _read(name_or_path, source, target), name_or_path.split("+")
-        if text is None and all(names[:2]) and len(names) > 1:
+        if text is None and len(names) > 1 and all(names):
             loaded = {name: load_translation_data(name, source=source, target=target) for name in names}
             again = [pair for name in loaded for pair in loaded[name].train * (names.count(name) - 1)]
             return _joined(name_or_path, list(loaded.values()), again)
@@ -79,7 +79,7 @@ def _joined(
     name: str,
     parts: Sequence[TranslationData],
     more: Sequence[files.Pair] = (),
-    change: Callable[[list[files.Pair]], Iterable[files.Pair]] = list,
+    change: Callable[[list[files.Pair]], list[files.Pair]] = list,
 ) -> TranslationData:
     """Join the training pairs, and the validation sets, of several data sets. The test set is that of the first.
 
@@ -90,7 +90,7 @@ def _joined(
         change: function that returns the pairs to use instead of all training pairs.
     """
     held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
-    pairs = list(change([*(pair for part in parts for pair in part.train), *more]))
+    pairs = change([*(pair for part in parts for pair in part.train), *more])
     train = [pair for pair in pairs if held_out.isdisjoint(map(sentence_key, pair))]
     valid = [pair for part in parts for pair in part.valid]
     notes = [note for part in parts for note in part.notes]
