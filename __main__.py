@@ -8,18 +8,18 @@ from . import __version__
 
 #: For each command: its module in this package, the function to call, and a description of the command.
 COMMANDS = {
-    "translate": ("train.cli.texts:translate", "translate German into English, or with --to de the other way"),
-    "generate": ("train.cli.texts:generate", "continue texts"),
-    "classify": ("train.cli.texts:classify", "classify texts by the category of news"),
-    "summarize": ("train.cli.texts:summarize", "write headlines for articles"),
-    "paraphrase": ("train.cli.texts:paraphrase", "paraphrase sentences"),
+    "translate": ("cli.texts:translate", "translate German into English, or with --to de the other way"),
+    "generate": ("cli.texts:generate", "continue texts"),
+    "classify": ("cli.texts:classify", "classify texts by the category of news"),
+    "summarize": ("cli.texts:summarize", "write headlines for articles"),
+    "paraphrase": ("cli.texts:paraphrase", "paraphrase sentences"),
     "train": ("", "train a model and show its scores: handloom train PROGRAM"),
     "explore": ("explorer.__main__:main", "explore a trained model in the browser"),
     "course": ("course.__main__:main", "build a Transformer in sixteen chapters, each step checked"),
     "gradcheck": ("autograd.gradcheck.__main__:main", "check the gradient of every op"),
     "doctor": ("doctor:main", "find what slows handloom down on this machine"),
-    "export": ("train.export:main", "save a trained model in the format of Hugging Face transformers"),
-    "report": ("train.report:main", "compare runs in one picture and one table"),
+    "export": ("cli.export:main", "save a trained model in the format of Hugging Face transformers"),
+    "report": ("cli.report:main", "compare runs in one picture and one table"),
 }
 #: The programs of `handloom train`; each is a file of `examples`.
 PROGRAMS = {
@@ -62,7 +62,7 @@ def run(words: list[str]) -> int | str | None:
         command, module, function = f"train {name}", f"examples.{name}", "main"
     sys.argv = [f"handloom {command}", *rest]
     chosen = getattr(importlib.import_module(f".{module}", __package__), function)
-    from .train.cli.command_line import run_main
+    from .cli.command_line import run_main
 
     return run_main(lambda: sys.exit(chosen()), several_processes=module.startswith("examples."))
 
@@ -87,7 +87,7 @@ def _say(text: str) -> int:
     try:
         print(text, flush=True)
     except OSError:  # the disk is full or the reading program has ended: every command handles these errors
-        from .train.cli.command_line import run_main
+        from .cli.command_line import run_main
 
         run_main(lambda: print(text, flush=True))
     return 0

@@ -20,8 +20,8 @@ from .autograd.backend import Blas, blas_of_numpy, check_device, compute_capabil
 from .autograd.ops.attention import attention_plain
 from .autograd.ops.registry import unsupported_reason
 from .autograd.quick import libraries
-from .train.cli.command_line import run_main
-from .train.cli.options import OptionParser
+from .cli.command_line import run_main
+from .cli.options import OptionParser
 from .train.runs.results import cpu_fields
 
 Environment = Mapping[str, str]

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 
 from .arguments import Parser, path
 from .autograd.backend import DeviceError, check_device, import_cupy
+from .cli.command_line import run_main
 from .errors import InputError
 from .files import write_json
-from .train.cli.command_line import run_main
 from .train.runs.results import machine, versions
 
 ROOT = Path(__file__).resolve().parent

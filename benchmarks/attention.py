@@ -21,7 +21,7 @@ from benchmarks.side_by_side import conditions, program, write_results
 from handloom.autograd import Tensor, no_grad, ops
 from handloom.autograd.backend import check_device, import_cupy, to_device
 from handloom.examples.compare_attention import peak_bytes
-from handloom.train.tables.cells import markdown_table
+from handloom.train.cells import markdown_table
 
 METHODS = (("handloom", "fused"), ("torch", "flash"), ("torch", "cudnn"), ("torch", "default"))
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)

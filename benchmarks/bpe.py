@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.side_by_side import Worker, conditions, peak_memory, processor_time, program, write_results
-from handloom.train.tables.cells import markdown_table
+from handloom.train.cells import markdown_table
 
 Result = dict[str, Any]
 

@@ -1,12 +1,12 @@
 """Evaluate each of several trained classifiers on their test set, and the mean of their probabilities.
 
-    HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
+HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
 """
 
 from benchmarks.side_by_side import command, program, write_results
+from handloom.examples.tables.news import figures
+from handloom.train.cells import markdown_table
 from handloom.train.data.news import load_news
-from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.news import figures
 from handloom.train.tasks.classification import Classifier, MeanClassifier
 
 COLUMNS = {"cell": "model", "valid_accuracy": "validation:.1%", "accuracy": "test:.1%", "macro_f1": "macro F1:.3f"}

@@ -17,8 +17,8 @@ from typing import Any
 from benchmarks.decoding import repetition
 from benchmarks.side_by_side import command, program, write_results
 from handloom.tokenizer.character import clean_text
+from handloom.train.cells import markdown_table
 from handloom.train.data.running_text import load_text_data
-from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.language_modelling import Writer
 
 PROMPT, CHARACTERS = "This is a", 500

@@ -15,11 +15,11 @@ from typing import Any
 
 from benchmarks.side_by_side import command, program, write_results
 from handloom.errors import InputError
+from handloom.train.cells import markdown_table
 from handloom.train.data.captions import load_captions
 from handloom.train.data.downloads import find_local
 from handloom.train.data.news import load_news, read_articles
 from handloom.train.data.translation import load_translation_data
-from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.classification import Classifier
 
 Row = dict[str, Any]

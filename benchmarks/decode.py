@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.side_by_side import Worker, conditions, interleaved, program, started, write_results
 from handloom.autograd.quick import libraries
-from handloom.train.tables.cells import markdown_table
+from handloom.train.cells import markdown_table
 
 SIZES = {
     "d_model 256, 3+3 layers, vocabulary 30,000": {"d_model": 256, "layers": 3, "vocabulary": 30_000},

@@ -21,10 +21,10 @@ from benchmarks.side_by_side import command, program, write_results
 from handloom.models import Strategy
 from handloom.models.generation.rules import Rules
 from handloom.models.shipped import model_path
+from handloom.train.cells import markdown_table
 from handloom.train.data.downloads import find_local
 from handloom.train.data.files import read_parallel_files
 from handloom.train.data.translation import load_translation_data
-from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.metrics import bleu
 from handloom.train.tasks.translation import Translator
 

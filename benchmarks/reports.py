@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.side_by_side import processor_time
+from handloom.train.cells import markdown_table
 from handloom.train.runs.folder import SAVES
 from handloom.train.runs.saves import SavedStates
-from handloom.train.tables.cells import markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "reports"
 OUT = Path("runs") / "reports"

@@ -27,14 +27,14 @@ import numpy as np
 from numpy._core._multiarray_umath import __cpu_features__
 
 import handloom
+from handloom.cli.translation import translation_task
+from handloom.examples.tables import language_models, news
 from handloom.models.shipped import MODELS, model_name, model_path
-from handloom.train.cli.translation import translation_task
 from handloom.train.data.news import load_news
 from handloom.train.data.running_text import load_text_data
 from handloom.train.data.translation import load_translation_data
 from handloom.train.runs.checkpoints import read_config, rounded, save_checkpoint
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables import language_models, news
 from handloom.train.tasks.classification import Classifier
 from handloom.train.tasks.language_modelling import Writer, tokenize
 from handloom.train.tasks.metrics import bleu, chrf

@@ -13,14 +13,14 @@ from typing import Any
 from benchmarks.side_by_side import command, program, write_results
 from handloom.errors import InputError
 from handloom.examples import summarize_news
+from handloom.examples.tables.news import baselines
+from handloom.examples.tables.pairs import set_long_apart
 from handloom.models.text_baselines import WordForWord, nearest
+from handloom.train.cells import markdown_table
 from handloom.train.data.captions import caption_pairs, load_captions
 from handloom.train.data.files import Pair
 from handloom.train.data.news import load_news
 from handloom.train.data.translation import load_translation_data
-from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.news import baselines
-from handloom.train.tables.pairs import set_long_apart
 from handloom.train.tasks.metrics import bleu
 
 Row = dict[str, Any]

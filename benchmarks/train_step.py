@@ -46,7 +46,7 @@ from benchmarks import side_by_side
 from benchmarks.train_step_models import SIZES, TINY, Arrays, Size, prepare, sizes_of
 from benchmarks.train_step_subjects import SIDES, create
 from handloom.autograd.backend import check_device, import_cupy
-from handloom.train.tables.cells import markdown_table
+from handloom.train.cells import markdown_table
 
 REFERENCES = ("torch-layers", "torch-lean")
 BATCHES = 3  # the gradients must agree on one of these batches

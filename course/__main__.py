@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..arguments import Parser, Whole
-from ..train.cli.command_line import run_main
+from ..cli.command_line import run_main
 from .chapter import Chapter, chapters
 from .checking import Report, bar, check, show
 from .folder import Folder, digest, start

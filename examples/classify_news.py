@@ -14,19 +14,19 @@ python examples/classify_news.py --init distilbert/distilbert-base-uncased --dat
 
 from typing import Any
 
+from handloom.cli.command_line import run_main
+from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.texts import apply_model
+from handloom.cli.training import preset_of
+from handloom.examples.tables import news
+from handloom.examples.tables.attention import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows, names_in
+from handloom.examples.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, cost_rows, cross_cost
+from handloom.examples.tables.stated import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.models.presets import classifier_preset
-from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.texts import apply_model
-from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, load_news, unlabelled_texts
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion
-from handloom.train.tables import news
-from handloom.train.tables.attention import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows, names_in
-from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
-from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, cost_rows, cross_cost
 from handloom.train.tasks.classification import Classification, Classifier
 from handloom.train.tasks.metrics import confusion_matrix
 

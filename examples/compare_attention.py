@@ -29,19 +29,19 @@ from handloom.autograd import Tensor, grad, manual_seed, no_grad, ops
 from handloom.autograd.backend import import_cupy, to_device, use_device
 from handloom.autograd.ops.attention import attention_plain
 from handloom.autograd.ops.registry import unsupported_reason
+from handloom.cli.command_line import results_folder, run_main
+from handloom.cli.options import OfKind, OptionParser
 from handloom.models import Seq2SeqTransformer
 from handloom.models.fields import Length
 from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
-from handloom.train.cli.command_line import results_folder, run_main
-from handloom.train.cli.options import OfKind, OptionParser
+from handloom.train.cells import markdown_table
 from handloom.train.data.batches import TokenBatches, join_neighbours
 from handloom.train.data.translation import load_translation_data
 from handloom.train.optim.optimizers import Adam
 from handloom.train.runs.plots import plot_lines
 from handloom.train.runs.results import checksum, write_results
-from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.translation import translation_loss
 
 PRESETS: dict[str, dict[str, Any]] = {

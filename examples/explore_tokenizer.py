@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 from handloom.arguments import path, positive
+from handloom.cli.command_line import check_text, results_folder, run_main
+from handloom.cli.options import OptionParser
 from handloom.tokenizer import BPETokenizer
 from handloom.tokenizer.explore import compression, token_lengths, usual_sizes
 from handloom.tokenizer.pre_tokenizer import PATTERNS
-from handloom.train.cli.command_line import check_text, results_folder, run_main
-from handloom.train.cli.options import OptionParser
 from handloom.train.data.files import iter_lines
 from handloom.train.data.grammar import build_corpus
 

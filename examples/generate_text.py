@@ -18,20 +18,20 @@ from functools import partial
 from typing import Any
 
 from handloom.arguments import positive
+from handloom.cli.command_line import run_main
+from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.generation import strategy_of
+from handloom.cli.texts import apply_model
+from handloom.cli.training import changed, preset_of
+from handloom.cli.translation import translation_task
+from handloom.examples.tables import language_models as tables
 from handloom.models.presets import language_model_preset
 from handloom.nn import POSITIONS
 from handloom.tokenizer.character import without_special
-from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.texts import apply_model
-from handloom.train.cli.training import changed, preset_of
-from handloom.train.cli.translation import translation_task
+from handloom.train.cells import markdown_table
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables import language_models as tables
-from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.language_modelling import TOKENIZERS, LanguageModelling, Writer, learn_tokens, tokenize
 from handloom.train.tasks.task import choose_tokenizer
 from handloom.train.tasks.translation import Translator, round_trips

@@ -9,22 +9,22 @@ python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the 
 import dataclasses
 from typing import Any
 
+from handloom.cli.command_line import run_main
+from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.generation import strategy_of
+from handloom.cli.texts import apply_model
+from handloom.cli.training import preset_of
+from handloom.examples.tables.attention import draw_last_layers
+from handloom.examples.tables.pairs import MEMORY_COLUMNS, PARAPHRASES, memory_rows, step_memory
 from handloom.models import Strategy
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import paraphrase_preset
 from handloom.nn import checkpoint_activations
-from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.texts import apply_model
-from handloom.train.cli.training import preset_of
+from handloom.train.cells import markdown_table
 from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.data.files import Pair
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.attention import draw_last_layers
-from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.pairs import MEMORY_COLUMNS, PARAPHRASES, memory_rows, step_memory
 from handloom.train.tasks.metrics import bleu, rows_text
 from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
 

@@ -10,21 +10,21 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from handloom.cli.command_line import run_main
+from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.generation import strategy_of
+from handloom.cli.texts import apply_model
+from handloom.cli.training import preset_of
 from handloom.errors import InputError
+from handloom.examples.tables import news
+from handloom.examples.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
+from handloom.examples.tables.stated import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.models.presets import summary_preset
 from handloom.models.text_baselines import nearest
 from handloom.tokenizer.word import preprocess
-from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.texts import apply_model
-from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables import news
-from handloom.train.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
-from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_text
 from handloom.train.tasks.translation import Translation, Translator
 

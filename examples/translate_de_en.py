@@ -13,20 +13,20 @@ python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 
 
 from typing import Any
 
+from handloom.cli.command_line import run_main
+from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.generation import strategy_of
+from handloom.cli.texts import apply_model
+from handloom.cli.training import preset_of
+from handloom.cli.translation import add_translation_options, training_pairs, translation_task
+from handloom.examples.tables.attention import draw_last_layers
+from handloom.examples.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
 from handloom.models.presets import translation_preset
-from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.texts import apply_model
-from handloom.train.cli.training import preset_of
-from handloom.train.cli.translation import add_translation_options, training_pairs, translation_task
+from handloom.train.cells import markdown_table
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.attention import draw_last_layers
-from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
 from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_text
 from handloom.train.tasks.translation import Translation, Translator
 

@@ -9,23 +9,23 @@ python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the 
 import dataclasses
 from typing import Any
 
+from handloom.cli.command_line import run_main
+from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.generation import strategy_of
+from handloom.cli.texts import apply_model
+from handloom.cli.training import preset_of
+from handloom.cli.translation import add_translation_options, training_pairs, translation_task
+from handloom.examples.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
+from handloom.examples.tables.pairs import figures, set_long_apart
+from handloom.examples.tables.stated import Table, write_tables
 from handloom.models.presets import en_fr_preset
 from handloom.models.text_baselines import WordForWord
 from handloom.nn import POSITIONS
-from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_and_report
-from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.texts import apply_model
-from handloom.train.cli.training import preset_of
-from handloom.train.cli.translation import add_translation_options, training_pairs, translation_task
 from handloom.train.data.files import Pair
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
-from handloom.train.tables.cells import Table, write_tables
-from handloom.train.tables.pairs import figures, set_long_apart
 from handloom.train.tasks.metrics import best_and_worst, bleu, samples_text
 from handloom.train.tasks.translation import Translation, Translator
 

@@ -10,9 +10,9 @@ import shlex
 from pathlib import Path
 
 from ..arguments import Whole
+from ..cli.command_line import run_main
+from ..cli.options import OptionParser
 from ..models.shipped import MODELS, TRANSLATORS, model_path
-from ..train.cli.command_line import run_main
-from ..train.cli.options import OptionParser
 from .exporting import ALL_VIEWS, export
 from .serving import explore
 

@@ -10,9 +10,9 @@ import threading
 from collections import deque
 from typing import Any
 
+from ..cli.command_line import free_run_folder
 from ..errors import InputError
 from ..models.presets import translation_preset
-from ..train.cli.command_line import free_run_folder
 from ..train.runs.saves import SavedStates
 from .asking import Ask
 from .attention import chosen_layer, place

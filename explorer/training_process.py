@@ -14,8 +14,8 @@ import threading
 from pathlib import Path
 
 from ..autograd import manual_seed
+from ..cli.command_line import run_main
 from ..models.presets import translation_preset
-from ..train.cli.command_line import run_main
 from ..train.data.translation import load_translation_data
 from ..train.runs.folder import RunFolder
 from ..train.tasks.task import train_model

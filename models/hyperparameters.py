@@ -1,7 +1,7 @@
 """Hyperparameters of a training run (model sizes and training options), with one dataclass per task.
 
 A field's annotation describes the allowed values. Its `setting` contains the help text and, for some fields, a Flag.
-`train.cli.training` generates `--set`, the command-line options, help texts and error messages from the fields.
+`cli.training` generates `--set`, the command-line options, help texts and error messages from the fields.
 """
 
 # ruff: noqa: RUF009 - `setting` returns a dataclass field

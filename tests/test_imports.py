@@ -18,17 +18,18 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "errors": set(),
     "arguments": {"errors"},
-    "__main__": {"train", "errors", "__version__"},
+    "__main__": {"cli", "errors", "__version__"},
     "files": {"errors"},
     "tensor_files": {"errors", "files"},
-    "doctor": {"train", "autograd", "arguments", "errors"},
+    "doctor": {"cli", "train", "autograd", "arguments", "errors"},
     "autograd": {"arguments", "errors"},
     "nn": {"autograd", "errors"},
     "models": {"nn", "autograd", "tokenizer", "errors", "files", "tensor_files"},
     "tokenizer": {"errors", "files"},
     "train": {"models", "nn", "autograd", "tokenizer", "arguments", "errors", "files", "tensor_files"},
-    "explorer": {"train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
-    "course": {"train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
+    "cli": {"train", "models", "autograd", "tokenizer", "arguments", "errors", "files"},
+    "explorer": {"cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
+    "course": {"cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
 }
 FILES = sorted(
     path for part in ALLOWED for path in [ROOT / f"{part}.py", *(ROOT / part).rglob("*.py")] if path.is_file()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from handloom import models
+from handloom.cli.export import export
 from handloom.errors import InputError
 from handloom.models.pretrained import load, save
 from handloom.tokenizer import BPETokenizer
-from handloom.train.export import export
 from handloom.train.tasks.classification import Classifier
 from handloom.train.tasks.language_modelling import Writer
 from handloom.train.tasks.loading import is_foreign

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from handloom.arguments import OptionError, Whole, path
+from handloom.cli.examples import parse_training_arguments
+from handloom.cli.options import OfKind, OptionParser
 from handloom.models.fields import plain_kind
-from handloom.train.cli.examples import parse_training_arguments
-from handloom.train.cli.options import OfKind, OptionParser
 
 from ..support.examples import EXAMPLES as FOLDER
 from ..support.examples import Example, small_data
@@ -39,7 +39,7 @@ def parser_of(program: str) -> OptionParser:
         raise LookupError(parser)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("handloom.train.cli.examples.parse_example", capture)
+        patch.setattr("handloom.cli.examples.parse_example", capture)
         parse = runpy.run_path(str(FOLDER / f"{program}.py"))["parse_arguments"]
     with pytest.raises(LookupError) as found:
         parse()

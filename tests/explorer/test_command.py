@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from handloom.train.cli import examples
+from handloom.cli import examples
 from tests.support.examples import Example
 
 

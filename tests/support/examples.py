@@ -17,7 +17,7 @@ from handloom.train.data.news import articles
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: Modules that examples import, at the start or later.
 IMPORTS = (
-    "handloom.train.data.grammar.french", "handloom.train.cli.examples", "handloom.train.tables.language_models",
+    "handloom.train.data.grammar.french", "handloom.cli.examples", "handloom.examples.tables.language_models",
     "matplotlib.backends.backend_agg", "nltk", "sacrebleu",
 )  # fmt: skip
 

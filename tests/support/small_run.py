@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from handloom.autograd import manual_seed
+from handloom.cli.command_line import run_main
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
-from handloom.train.cli.command_line import run_main
 from handloom.train.data.batches import TokenBatches
 from handloom.train.distributed import find_process_group
 from handloom.train.optim.optimizers import Adam

@@ -129,7 +129,7 @@ class TestTwoProcesses:
         assert "rank 1 of 2 failed; the job ends" in done.stderr
 
     def test_a_program_for_one_process_says_so(self) -> None:
-        done = run([str(MPIRUN), "-n", "2", sys.executable, "-m", "handloom.train.report", "x"])
+        done = run([str(MPIRUN), "-n", "2", sys.executable, "-m", "handloom.cli.report", "x"])
         assert done.returncode != 0
         assert done.stderr.count("start it without mpirun") == 1
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import pytest
 
 from handloom import models
+from handloom.examples.tables.language_models import KTH_HEADS
 from handloom.models import presets
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.nn import Module, init
-from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.language_models import KTH_HEADS
+from handloom.train.cells import markdown_table
 
 #: Of the KTH report, which has 112 characters and 2,000 subwords.
 CHARACTERS, SUBWORDS = 112, 2000

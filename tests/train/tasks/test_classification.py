@@ -8,12 +8,12 @@ import pytest
 
 from handloom.autograd import Tensor, manual_seed
 from handloom.errors import InputError
+from handloom.examples.tables.news import figures
 from handloom.models import ClassifierConfig, TransformerClassifier
 from handloom.models.presets import CLASSIFIER_PRESETS
 from handloom.nn import Module
 from handloom.tokenizer import WordTokenizer
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.news import figures
 from handloom.train.tasks.classification import (
     Classification,
     Classifier,

@@ -1,0 +1,1 @@
+"""The command line: options of the examples and commands, sweeps, comparisons of runs, export."""

@@ -1,0 +1,250 @@
+"""Shared code of the examples: parse the command line, use a trained model, and train models for tables."""
+
+import argparse
+import atexit
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from ..arguments import path, positive, whole
+from ..autograd import manual_seed
+from ..autograd.backend import check_device
+from ..autograd.quick import libraries
+from ..errors import InputError
+from ..models.hyperparameters import Preset
+from ..models.presets import PRESET_NAMES
+from ..train.cells import run_cells, run_of_group
+from ..train.distributed import find_process_group
+from ..train.runs.folder import RunFolder
+from ..train.runs.results import checksum
+from ..train.tasks.task import AnyTrained, Task, train_model
+from ..train.tasks.translation import Translation
+from .command_line import free_run_folder
+from .generation import add_generation_options, check_generation_options, check_lengths, strategy_of
+from .options import OptionParser, plain
+from .training import add_preset_options
+
+# Options that are not saved with a run, because they concern only one invocation of the program.
+_OF_THE_PROCESS = ("out", "overwrite", "resume", "stop_at", "explore")
+
+
+def example_parser(
+    doc: str | None,
+    choose: Callable[[str, str], Preset],
+    *,
+    data: str,
+    generates: Literal["texts", "continuations", "nothing"] = "texts",
+) -> OptionParser:
+    """Return a parser with the options of training that all examples share. An example can add further options.
+
+    Args:
+        doc: the script's docstring, shown by --help.
+        choose: function that returns the preset for the values of --preset and --data; --help shows its values.
+        data: the help text of --data.
+        generates: "texts" if the model translates or rewrites texts, by beam search; "continuations" if it continues
+            texts, by sampling; "nothing" if it is a classifier.
+    """
+    parser = OptionParser(description=f"{doc}\nThe options for a trained model: --help --checkpoint")
+    add = parser.group("training")
+    add("--data", default="embedded", help=data)
+    words = "model sizes and training settings (default: laptop)"
+    add("--preset", choices=PRESET_NAMES, default="laptop", help=words)
+    add("--out", type=path, metavar="RUN", help="folder of the new run (default: a new folder in runs/)")
+    add("--overwrite", action="store_true", help="if --out already contains a run, first rename it to RUN.old-1")
+    add("--seed", type=whole, default=0, help="random seed (default: 0)")
+    add("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)", resumes=True)
+    add("--resume", type=path, metavar="RUN", resumes=True)
+    words = "stop after update STEP and save the run, so that --resume can continue it"
+    add("--stop-at", type=positive, metavar="STEP", help=words, resumes=True)
+    words = "show the training run in the browser (requires the extra `explorer`)"
+    add("--explore", action="store_true", help=words, resumes=True)
+    add_preset_options(parser, choose)
+    if generates != "nothing":
+        add_generation_options(parser, translates=generates == "texts", trains=True)
+    return parser
+
+
+def parse_example(parser: OptionParser) -> Any:
+    """Return the parsed options of `parse_training_arguments`, after further checks.
+
+    Raises OptionError for options that can't be combined, and InputError for a value that can't be used.
+    """
+    arguments = parse_training_arguments(parser)
+    if "beam" in arguments:
+        check_generation_options(parser, arguments)
+    if arguments.init and arguments.teacher:
+        parser.error("--init and --teacher can't be combined: leave out one of them")
+    return arguments
+
+
+def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
+    """Return the parsed options. With --resume, they are the saved options of the run, and `out` is the run's folder.
+
+    The result has three more attributes: `given` contains the names of the options on the command line, `options`
+    contains the options that a new run saves, and `typed` is a command line with `options`. Raises InputError if the
+    run can't be resumed, and OptionError for an option that can't be used.
+    """
+    typed = vars(parser.parse_args(arguments))
+    values = dict(parser.defaults)
+    if "resume" in typed:
+        values |= _options_of_run(parser, typed["resume"])
+        for name, value in typed.items():
+            if name not in parser.resumable and (name in _OF_THE_PROCESS or value != values[name]):
+                parser.error(f"{parser.spelled(name)} can't be changed when a run is resumed: leave it out")
+        values["out"] = typed["resume"]
+    elif "overwrite" in typed and "out" not in typed:
+        parser.error("--overwrite needs the folder to replace: add --out")
+    values |= typed
+    options = {name: plain(values[name]) for name in parser._options if name not in _OF_THE_PROCESS}
+    typed_again = shlex.join(parser.typed(options))
+    return argparse.Namespace(**values, given=frozenset(typed), options=options, typed=typed_again)
+
+
+def _program() -> str:
+    """Return the file name of the running example, even if it was started as `handloom train NAME`."""
+    return f"{Path(sys.argv[0].split(' ')[-1]).stem}.py"
+
+
+def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
+    run = RunFolder.open(folder)
+    stored = run.config.get("options")
+    if not isinstance(stored, dict):
+        raise InputError(f"{folder} can't be resumed: its config.json has no options. Start a new run.")
+    own, program = _program(), run.config.get("program")
+    if program not in (None, own):
+        raise InputError(f"{folder} is a run of {program}, not of {own}: resume it with {program}.")
+    options = {name: value for name, value in stored.items() if name not in _OF_THE_PROCESS}
+    return parser.stored(options, str(folder / "config.json"))
+
+
+def train_and_report(
+    arguments: Any,
+    data: Any,
+    task: Task[Any, AnyTrained] | Callable[[RunFolder, AnyTrained | None], Task[Any, AnyTrained]],
+    trained: type[AnyTrained] | None = None,
+    task_name: str = "",
+    *,
+    test: Callable[[AnyTrained, Any], tuple[Mapping[str, Any], Any]],
+    report: Callable[[AnyTrained, Any, RunFolder, list[dict[str, Any]], Any], str],
+    cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
+    init_options: Mapping[str, Any] | None = None,
+    init_tasks: Sequence[str] = (),
+) -> None:
+    """Train a model in a new or resumed run folder, train the other models of a requested table, and print a report.
+
+    Under mpirun, all processes train each model together. Only the first process tests, writes files and prints.
+
+    Args:
+        data: the loaded data set, which config.json describes.
+        task: the task to train, or a function that creates it from the run and the model of --init or --teacher.
+        trained, task_name: required class and task of a model of --init or --teacher. They are needed if `task` is a
+            function.
+        test: (trained, task) -> the model's row of the table, and its outputs for the report.
+        report: (trained, task, run, rows, outputs) -> the text that is printed at the end. `rows` has a row for each
+            model, with the number of its parameters and, for a new run, the seconds of training and testing.
+        cells: function of the task that returns the other models of the table, or the tasks that train them, by name.
+        init_options: options of `trained.load` for the model of --init.
+        init_tasks: further tasks that the model of --init may have been trained for.
+    """
+    start = time.perf_counter()
+    check_device(arguments.device)
+    if isinstance(task, Task):
+        task_name = task.name
+    if isinstance(task, Translation):
+        check_lengths(strategy_of(arguments), task.preset.max_length)
+    kind: Any = task.trained if isinstance(task, Task) else trained
+    teacher = kind.load(arguments.teacher, [task_name]) if arguments.teacher else None
+    init = kind.load(arguments.init, [task_name, *init_tasks], **(init_options or {})) if arguments.init else None
+    options = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
+    options["resume"], group = arguments.resume is not None, find_process_group()
+    with start_run(arguments, data) as run:
+        manual_seed(arguments.seed)
+        task = task if isinstance(task, Task) else task(run, init or teacher)
+        if init is not None and any(change.startswith("dropout=") for change in arguments.set):
+            init.set_dropout(task.preset.dropout)
+        begun = time.perf_counter()
+        model = train_model(task, run, **options, teacher=teacher, init=init)
+        row, outputs = test(model, task) if group.first else ({}, None)
+        seconds, others = time.perf_counter() - begun, cells(task)
+        rows = [{"parameters": model.model.parameter_count(), **row}]
+        if others and not arguments.resume:  # a table of a single model has no times, so that it is reproducible
+            rows[0]["seconds"] = seconds
+
+        def make(own: RunFolder, cell: Task[Any, AnyTrained] | AnyTrained, resume: bool) -> Mapping[str, Any]:
+            manual_seed(arguments.seed)
+            again = {**options, "stop_at": None, "resume": resume}
+            other = train_model(cell, own, **again) if isinstance(cell, Task) else cell
+            return {"parameters": other.model.parameter_count(), **(test(other, task)[0] if group.first else {})}
+
+        rows += run_cells(run, others, make)
+        if group.first:
+            text = report(model, task, run, rows, outputs)
+            seconds = time.perf_counter() - start
+            print(f"\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all\n\n{text}")
+
+
+@contextmanager
+def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
+    """Yield the folder of the run to resume (--resume), or a new run folder, runs/PROGRAM without --out.
+
+    The config.json of a new folder contains the options and a description of `data`, a data set with a method `summary`
+    and an attribute `notes`.
+
+    Raises InputError if the folder can't be used. If the run can be resumed after a KeyboardInterrupt, the message of
+    the exception says how.
+    """
+    program = _program()
+    started = sys.argv[0] if sys.argv[0].startswith("handloom ") else f"python examples/{program}"
+    config: dict[str, Any] = {"program": program, "command": f"{started} {arguments.typed}".rstrip()}
+    config |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
+    now = {name: library for name, (library, _) in libraries().items()}
+    config |= {"notes": list(data.notes), **now}
+
+    def make() -> RunFolder:
+        if arguments.resume:
+            return RunFolder.resume(arguments.resume)
+        path = arguments.out or free_run_folder(Path(program).stem)
+        return RunFolder.create(path, config, overwrite=arguments.overwrite)
+
+    run = run_of_group(make)
+    if run.replaced:
+        print(f"the old run is now {run.replaced}", flush=True)
+    for said in other_libraries(run.config, now) if arguments.resume else []:
+        print(said)
+    watch(arguments, run.path)
+    run.config = run.config | config | run.config  # an older run may lack some of these records
+    if arguments.given & arguments.options.keys():  # a resumed run may have other options now
+        run.config |= {name: config[name] for name in ("command", "options")}
+    with run:
+        try:
+            yield run
+        except KeyboardInterrupt as stop:
+            if run.stays:
+                raise type(stop)(run.continuation) from None
+            raise
+
+
+def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Iterator[str]:
+    """Yield a message if a resumed run started with other library versions."""
+    names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
+    for key, (with_it, without) in names.items():
+        if key in config and config[key] != now[key]:  # an older run has no such key
+            began, goes_on = (with_it.format(name) if name else without for name in (config[key], now[key]))
+            yield f"This run began with {began} and continues with {goes_on}: the last bits of its numbers may change."
+
+
+def watch(arguments: Any, run: Path) -> None:
+    """With --explore, show the run in the browser from a separate process, and wait for that process at the end."""
+    if arguments.explore and find_process_group().first:
+        explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
+
+        def wait() -> None:
+            with suppress(KeyboardInterrupt):  # Ctrl-C ends the explorer too
+                explorer.wait()
+
+        atexit.register(wait)

@@ -1,0 +1,51 @@
+"""handloom export MODEL FOLDER: save a trained model in the format of Hugging Face transformers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import InputError
+from ..models import Strategy, pretrained
+from ..models.pretrained.files import read_object
+from ..tokenizer import CharacterTokenizer, WordTokenizer
+from ..train.tasks.loading import load
+from .options import OptionParser
+
+#: The options of the examples' beam search in `transformers`, which divides a score by length^alpha.
+SEARCH = Strategy(beam=5, alpha=1.0, length_norm="power", early_stopping=False)
+
+
+def export(source: str | Path, folder: str | Path) -> str:
+    """Save a trained model as a folder for Hugging Face `transformers`. See `models.pretrained.save`.
+
+    Args:
+        source: a run folder, or the name of a model that comes with handloom.
+        folder: the folder to write to; it must be new or empty.
+
+    Returns a line that describes the folder. Raises InputError, before anything is written, if `source` is not a
+    trained model, the model has no equivalent in `transformers`, or the folder contains files.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} already holds files, which are not overwritten. Choose one that is new or empty.")
+    found = load(source)
+    search = getattr(found, "own", None)
+    if search is not None and search.length_norm != "power":  # it comes from a run, not from transformers
+        search = replace(SEARCH, rules=search.rules)
+    only_here = isinstance(found.tokenizer, (CharacterTokenizer, WordTokenizer))
+    tokenizer = None if only_here else found.tokenizer
+    pretrained.save(found.model, tokenizer, folder, labels=getattr(found, "labels", None), strategy=search)
+    architecture = read_object(folder / "config.json")["architectures"][0]
+    without = f" without a tokenizer: transformers has no equivalent of a {type(found.tokenizer).__name__}"
+    return f"{folder} holds a {architecture} for transformers{without if only_here else ''}"
+
+
+def main() -> None:
+    parser = OptionParser(
+        prog="handloom export",
+        description="Save a trained model in the format of Hugging Face transformers: config.json, model.safetensors, "
+        "generation_config.json and the tokenizer's files. docs/pretrained.md lists the supported models.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="folder of a run, or name of a model that comes with handloom")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new or empty folder to write to")
+    arguments = parser.parse_args()
+    print(export(arguments.model, arguments.folder))

@@ -1,0 +1,127 @@
+"""The commands translate, generate, classify, summarize and paraphrase, which apply a trained model to texts.
+
+An example with --checkpoint or with texts does the same: see `apply_model`.
+"""
+
+import argparse
+import io
+import os
+import stat
+import sys
+from functools import partial
+from typing import Any
+
+from ..arguments import OptionError, positive, whole
+from ..errors import InputError
+from ..models.shipped import DEFAULTS, TRANSLATORS
+from ..train.tasks.loading import TaskName, load
+from . import generation
+from .options import OptionParser
+
+#: The description of each task, and the description of its input texts.
+WORDS: dict[TaskName, tuple[str, str]] = {
+    "translate": ("Translate sentences.", "sentences"),
+    "generate": ("Continue texts with a language model.", "prompts to continue"),
+    "classify": ("Classify texts, for example news by category.", "texts to classify"),
+    "summarize": ("Write a headline for each article.", "articles, each in one line"),
+    "paraphrase": ("Paraphrase sentences.", "sentences"),
+}
+_NOTE = """\
+Without TEXT, each line of standard input is one text. Each line of a file or a pipe gives one line of output, and a
+blank line a blank line; --nbest, --show-attention and `handloom generate` may write several lines.
+"""
+
+
+def main(task: TaskName) -> None:
+    apply(task, parse(task, DEFAULTS.get(task)))
+
+
+def apply_model(task: TaskName, *, shipped: bool = True) -> bool:
+    """Apply a trained model to texts, like the command `task`, if the command line of an example asks for it.
+
+    It does with --checkpoint or with texts. With `shipped`, the texts, also those on standard input, are by default for
+    the model that comes with handloom. Otherwise the result is False: the example trains a model.
+    """
+    asked = any(word.partition("=")[0] == "--checkpoint" for word in sys.argv[1:])
+    try:
+        arguments = parse(task, DEFAULTS[task] if shipped else None, add_help=asked)
+    except OptionError as error:
+        if asked or "unrecognized arguments" not in str(error):
+            raise
+        return False  # the options are those of training
+    if "checkpoint" not in arguments.given:
+        if not (arguments.texts or "interactive" in arguments.given or (shipped and _text_waits())):
+            return False
+        if shipped:
+            told = "which comes with handloom; --checkpoint MODEL uses another one"
+            print(f"{arguments.checkpoint}, {told}", file=sys.stderr)
+    apply(task, arguments)
+    return True
+
+
+def apply(task: TaskName, arguments: argparse.Namespace) -> None:
+    """Apply the model to the texts of `parse`. Raises OptionError for options that can't be combined."""
+    if task != "classify":
+        generation.check_generation_options(arguments.parser, arguments)
+    if arguments.checkpoint is None:
+        raise InputError("No model for this comes with handloom: add --model, a run folder or a transformers model.")
+    model: Any = load(arguments.checkpoint, task)
+    if task == "classify":
+        if arguments.also:
+            from ..train.tasks.classification import MeanClassifier  # slow to import
+
+            model = MeanClassifier([model, *(load(name, task) for name in arguments.also)])
+        generation.each_text(arguments, lambda text: print(model.best(text), flush=True))
+    elif task == "generate":
+        generation.each_text(arguments, lambda text: generation.show_continuations(model, text, arguments))
+    else:
+        generation.show_translations(model, arguments)
+
+
+def parse(task: TaskName, own: str | None, *, add_help: bool = True) -> argparse.Namespace:
+    """Return the parsed options. The attribute `checkpoint` contains the value of --model, by default `own`."""
+    does, what = WORDS[task]
+    parser = OptionParser(prog=f"handloom {task}", description=does, epilog=_NOTE, add_help=add_help)
+    add = parser.group("model and texts")
+    note = f"(default: {own}, which comes with handloom)" if own else "(none comes with handloom yet)"
+    model = f"trained model: a run folder, a folder of a Hugging Face transformers model, or a name on the Hub {note}"
+    add("--model", "--checkpoint", dest="checkpoint", metavar="MODEL", default=own, help=model)
+    if task == "translate":
+        to = "language to translate into, with a model that comes with handloom: en from German, de from English"
+        add("--to", choices=TRANSLATORS, default="en", help=f"{to} (default: en)")
+    if task == "classify":
+        also = "another model with the same classes; the probabilities of all models are averaged; can be repeated"
+        add("--also", action="append", default=[], metavar="MODEL", help=also)
+    add("texts", nargs="*", default=[], metavar="TEXT", help=f"{what} (default: the lines of standard input)")
+    add("--interactive", action="store_true", help="prompt for texts, as in a terminal without TEXT")
+    if task == "generate":
+        add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)")
+    if task != "classify":
+        add("--seed", type=whole, default=0, help="random seed of sampling (default: 0)")
+        generation.add_generation_options(parser, translates=task != "generate")
+    given = vars(parser.parse_args())
+    if {"checkpoint", "to"} <= given.keys():
+        parser.error("--to chooses between the models that come with handloom: leave out --model, or --to")
+    values = parser.defaults | given
+    if "to" in given:
+        values["checkpoint"] = TRANSLATORS[given["to"]]
+    if values["interactive"] and values["texts"]:
+        parser.error("--interactive prompts for texts: leave out the texts or --interactive")
+    values["interactive"] |= not values["texts"] and sys.stdin.isatty()
+    return argparse.Namespace(**values, given=frozenset(given), what=what, parser=parser)
+
+
+def _text_waits() -> bool:
+    """Return whether standard input is a file or a non-empty pipe, which then contains texts to process.
+
+    If it is a pipe, this waits for its first line.
+    """
+    stream = getattr(sys.stdin, "buffer", None)  # a program may be started with standard input closed
+    if not isinstance(stream, io.BufferedReader):
+        return False
+    mode = os.fstat(stream.fileno()).st_mode
+    return (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)) and bool(stream.peek(1))
+
+
+translate, generate = partial(main, "translate"), partial(main, "generate")
+classify, summarize, paraphrase = partial(main, "classify"), partial(main, "summarize"), partial(main, "paraphrase")

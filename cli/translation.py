@@ -1,0 +1,54 @@
+"""Options of the examples that translate: the direction, and other training pairs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..train.data.files import Pair, read_lines
+from ..train.data.pairs import TranslationData, clean_pairs, sentence_key
+from ..train.distributed import find_process_group
+from ..train.tasks.translation import Translator, back_translate
+from .options import OptionParser
+
+
+def add_translation_options(parser: OptionParser, source: str, target: str) -> Callable[..., None]:
+    """Add the options of a translator from one language, such as "German", into another one.
+
+    Returns the function that adds further options to the same group.
+    """
+    add = parser.group("this report")
+    add("--reverse", action="store_true", help=f"translate {target} into {source} instead")
+    words = "remove unusable training pairs, and print how many were removed for each reason"
+    add("--clean", action="store_true", help=words)
+    words = "augment the training pairs by back-translation: RUN is the folder of a run of the other direction, which "
+    words += f"translates the lines of FILE from the target language ({target}, with --reverse {source})"
+    add("--back-translate", nargs=2, metavar=("RUN", "FILE"), help=words)
+    return add
+
+
+def translation_task(source: str, target: str) -> str:
+    """Return the name of the task that is saved with a run."""
+    return f"translation from {source} to {target}"
+
+
+def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
+    """Return the data with the additional pairs of --back-translate and without the pairs that --clean removes."""
+    return find_process_group().from_first(lambda: _training_pairs(data, arguments))
+
+
+def _training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
+    pairs = data.train
+    if arguments.back_translate:
+        run, text = arguments.back_translate
+        back = Translator.load(run, [translation_task(data.target, data.source)])
+        held_out = {sentence_key(sentence) for _, sentence in [*data.valid, *data.test]}
+        lines = read_lines(text)
+        sentences = [line for line in lines if sentence_key(line) not in held_out]
+        pairs = pairs + back_translate(back, sentences)
+        print(
+            f"{len(pairs) - len(data.train):,} additional training pairs by back-translation; left out "
+            f"{len(lines) - len(sentences):,} sentences that are in the validation or test data"
+        )
+    if arguments.clean:
+        pairs, note = clean_pairs(pairs)
+        print(note)
+    return pairs

@@ -1,0 +1,143 @@
+"""Tables that compare with the news report: epochs, sample predictions and headlines, heads and layers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ...models.text_baselines import NaiveBayes, TfIdfRegression
+from ...train.tasks.classification import Labelled
+from ...train.tasks.metrics import accuracy, confusion_matrix, macro_f1
+from .stated import STATED
+
+#: Table 3, by epoch: training loss, training accuracy, validation accuracy of the classifier.
+EPOCHS = {epoch: tuple(found) for epoch, *found in STATED["news_epochs"]}
+#: Table 7: the class of each sentence according to the report's classifier.
+PREDICTIONS = STATED["news_predictions"]
+#: Table 8: for each text, the headline of the report's model, and the reference.
+HEADLINES = STATED["news_headlines"]
+#: Table 9. The report's BLEU and ROUGE-L range from 0 to 1, here from 0 to 100; the report does not state its method.
+HEADLINE_WRITER = STATED["news_headline_writer"]
+#: Tables 10 and 11, by the cell: accuracy of the classifier, and BLEU of the headlines (0 to 100).
+ABLATED = STATED["news_ablations"]
+
+EPOCH_COLUMNS = {
+    "epoch": "epoch:d",
+    "step": "step:,",
+    "train_loss": "training loss:.3f",
+    "report_loss": "the report's:.3f",
+    "train_accuracy": "training accuracy:.1%",
+    "report_train": "the report's:.1%",
+    "valid_loss": "validation loss:.3f",
+    "valid_accuracy": "validation accuracy:.1%",
+    "report_valid": "the report's:.1%",
+}
+#: The columns of Tables 7 and 8.
+SAMPLE_COLUMNS = {"text": "text", "reference": "reference", "report": "the report", "own": "Transformer"}
+
+
+def epoch_rows(metrics: Sequence[dict[str, Any]], report: bool = True) -> list[dict[str, Any]]:
+    """Return a row for each validation of a run, with the mean training loss and accuracy since the previous one.
+
+    Args:
+        metrics: the run's rows. Each training value is a mean over some updates; its weight is the number of these
+            updates between the two validations.
+        report: the report's figures, shown with the last validation of an epoch or in a separate row.
+    """
+    logged, rows, logged_to, validated_to = [], [], 0, 0
+    for row in metrics:
+        if row.get("loss") is not None:
+            logged.append((logged_to, row["step"], row))
+            logged_to = row["step"]
+    for row in metrics:
+        if row.get("valid_loss") is None or row.get("averaged"):
+            continue
+        made = {**row, "epoch": row["epoch"] + 1}
+        shares = [
+            (min(end, row["step"]) - max(begin, validated_to), values)
+            for begin, end, values in logged
+            if begin < row["step"] and end > validated_to
+        ]
+        for name in ("loss", "accuracy"):
+            if shares and all(name in values for _, values in shares):
+                total = sum(share * values[name] for share, values in shares)
+                made[f"train_{name}"] = total / sum(share for share, _ in shares)
+        rows.append(made)
+        validated_to = row["step"]
+    return _with_epochs(rows) if report else rows
+
+
+def _with_epochs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    last = {row["epoch"]: row for row in rows}
+    for epoch, figures in EPOCHS.items():
+        stated = dict(zip(("report_loss", "report_train", "report_valid"), figures, strict=True))
+        if epoch in last:
+            last[epoch] |= stated
+        else:
+            rows.append({"epoch": epoch, **stated})
+    return sorted(rows, key=lambda row: row["epoch"])
+
+
+def with_report_figures(rows: Sequence[dict[str, Any]], metric: Literal["accuracy", "bleu"]) -> list[dict[str, Any]]:
+    """Add the report's value of this metric to the rows of the cells, as "report_accuracy" or "report_bleu"."""
+    which = ("accuracy", "bleu").index(metric)
+    stated = {cell: found[which] for cell, found in ABLATED.items()}
+    return [{**row, f"report_{metric}": stated.get(row["cell"])} for row in rows]
+
+
+def sample_predictions(best: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Return the rows of Table 7. `best` returns the most probable classes of a text."""
+    return [{"text": text, "report": label, "own": best(text)} for text, label in PREDICTIONS.items()]
+
+
+def sample_headlines(headlines: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of Table 8, with our headlines for the texts of `HEADLINES`."""
+    return [
+        {"text": text, "reference": reference, "report": written, "own": own}
+        for (text, (written, reference)), own in zip(HEADLINES.items(), headlines, strict=True)
+    ]
+
+
+#: Columns of the tables, for `markdown_table`.
+CLASSIFIER_COLUMNS = {
+    "cell": "model",
+    "parameters": "parameters:,",
+    "accuracy": "accuracy:.1%",
+    "report_accuracy": "report's accuracy:.1%",
+    "macro_f1": "macro F1:.3f",
+    "seconds": "seconds:.0f",
+}
+
+
+def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]:
+    """Compute accuracy and macro-F1, both from 0 to 1."""
+    labels = sorted({*predicted, *actual})
+    return {"accuracy": accuracy(predicted, actual), "macro_f1": macro_f1(confusion_matrix(predicted, actual, labels))}
+
+
+def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
+    """Return the rows of the most frequent class, naive Bayes and TF-IDF regression, tuned on `valid`."""
+    labels = sorted({label for _, label in train})
+    number = {label: i for i, label in enumerate(labels)}
+
+    def split(part: Sequence[Labelled]) -> tuple[list[str], np.ndarray]:
+        return [text for text, _ in part], np.array([number[label] for _, label in part], np.int64)
+
+    actual = [label for _, label in test]
+    (texts, classes), held_out = split(train), split(valid)
+    majority = int(np.bincount(classes).argmax())
+    bayes = NaiveBayes(texts, classes, len(labels)).choose(*held_out)
+    regression = TfIdfRegression(texts, classes, len(labels), held_out)
+    predictions = {
+        f"always {labels[majority]}": np.full(len(test), majority),
+        f"naive Bayes, alpha {bayes.alpha:g}": bayes.predict([text for text, _ in test]),
+        f"TF-IDF regression, {regression.epochs} epochs": regression.predict([text for text, _ in test]),
+    }
+    return [{"cell": name, **figures([labels[i] for i in found], actual)} for name, found in predictions.items()]
+
+
+def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> str:
+    """List the first 20 misclassified texts, one a line: actual > predicted, text."""
+    wrong = [f"{a} > {p}\t{text.strip()}" for text, a, p in zip(texts, actual, predicted, strict=True) if a != p]
+    head = f"{len(wrong)} of {len(texts)} texts were assigned to a wrong class; actual > predicted, text:\n"
+    return head + "\n".join(wrong[:20])

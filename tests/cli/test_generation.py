@@ -1,0 +1,159 @@
+"""The generation options: the strategies that they give, and what is refused."""
+
+import argparse
+import dataclasses
+import io
+import re
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+from handloom.arguments import OptionError, whole
+from handloom.cli import generation
+from handloom.cli.generation import each_text, strategy_of
+from handloom.cli.options import OptionParser
+from handloom.errors import InputError
+from handloom.models import Hypothesis, Rules, Strategy
+
+
+def parse(*options: str, translates: bool = True) -> argparse.Namespace:
+    parser = OptionParser()
+    generation.add_generation_options(parser, translates=translates)
+    add = parser.group("further")
+    add("--seed", type=whole, default=0)
+    add("--checkpoint")
+    add("--interactive", action="store_true")
+    given = vars(parser.parse_args(options))
+    if "--checkpoint" not in options:
+        del parser.defaults["checkpoint"]  # as in training
+    arguments = argparse.Namespace(**parser.defaults | given, given=given, texts=[], what="words")
+    generation.check_generation_options(parser, arguments)
+    return arguments
+
+
+def test_the_defaults_are_a_beam_search_or_sampling() -> None:
+    assert strategy_of(parse()) == Strategy()
+    assert strategy_of(parse(translates=False)) == Strategy(beam=1, sampling=True, temperature=0.7)
+    assert not strategy_of(parse("--beam", "3", translates=False)).sampling
+
+
+def test_every_option_arrives() -> None:
+    every = "--nbest 2 --min-length 3 --max-length 9 --repetition-penalty 1.2 --no-repeat-ngram 3 --seed 5"
+    search = f"{every} --beam 4 --length-penalty 0.5 --coverage-penalty 0.1"
+    draw = f"{every} --sample --temperature 2 --top-k 7 --top-p 0.9"
+    rules = Rules(min_length=3, max_length=9, repetition_penalty=1.2, no_repeat_ngram=3)
+    assert strategy_of(parse(*search.split())) == Strategy(4, 0.5, 0.1, 2, False, 1.0, 0, 1.0, 5, rules=rules)
+    drawn = Strategy(5, 1.0, 0.0, 2, True, 2.0, 7, 0.9, 5, rules=rules)
+    assert strategy_of(parse(*draw.split())) == drawn
+    chosen = strategy_of(parse(*draw.replace("--sample", "--consensus 30").split()))
+    assert chosen == dataclasses.replace(drawn, consensus=30)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--nbest 6", "--nbest 6 needs a beam at least as wide: use --beam 6"),
+        ("--min-length 5 --max-length 4", "--min-length 5 is above --max-length 4"),
+        ("--temperature 1", "--temperature is for sampling: add --sample"),
+        ("--top-k 5", "--top-k is for sampling: add --sample"),
+        ("--checkpoint run --seed 0", "--seed is for sampling: add --sample"),
+        ("--consensus 2", "--consensus 2 gives too few outputs to compare: use 3 or more"),
+        ("--consensus 5 --temperature 0", "--consensus has no effect with --temperature 0"),
+        ("--consensus 5 --top-k 1", "--consensus has no effect with --top-k 1"),
+        ("--sample --top-k 1 --temperature 2", "--temperature has no effect with --top-k 1"),
+        ("--sample --temperature 0 --top-p 0.5", "--top-p has no effect with --temperature 0"),
+        ("--consensus 5 --nbest 6", "--nbest 6 needs at least as many samples: use --consensus 6"),
+        ("--consensus 5 --beam 5", "--beam is for beam search, not for sampling"),
+        ("--sample --beam 5", "--beam is for beam search, not for sampling"),
+        ("--sample --length-penalty 1", "--length-penalty is for beam search"),
+        ("--sample --coverage-penalty 0", "--coverage-penalty is for beam search"),
+        ("--beam 1 --length-penalty 2", "--length-penalty has no effect with --beam 1"),
+        ("--beam 1 --coverage-penalty 2", "--coverage-penalty has no effect with --beam 1"),
+    ],
+)
+def test_what_does_not_fit_or_has_no_effect_is_refused(options: str, message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        parse(*options.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--beam 2 --temperature 0.7", "--temperature is for sampling: leave out --beam"),
+        ("--beam 2 --top-k 3", "--top-k is for sampling"),
+        ("--checkpoint run --beam 2 --seed 1", "--seed is for sampling"),
+        ("--length-penalty 2", "--length-penalty is for beam search, not for sampling"),
+        ("--temperature 0 --nbest 2", "--nbest has no effect with --temperature 0"),
+        ("--checkpoint run --temperature 0 --seed 1", "--seed has no effect with --temperature 0"),
+    ],
+)
+def test_a_writer_draws_unless_it_searches(options: str, message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        parse(*options.split(), translates=False)
+    parse("--beam", "1", "--temperature", "0.7", "--checkpoint", "run", "--seed", "0", translates=False)
+    parse("--temperature", "0", "--seed", "1", translates=False)  # in training the seed has other effects
+
+
+def test_more_tokens_than_the_model_can_write() -> None:
+    generation.check_lengths(Strategy(rules=Rules(min_length=20)), 20)
+    with pytest.raises(InputError, match="--min-length 100000: this model generates at most 20 tokens"):
+        generation.check_lengths(Strategy(rules=Rules(min_length=100_000)), 20)
+
+
+def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) -> None:
+    typed = Mock(side_effect=["eins", "", "  ", "zwei", "vi\udce4r", "drei", EOFError])
+    show = Mock(side_effect=[None, InputError("zwei is too long"), None])
+    monkeypatch.setattr("builtins.input", typed)
+    each_text(parse("--interactive", "--checkpoint", "run"), show)
+    assert [call.args for call in show.call_args_list] == [("eins",), ("zwei",), ("drei",)]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["Type words; Ctrl-D ends.", "zwei is too long"]
+    assert lines[2].startswith("This is not UTF-8 text.")
+
+
+class Echo:
+    """Replaces a Translator: two hypotheses for each text, equal to it; records the batches it was given."""
+
+    class Tokenizer:
+        def decode(self, ids: list[str]) -> str:
+            return "".join(ids)
+
+    def __init__(self) -> None:
+        self.tokenizer, self.batches = self.Tokenizer(), []
+        self.model = Mock(config=Mock(max_length=100))
+
+    def source_ids(self, texts: list[str]) -> None:
+        if len(texts[0]) > 50 and "/" not in texts[0]:
+            raise InputError("Too long.")
+
+    def hypotheses(
+        self, texts: list[str], *, strategy: Strategy, progress: bool, scores: bool
+    ) -> list[list[Hypothesis]]:
+        self.batches.append(list(texts))
+        best = -1.5 if scores else np.nan
+        return [[Hypothesis(list(text), best - rank) for rank in range(strategy.n_best)] for text in texts]
+
+
+def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(generation, "TOGETHER", 3)
+    stdin = io.TextIOWrapper(io.BytesIO(b"eins\n\nzwei\r\n drei \nvier\n" + b"x" * 60))
+    monkeypatch.setattr("sys.stdin", stdin)
+    translator = Echo()
+    with pytest.raises(InputError, match=r"The output is blank for line 6\. Too long\."):
+        generation.show_translations(translator, parse("--checkpoint", "run"))  # type: ignore[arg-type]
+    assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line is a line
+    assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier", ""]
+    arguments = parse("--checkpoint", "run", "--nbest", "2")
+    arguments.texts = ["a\n\n b\r\n", "c\u2028d"]
+    generation.show_translations(translator, arguments)  # type: ignore[arg-type]
+    shown = [f"  {score}  {text}" if text else "" for text in ("a", "", "b", "c\u2028d") for score in (-1.5, -2.5)]
+    assert capsys.readouterr().out.replace("00 ", " ").split("\n") == [*shown, ""]
+    arguments.texts = [__file__]  # someone wants its lines
+    generation.show_translations(translator, arguments)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == f"note: {__file__} is also a file; `< {__file__}` reads its lines\n"
+
+
+def test_attention_as_text() -> None:
+    text = generation.attention_text(np.array([[0.05, 0.95], [1.0, 0.0]]), ["ein", "Hund"], ["a", "dog"])
+    assert text.splitlines() == ["  a | @| Hund 0.95", "dog |@ | ein 1.00"]

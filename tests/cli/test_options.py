@@ -1,0 +1,105 @@
+"""Given options are distinguished from defaults; a run's options are checked by the parser."""
+
+import io
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handloom.arguments import OptionError
+from handloom.cli.examples import example_parser, parse_training_arguments
+from handloom.cli.options import OptionParser
+from handloom.cli.texts import apply_model
+from handloom.errors import InputError
+from handloom.models.presets import translation_preset
+from handloom.train.runs.folder import RunFolder
+
+
+def make_parser() -> OptionParser:
+    parser = example_parser("doc", translation_preset, data="data")
+    add = parser.group("this report")
+    add("--reverse", action="store_true")
+    add("--back-translate", nargs=2)
+    add("--table", choices=("heads", "none"), default="none", resumes=True)
+    return parser
+
+
+def parse(*arguments: str) -> Any:
+    return parse_training_arguments(make_parser(), arguments)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch) -> Path:
+    """A run that was started with some options, and a command line of the program that started it."""
+    monkeypatch.setattr("sys.argv", ["program.py"])
+    started = parse("--seed", "3", "--reverse", "--lr", "0.5", "--set", "d_model=8", "--set", "layers=2")
+    RunFolder.create(tmp_path / "run", {"program": "program.py", "options": started.options})
+    return tmp_path / "run"
+
+
+def test_given_options_are_distinguished_from_defaults() -> None:
+    parser = make_parser()
+    assert vars(parser.parse_args([])) == {}
+    typed = ["--seed", "0", "--set", "a=1", "--set", "b=2"]
+    assert vars(parser.parse_args(typed)) == {"seed": 0, "set": ["a=1", "b=2"]}
+    assert (parse().seed, parse().given, parse("--beam", "5").given) == (0, frozenset(), {"beam"})
+
+
+def test_an_option_for_training_and_for_a_model(monkeypatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.argv", ["translate_de_en.py", "--seed", "3"])
+    assert not apply_model("translate"), "it trains"
+
+
+def test_the_old_run_needs_a_name() -> None:
+    with pytest.raises(OptionError, match="--overwrite needs the folder"):
+        parse("--overwrite")
+
+
+def test_a_resumed_run_has_its_own_options(run: Path) -> None:
+    arguments = parse("--resume", str(run), "--steps", "7", "--table", "heads", "--stop-at", "3")
+    assert (arguments.seed, arguments.reverse, arguments.lr, arguments.set) == (3, True, 0.5, ["d_model=8", "layers=2"])
+    assert (arguments.steps, arguments.table, arguments.stop_at, arguments.out) == (7, "heads", 3, run)
+    assert parse("--resume", str(run), "--seed", "3", "--reverse").seed == 3, "what the run has may be said again"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["--seed 0", "--data embedded --seed 0", "--lr 0.1", "--set d_model=8", "--back-translate a b", "--out elsewhere",
+     "--out run", "--overwrite", "--preset smoke", "--beam 3", "--patience 3"],
+)  # fmt: skip
+def test_another_value_is_refused_even_if_it_is_the_default(run: Path, typed: str) -> None:
+    with pytest.raises(OptionError, match=f"^{'--seed' if 'seed' in typed else typed.split()[0]} can't be changed"):
+        parse("--resume", str(run), *typed.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("seed", -1), ("seed", "x"), ("preset", 3.5), ("lr", 10**400), ("lr", "9" * 5000), ("reverse", 1)],
+)
+def test_a_stored_option_of_another_kind(run: Path, name: str, value: Any) -> None:
+    """It is read like a command line. An unknown option is left out."""
+    config = json.loads((run / "config.json").read_text())
+    config["options"] |= {"stop_at": 3, "wings": 2}
+    (run / "config.json").write_text(json.dumps(config))
+    assert parse("--resume", str(run)).stop_at is None
+    config["options"][name] = value
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=r"^[^\n]{,200}config\.json can't be used: [^\n]{,400}$"):
+        parse("--resume", str(run))
+
+
+def test_errors_come_without_twenty_lines_of_usage(capsys) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse("--lr", "x")
+    assert str(caught.value) == "argument --lr: 'x': it must be a number above 0"
+    assert caught.value.usage.endswith(" --help lists the options")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_command_line_that_gives_the_same_options() -> None:
+    first = parse("--data", "a b", "--set", "dropout=0.1", "--set", "layers=3", "--lr", "0.01", "--graphs")
+    assert first.typed == "'--data=a b' --set=dropout=0.1 --set=layers=3 --lr=0.01 --graphs"
+    assert parse(*shlex.split(first.typed)).options == first.options

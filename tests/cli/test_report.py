@@ -1,0 +1,55 @@
+"""Comparing runs, and training options."""
+
+import pytest
+
+from handloom.cli.report import compare
+from handloom.errors import InputError
+from handloom.train.runs.folder import RunFolder
+from tests.support.examples import Example
+
+
+def make_run(path, seed: int, losses: list[float]) -> None:
+    with RunFolder.create(path, {"options": {"seed": seed, "preset": "smoke", "sentences": []}}) as run:
+        for number, loss in enumerate(losses, 1):
+            step = 10 * number
+            run.log({"step": step, "loss": loss + 1, "learning_rate": 0.1}, {"tokens_per_second": 10.0 * step})
+            run.log({"step": step, "valid_loss": loss, "valid_accuracy": 1 - loss / 10})
+
+
+def test_a_table_and_a_picture(tmp_path) -> None:
+    make_run(tmp_path / "a", 0, [3.0, 2.0, 2.5])
+    make_run(tmp_path / "b", 1, [3.0, 1.0])
+    out = Example("handloom.cli.report", tmp_path).succeeds("a", "b", "--table", "t.md")
+    table = (tmp_path / "t.md").read_text()
+    assert table in out
+    assert table.splitlines()[0].split(" | ") == [
+        "| run", "seed", "steps", "training loss", "best validation loss", "at step", "accuracy there", "tokens/s |"
+    ]  # fmt: skip
+    cells = [cell.strip() for cell in table.splitlines()[2].strip("|").split("|")]
+    assert cells == ["a", "0", "30", "3.5000", "2.0000", "20", "0.8000", "200"]
+    assert (tmp_path / "comparison.png").stat().st_size > 5000
+
+
+def test_averaged_weights_and_runs_of_different_scripts(tmp_path) -> None:
+    for name, options in (("a", {"seed": 0, "reverse": True}), ("b", {"seed": 1, "table": "none"})):
+        with RunFolder.create(tmp_path / name, {"options": {"preset": "smoke", **options}}) as run:
+            run.log({"step": 10, "valid_loss": 2.0})
+            run.log({"step": 10, "valid_loss": 1.5, "averaged": 3})
+    table, lines = compare([tmp_path / "a", tmp_path / "b"])
+    assert table.splitlines()[0].split(" | ")[:3] == ["| run", "seed", "steps"]
+    assert "1.5000" in table
+    assert lines["a"] == ([10], [2.0])
+    assert lines["a, averaged weights"] == ([10], [1.5]), "what the table calls best is in the picture"
+
+
+def test_runs_of_one_name_and_runs_without_rows(tmp_path, capsys) -> None:
+    make_run(tmp_path / "x/run", 0, [3.0])
+    make_run(tmp_path / "y/run", 0, [2.0])
+    table, lines = compare([tmp_path / "x/run", tmp_path / "y/run"])
+    assert set(lines) == {str(tmp_path / "x/run"), str(tmp_path / "y/run")}
+    assert "seed" not in table, "only options that differ have a column"
+    RunFolder.create(tmp_path / "z", {})
+    with pytest.raises(InputError, match="No run has logged anything yet"):
+        compare([tmp_path / "z"])
+    assert set(compare([tmp_path / "x/run", tmp_path / "z"])[1]) == {"run"}
+    assert f"note: {tmp_path / 'z'} has logged nothing yet" in capsys.readouterr().err

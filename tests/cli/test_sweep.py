@@ -1,0 +1,134 @@
+"""Sweeps: every cell runs once, failed ones again; one table and one picture."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handloom.cli.sweep import cell_command, grid_cells
+from handloom.errors import InputError
+from handloom.files import folder_lock
+from handloom.train.runs.folder import read_metrics
+from handloom.train.runs.saves import SavedStates
+from tests.support.examples import Done, Example
+from tests.support.ranks import MPIRUN, needs_mpi, run
+
+pytestmark = pytest.mark.slow
+
+# A training in the small: it leaves a run, and notes in "calls" how it was called. With a file "broken" seed 1 fails.
+SCRIPT = """
+import argparse, pathlib, sys
+from handloom.train.runs.folder import RunFolder
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int)
+parser.add_argument("--set")
+parser.add_argument("--out")
+parser.add_argument("--overwrite", action="store_true")
+arguments = parser.parse_args()
+print("hello from the cell")
+if arguments.seed == 1 and pathlib.Path("broken").exists():
+    sys.exit("broken")
+with RunFolder.create(arguments.out, {"options": vars(arguments)}, overwrite=True) as run:
+    for step in (1, 2):
+        run.log({"step": step, "valid_loss": 1 + arguments.seed + float(arguments.set.split("=")[1]) / step})
+with open("calls", "a") as calls:
+    calls.write(f"{arguments.seed} {arguments.set}\\n")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+WORDS = ["--out", "out", "--grid", "seed=0,1", "--grid", "set.dropout=0.5,0.1", "--", "script.py"]
+
+
+def sweep(folder: Path, *words: str) -> Done:
+    return Example("handloom.cli.sweep", folder).run(*(words or WORDS))
+
+
+def calls(folder: Path) -> list[str]:
+    return sorted((folder / "calls").read_text().splitlines())
+
+
+ALL = ["0 dropout=0.1", "0 dropout=0.5", "1 dropout=0.1", "1 dropout=0.5"]
+
+
+def test_a_sweep_goes_on_where_it_was(folder) -> None:
+    (folder / "broken").touch()
+    first = sweep(folder)
+    assert first.code == 2
+    assert "2 of 4 cells failed: seed=1,set.dropout=0.5, seed=1,set.dropout=0.1. out/CELL.log says why" in first.err
+    assert "broken" in (folder / "out/seed=1,set.dropout=0.1.log").read_text()
+    assert calls(folder) == ALL[:2]
+    (folder / "broken").unlink()
+    second = run([sys.executable, "-m", "handloom.cli.sweep", *WORDS], folder)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.count("made before") == 2
+    assert calls(folder) == ALL
+    table = (folder / "out/table.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")][:4] for line in table.splitlines()[2:]]
+    assert rows == [["0", "0.1", "1.0500", "2"], ["0", "0.5", "1.2500", "2"],
+                    ["1", "0.1", "2.0500", "2"], ["1", "0.5", "2.2500", "2"]]  # fmt: skip
+    assert table in second.stdout
+    results = json.loads((folder / "out/results.json").read_text())
+    assert results["command"].endswith("-- script.py")
+    assert [row["valid_loss"] for row in results["tables"]["cells"]] == [1.05, 1.25, 2.05, 2.25]
+    assert (folder / "out/comparison.png").stat().st_size > 5000
+    assert "hello from the cell" not in second.stdout
+    third = sweep(folder)
+    assert third.out.count("made before") == 4
+    assert calls(folder) == ALL
+
+
+@needs_mpi
+def test_over_several_processes(folder) -> None:
+    done = run([str(MPIRUN), "-n", "3", sys.executable, "-m", "handloom.cli.sweep", *WORDS], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert calls(folder) == ALL
+    assert len(read_metrics(folder / "out/cells.jsonl")) == 4
+    assert done.stdout.count("holds table.md and comparison.png") == 1
+
+
+def test_two_sweeps_in_one_folder(folder) -> None:
+    (folder / "out").mkdir()
+    with folder_lock(folder / "out"):
+        done = sweep(folder)
+    assert done.code == 2
+    assert "out is in use by another process" in done.err
+    assert not (folder / "calls").exists()
+
+
+def test_a_cell_that_was_stopped_goes_on(tmp_path) -> None:
+    start = cell_command(["s.py", "--a"], tmp_path / "cell", {"seed": "1", "set.dropout": "0.1"})
+    expected = ["s.py", "--a", "--seed", "1", "--set", "dropout=0.1", "--out", str(tmp_path / "cell"), "--overwrite"]
+    assert start == [sys.executable, *expected]
+    SavedStates(tmp_path / "cell/checkpoints").save(3, {"w": np.ones(1)}, {})
+    again = cell_command(["s.py", "--a"], tmp_path / "cell", {"seed": "1"})
+    assert again == [sys.executable, "s.py", "--resume", str(tmp_path / "cell")]
+
+
+def test_grids() -> None:
+    cells = grid_cells(["seed=0,1", "data=a/b"])
+    assert cells == {"seed=0,data=a_b": {"seed": "0", "data": "a/b"}, "seed=1,data=a_b": {"seed": "1", "data": "a/b"}}
+    single = grid_cells(["seed=0"], ["schedule=cosine,linear", "set.norm_first=true"])
+    assert list(single.values()) == [
+        {"seed": "0"},
+        {"seed": "0", "schedule": "cosine"},
+        {"seed": "0", "schedule": "linear"},
+        {"seed": "0", "set.norm_first": "true"},
+    ]
+    for wrong in (["seed"], ["=1"], ["seed=1,,2"], ["seed=0", "seed=1"]):
+        with pytest.raises(InputError, match="with every option once"):
+            grid_cells(wrong)
+
+
+def test_a_script_that_is_not_there(tmp_path) -> None:
+    done = sweep(tmp_path, "--out", "out", "--grid", "seed=0", "--", "none.py")
+    assert done.code == 2
+    assert "none.py does not exist. Put -- before it" in done.err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,81 @@
+"""Tables of runs: no cell is made twice, rows are in order, and tables are readable."""
+
+import numpy as np
+import pytest
+
+from handloom.train.cells import markdown_table, run_cells
+from handloom.train.runs.folder import RunFolder, read_metrics
+from handloom.train.runs.progress import TrainingStopped
+from handloom.train.runs.saves import SavedStates
+
+
+def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) -> None:
+    made = []
+
+    def make(own: RunFolder, options: int, resume: bool) -> dict:
+        assert not resume
+        made.append(options)
+        own.write_samples(str(options))
+        if options == 2 and made.count(2) == 1:
+            raise KeyboardInterrupt
+        return {"square": options**2}
+
+    cells = {"one": 1, "two": 2, "three": 3}
+    with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(KeyboardInterrupt):
+        run_cells(run, cells, make)
+    run = RunFolder.open(tmp_path / "run")
+    rows = run_cells(run, cells, make)
+    assert made == [1, 2, 2, 3]
+    assert [(row["cell"], row["square"]) for row in rows] == [("one", 1), ("two", 4), ("three", 9)]
+    assert all(row["seconds"] >= 0 for row in rows)
+    run.close()
+    with RunFolder.create(tmp_path / "run", {}, overwrite=True) as run:
+        assert not (run.path / "cells.jsonl").exists()
+        assert not (run.path / "cells").exists()
+
+
+def test_a_row_that_a_crash_cut_short_is_made_again(tmp_path) -> None:
+    cells = {"one": 1, "two": 2, "three": 3}
+    run = RunFolder.create(tmp_path / "run", {})
+    for left in ('{"cell": "one", "square": 1}\n{"cell": "tw', '{"cell": "one", "squ' + "x" * 100):
+        (run.path / "cells.jsonl").write_text(left)
+        run_cells(run, cells, lambda own, options, resume: {"square": options**2})
+        rows = read_metrics(run.path / "cells.jsonl", "cell")
+        assert [(row["cell"], row["square"]) for row in rows] == [("one", 1), ("two", 4), ("three", 9)]
+    run.close()
+
+
+def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
+    resumed = []
+
+    def make(own: RunFolder, options: int, resume: bool) -> dict:
+        resumed.append(resume)
+        if not resume:
+            SavedStates(own.saves_path).save(5, {"w": np.zeros(1, np.float32)}, {})
+            raise TrainingStopped("stopped. Continue with --resume run/cells/one", 5, 2)
+        return {"square": options**2}
+
+    run = RunFolder.create(tmp_path / "run", {})
+    with pytest.raises(TrainingStopped) as stop:
+        run_cells(run, {"one": 3}, make)
+    assert str(stop.value) == f"stopped at step 5 of one, all saved. Continue with --resume {run.path}"
+    assert stop.value.exit_code == 130
+    (row,) = run_cells(run, {"one": 3}, make)
+    assert resumed == [False, True]
+    assert row == {"cell": "one", "square": 9, "seconds": None}, "the seconds of the first part are not known"
+
+
+def test_a_table_in_markdown() -> None:
+    rows = [{"cell": "a", "loss": 1.23456, "n": 12345}, {"cell": "bb", "loss": None, "n": 7}]
+    assert markdown_table(rows, {"cell": "model", "n": "parameters:,", "loss": "loss:.2f"}) == (
+        "| model | parameters | loss |\n"
+        "| ----- | ---------: | ---: |\n"
+        "| a     |     12,345 | 1.23 |\n"
+        "| bb    |          7 |      |"
+    )
+
+
+def test_a_column_without_values_is_left_out_and_a_narrow_one_is_still_one() -> None:
+    """In Markdown a column has a dash at the least."""
+    lines = markdown_table([{"a": 1}, {"a": 2, "b": None}], {"a": "a:d", "b": "b:d"}).splitlines()
+    assert lines[:2] == ["|  a |", "| -: |"]

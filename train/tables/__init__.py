@@ -1,1 +1,0 @@
-"""Tables and pictures of several runs, or of one finished model."""
