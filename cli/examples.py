@@ -18,8 +18,8 @@ from ..autograd.quick import libraries
 from ..errors import InputError
 from ..models.hyperparameters import Preset
 from ..models.presets import PRESET_NAMES
-from ..train.cells import run_cells, run_of_group
-from ..train.distributed import find_process_group
+from ..train.cells import run_cells
+from ..train.distributed import find_process_group, run_of_group
 from ..train.runs.folder import RunFolder
 from ..train.runs.results import checksum
 from ..train.tasks.task import AnyTrained, Task, train_model

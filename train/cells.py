@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write_text
-from .distributed import ProcessGroup, find_process_group
+from .distributed import ProcessGroup, find_process_group, run_of_group
 from .runs.folder import SAVES, RunFolder, jsonable, read_metrics
 from .runs.progress import TrainingStopped
 from .runs.saves import SavedStates
@@ -110,15 +110,3 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
         rule = "-" * (width - 1) + (":" if form else "-")
         shown.append([cell.rjust(width) if form else cell.ljust(width) for cell in (title, rule, *cells)])
     return "\n".join(f"| {' | '.join(line)} |" for line in zip(*shown, strict=True))
-
-
-def run_of_group(make: Callable[[], RunFolder]) -> RunFolder:
-    """Return `make()`, called on the first of the processes that train together, which makes and locks the folder."""
-    made: list[RunFolder] = []
-
-    def first() -> tuple[Path, dict[str, Any]]:
-        made.append(make())
-        return made[0].path, made[0].config
-
-    path, config = find_process_group().from_first(first)
-    return made[0] if made else RunFolder(path, config)

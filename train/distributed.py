@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from ..autograd.backend import DeviceError, array_module
 from ..errors import InputError
 from .runs.checkpoints import digest
+from .runs.folder import RunFolder
 
 # Set by the mpirun of MPICH, Open MPI, MVAPICH and Slurm's PMI for each process that they start.
 _LAUNCHED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
@@ -265,3 +267,15 @@ class GradientSum:
             flat[len(flat) - len(bucket) + number] = parameter.grad is not None
             start = stop
         self._requests.append(self.group.start_sum(flat))
+
+
+def run_of_group(make: Callable[[], RunFolder]) -> RunFolder:
+    """Return `make()`, called on the first of the processes that train together, which makes and locks the folder."""
+    made: list[RunFolder] = []
+
+    def first() -> tuple[Path, dict[str, Any]]:
+        made.append(make())
+        return made[0].path, made[0].config
+
+    path, config = find_process_group().from_first(first)
+    return made[0] if made else RunFolder(path, config)
