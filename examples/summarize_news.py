@@ -3,6 +3,7 @@
 python examples/summarize_news.py                                 embedded news, a few minutes
 python examples/summarize_news.py --data news --out runs/heads    HuffPost articles
 python examples/summarize_news.py --table layers                  ablation: 1, 2, 4 and 6 layers
+python examples/summarize_news.py --denoise --out runs/restorer   pre-training; then --init runs/restorer
 python examples/summarize_news.py --checkpoint runs/heads "The storm from Norwick reached the coast on Monday."
 """
 
@@ -22,7 +23,7 @@ from handloom.examples.tables.stated import ABLATIONS, Table, ablation_cells, wr
 from handloom.models.presets import summary_preset
 from handloom.models.text_baselines import nearest
 from handloom.tokenizer.word import preprocess
-from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
+from handloom.train.data.news import NEWS_NAMES, Article, News, denoising, load_news
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_text
@@ -55,6 +56,9 @@ def parse_arguments() -> Any:
     words = "additional table: heads and layers train models with other numbers of heads or layers, and attention "
     words += "measures the attention of the heads to the copied words (default: none)"
     add("--table", choices=(*ABLATIONS, "attention", "none"), default="none", help=words, resumes=True)
+    words = "pre-train: restore headlines and parts of descriptions from some of their words, also of articles without "
+    words += "a description; then train on the headlines with --init"
+    add("--denoise", action="store_true", help=words)
     return parse_example(parser)
 
 
@@ -67,6 +71,7 @@ def main() -> None:
     if preset.words and arguments.table == "attention":
         raise InputError("--table attention needs subwords: leave out --set words=true.")
     data = find_process_group().from_first(lambda: load_news(arguments.data, descriptions=True))
+    data = denoising(data) if arguments.denoise else data
     print(data.summary(), *data.notes, sep="\n")
     if preset.words or preset.lowercase:  # the references for scores are converted too
         change = preprocess if preset.words else str.lower

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -93,24 +93,60 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
 
 
 def unlabelled_texts(data: News) -> list[str]:
-    """Return texts for training without labels: the training articles, and for "news" and "news42" all other articles.
+    """Return texts for training without labels, headline and description, of the articles of `_free_articles`."""
+    others, own = _free_articles(data)
+    different: dict[str, str] = {}
+    for article in (*others, *own):
+        text = f"{article.headline} {article.description}".strip()
+        different.setdefault(sentence_key(article.headline), text)
+    return list(different.values())
 
-    A text consists of headline and description. An article is left out if its headline or its description is that of a
-    validation or test article, apart from case, blanks and punctuation.
+
+def denoising(data: News, seed: int = 0) -> News:
+    """Return examples to pre-train a writer of headlines: it restores a text from some of its words.
+
+    The texts are the headlines, each twice, and a part of 6 to 15 words of each description, of the articles of
+    `_free_articles`, all in Title Case. A fifth to seven tenths of the words are kept, and a word moves by at most two
+    places (denoising, as in Lample et al. 2018, arXiv 1711.00043, and BART: Lewis et al. 2020, arXiv 1910.13461).
+    """
+    rng = random.Random(seed)
+
+    def example(category: str, words: list[str]) -> Article:
+        share = rng.uniform(0.2, 0.7)
+        kept = [word for word in words if rng.random() < share] or words[:1]
+        places = [place + 3 * rng.random() for place in range(len(kept))]
+        moved = " ".join(word for _, word in sorted(zip(places, kept, strict=True)))
+        return Article(category, " ".join(word[:1].upper() + word[1:] for word in words), moved)
+
+    others, own = _free_articles(data)
+    headlines: dict[str, Article] = {}
+    described: dict[str, Article] = {}
+    for one in (*own, *others):
+        headlines.setdefault(sentence_key(one.headline), one)
+        if one.description:
+            described.setdefault(sentence_key(one.description), one)
+    made = [example(one.category, one.headline.split()) for one in headlines.values() for _ in range(2)]
+    for one in described.values():
+        words = one.description.split()
+        start = rng.randrange(max(1, len(words) - 12))
+        made.append(example(one.category, words[start : start + rng.randrange(6, 16)]))
+    rng.shuffle(made)
+    return _split(made, f"{data.name}, denoising", True, False)
+
+
+def _free_articles(data: News) -> tuple[list[Article], list[Article]]:
+    """Return all other articles of the data set (for "news" and "news42", else none), and the training articles.
+
+    An article is left out if its headline or its description is that of a validation or test article, apart from case,
+    blanks and punctuation.
     """
     others = _huffpost((*_ARTICLES, _HEADLINES)) if data.name in ("news", "news42") else []
-    held_out = {
-        sentence_key(text)
-        for article in (*data.valid, *data.test)
-        for text in (article.headline, article.description)
-        if text
-    }
-    different: dict[str, str] = {}
-    for article in (*others, *data.train):
-        keys = sentence_key(article.headline), sentence_key(article.description)
-        if held_out.isdisjoint(keys):
-            different.setdefault(keys[0], f"{article.headline} {article.description}".strip())
-    return list(different.values())
+    held = {sentence_key(text) for one in (*data.valid, *data.test) for text in (one.headline, one.description) if text}
+
+    def free(articles: Iterable[Article]) -> list[Article]:
+        return [one for one in articles if held.isdisjoint((sentence_key(one.headline), sentence_key(one.description)))]
+
+    return free(others), free(data.train)
 
 
 def read_articles(path: str | Path) -> Iterator[Article]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.data.news import Article, News, load_news, read_articles, unlabelled_texts
+from handloom.train.data.news import Article, News, denoising, load_news, read_articles, unlabelled_texts
 from handloom.train.data.pairs import sentence_key
 
 
@@ -99,6 +99,12 @@ def test_texts_without_labels_contain_nothing_that_is_held_out(tmp_path, monkeyp
     texts = unlabelled_texts(news)
     assert sorted(texts) == sorted([*(f"{a.headline} {a.description}" for a in news.train), "another"])
     assert held_out in news.test
+    made = denoising(news)
+    restored = {article.headline for article in (*made.train, *made.valid, *made.test)}
+    numbers = {a.headline.split()[1] for a in news.train}
+    assert restored == {f"{word} {n}" for n in numbers for word in ("Headline", "Description")} | {"Another"}
+    assert made == denoising(news) != denoising(news, seed=1)
+    assert all(set(a.description.title().split()) <= set(a.headline.split()) for a in made.train)
 
 
 def load_news_of(files: dict[str, list[tuple[str, str, str]]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> News:
