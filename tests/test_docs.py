@@ -43,7 +43,7 @@ def test_blocks_are_found() -> None:
 
 def test_the_examples_in_docstrings_run() -> None:
     failed = []
-    for part in ("autograd", "nn", "models", "tokenizer", "train"):
+    for part in ("autograd", "nn", "models", "tokenizer", "train", "cli"):
         for path in sorted((ROOT / part).rglob("*.py")):
             if ">>>" in path.read_text(encoding="utf-8"):
                 name = ".".join(("handloom", *path.relative_to(ROOT).with_suffix("").parts))
