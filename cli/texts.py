@@ -46,6 +46,8 @@ def apply_model(task: TaskName, *, shipped: bool = True) -> bool:
     try:
         arguments = parse(task, DEFAULTS[task] if shipped else None, add_help=asked)
     except OptionError as error:
+        if asked:
+            error.usage = f"--checkpoint has the options of handloom {task} --help; --init MODEL trains further"
         if asked or "unrecognized arguments" not in str(error):
             raise
         return False  # the options are those of training

@@ -80,6 +80,8 @@ def test_options_of_training_are_refused_beside_a_sentence(tmp_path: Path) -> No
     done = Example("translate_de_en.py", tmp_path).run("--steps", "3", "Wo ist der Bahnhof?")
     assert done.code == 2
     assert "unrecognized arguments: Wo ist der Bahnhof?" in done.err
+    done = Example("translate_de_en.py", tmp_path).run("--steps", "3", "--checkpoint", "everyday-de-en")
+    assert "--init MODEL trains further" in done.err
 
 
 def test_a_folder_comes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
