@@ -108,8 +108,9 @@ def _executor() -> Iterator[Any]:
     from mpi4py import MPI
     from mpi4py.futures import MPICommExecutor
 
-    with MPICommExecutor(MPI.COMM_WORLD, root=0) as pool:
-        yield None if pool is None else pool.map  # type: ignore[attr-defined]
+    workers: Any = MPICommExecutor(MPI.COMM_WORLD, root=0)
+    with workers as pool:
+        yield None if pool is None else pool.map
 
 
 def write_table(out: Path, rows: Sequence[Mapping[str, Any]], options: Sequence[str]) -> str:

@@ -86,12 +86,13 @@ def modules() -> dict[str, list[str]]:
     """Returns the names of the modules of each package, with the package's name as key."""
     found: dict[str, list[str]] = {"handloom": []}
     for module in pkgutil.walk_packages(handloom.__path__, "handloom."):
-        if module.name.startswith("handloom.examples"):  # these are scripts, which importing could run
-            continue
+        package = module.name.rpartition(".")[0]
         if module.ispkg:
             found[module.name] = []
+        elif package == "handloom.examples":  # these are scripts, which importing could run
+            continue
         elif not module.name.endswith(("__main__", "handloom.setup")):  # these are commands and the build script
-            found[module.name.rpartition(".")[0]].append(module.name)
+            found[package].append(module.name)
     return found
 
 
