@@ -24,7 +24,7 @@ from handloom.examples.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_ro
 from handloom.models.presets import translation_preset
 from handloom.train.cells import markdown_table
 from handloom.train.data.pairs import TranslationData
-from handloom.train.data.translation import DATA_NAMES, load_translation_data
+from handloom.train.data.translation import data_names, load_translation_data
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_text
@@ -35,8 +35,9 @@ def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
         translation_preset,
-        data=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
-        "the two files PATH.de and PATH.en; several can be joined by + (default: embedded, which needs no network)",
+        data=f"one of {', '.join(data_names('de', 'en'))}, or your own: a file of tab-separated German and English, or "
+        "PATH for the two files PATH.de and PATH.en; several can be joined by + (default: embedded, which needs no "
+        "network)",
     )
     add_translation_options(parser, "German", "English")
     return parse_example(parser)

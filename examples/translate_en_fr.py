@@ -23,7 +23,7 @@ from handloom.models.text_baselines import WordForWord
 from handloom.nn import POSITIONS
 from handloom.train.data.files import Pair
 from handloom.train.data.pairs import TranslationData
-from handloom.train.data.translation import DATA_NAMES, load_translation_data
+from handloom.train.data.translation import data_names, load_translation_data
 from handloom.train.distributed import find_process_group
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.metrics import best_and_worst, bleu, samples_text
@@ -41,12 +41,12 @@ COLUMNS = {
 
 
 def parse_arguments() -> Any:
-    names = [name for name in DATA_NAMES if name not in ("everyday", "everyday-glossary", "wmt17")]
     parser = example_parser(
         __doc__,
         en_fr_preset,
-        data=f"one of {', '.join(names)}, or your own: a file of tab-separated English and French, or PATH for the two "
-        "files PATH.en and PATH.fr; several can be joined by + (default: embedded, which needs no network)",
+        data=f"one of {', '.join(data_names('en', 'fr'))}, or your own: a file of tab-separated English and French, or "
+        "PATH for the two files PATH.en and PATH.fr; several can be joined by + (default: embedded, which needs no "
+        "network)",
     )
     add = add_translation_options(parser, "English", "French")
     words = "keep long sentences in the training data, and use one test set for all lengths instead of two"

@@ -29,7 +29,7 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
     splits, so scores of runs with different seeds can be compared.
 
     Args:
-        name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `parse_tsv`); or a .jsonl file (see
+        name_or_path: one of `data_names()`; or a tab-separated file (see `parse_tsv`); or a .jsonl file (see
             `read_jsonl`); or a prefix of two parallel files, PATH for PATH.de and PATH.en. Files may be gzipped. Write
             ./NAME for a path that equals a name. Several of these, joined by +, are joined by `_joined`; the training
             pairs of one that is named twice are used twice.
@@ -116,8 +116,8 @@ def _part_path(path: str, part: str) -> str:
 
 
 def _not_found(path: str, source: str, target: str) -> str:
-    known = ", ".join(DATA_NAMES)
-    close = difflib.get_close_matches(path, DATA_NAMES, n=1)
+    known = ", ".join(data_names())
+    close = difflib.get_close_matches(path, data_names(), n=1)
     guess = f" Did you mean {close[0]}?" if close else ""
     return (
         f"{path or '--data'} is neither a known data set ({known}) nor a file, and there are no files {path}.{source} "
@@ -258,4 +258,8 @@ SETS: dict[str, tuple[Callable[[str, str], TranslationData], list[set[str]]]] = 
     "everyday-glossary": (partial(load_everyday, glossary=True), [{"de", "en"}]),
     "wmt17": (load_wmt17, [{"de", "en"}]),
 }
-DATA_NAMES = tuple(SETS)
+
+
+def data_names(*languages: str) -> list[str]:
+    """Return the names of the data sets in these two languages, or, without languages, of all data sets."""
+    return [name for name, (_, offered) in SETS.items() if not languages or set(languages) in offered]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from handloom.errors import InputError
 from handloom.train.data import grammar, translation
 from handloom.train.data.pairs import split_by_sentence
-from handloom.train.data.translation import load_translation_data
+from handloom.train.data.translation import data_names, load_translation_data
 
 pytestmark = pytest.mark.slow
 
@@ -163,7 +163,8 @@ class TestPath:
 class TestMistakes:
     def test_unknown_name(self):
         message = refusal("multi_30k")
-        assert "neither a known data set (embedded, multi30k, tatoeba, everyday, everyday-glossary, wmt17)" in message
+        assert f"neither a known data set ({', '.join(data_names())})" in message
+        assert data_names("en", "fr") == ["embedded", "multi30k", "tatoeba"]
         assert "Did you mean multi30k?" in message
         assert "Did you mean" not in refusal("/no/such/corpus")
 

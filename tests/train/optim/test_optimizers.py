@@ -7,7 +7,7 @@ from handloom.autograd import Parameter, Tensor
 from handloom.autograd.fast import parallel
 from handloom.autograd.row_gradient import RowGradient
 from handloom.train.optim import optimizers
-from handloom.train.optim.optimizers import SGD, Adam, AdamW, ExponentialAverage, clip_grad_norm
+from handloom.train.optim.optimizers import SGD, Adam, AdamW, ExponentialAverage, clip_grad_norm, flat_form
 
 
 def parameters(seed: int = 0) -> list[Parameter]:
@@ -186,7 +186,18 @@ def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
     np.testing.assert_array_equal(own[1].grad, kept)
 
 
-@pytest.mark.parametrize("make", [Adam, AdamW, lambda own: SGD(own, 0.1, momentum=0.9)], ids=["Adam", "AdamW", "SGD"])
+class OfOneLength(Adam):
+    """Each update of a parameter has the length lr, so its rule needs the whole gradient."""
+
+    def _update(self, w, g, *moments, lr: float, decay: float, updates: int) -> None:
+        w -= (lr / np.sqrt((g.astype(np.float32) ** 2).sum())).astype(w.dtype) * g
+
+
+def test_a_rule_of_ones_own_is_not_replaced_by_adam() -> None:
+    assert flat_form(OfOneLength(parameters())) is None
+
+
+@pytest.mark.parametrize("make", [Adam, AdamW, OfOneLength, lambda own: SGD(own, 0.1, momentum=0.9)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_quick_forms_give_the_bits_of_the_plain_ones(make, dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     def trained() -> list[np.ndarray]:

@@ -19,11 +19,13 @@ from .. import optimizers
 @replaces(optimizers.update_all)
 def update_all(optimizer: optimizers.Optimizer, work: Sequence[optimizers.Work]) -> None:
     """Update all blocks of all parameters, divided among threads."""
+    # The rule of another class may need whole arrays, and may not know gradients of few rows.
+    own = type(optimizer)._update in (optimizers.SGD._update, optimizers.Adam._update)
     parts: list[tuple[list[Any], Any, slice, dict[str, Any]]] = []
     for parameter, moments, numbers in work:
-        gradient = parameter.grad_or_rows if isinstance(optimizer, optimizers.Adam) else parameter.grad
+        gradient = parameter.grad_or_rows if own and isinstance(optimizer, optimizers.Adam) else parameter.grad
         arrays = [parameter.data, *moments]
-        if not all(array.flags.c_contiguous for array in arrays):
+        if not (own and all(array.flags.c_contiguous for array in arrays)):
             # A transposed array, for example, has no flat view: its blocks would be copies, and the update would be
             # lost.
             optimizer._update(parameter.data, parameter.grad, *moments, **numbers)

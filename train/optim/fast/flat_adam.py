@@ -178,12 +178,13 @@ class FlatAdam:
 def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:
     """Return a FlatAdam that continues from the state of `optimizer` and shares its moments; `options` are FlatAdam's.
 
-    Return None for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
-    parameters that are not float32 on one device.
+    Return None for other optimisers than Adam and AdamW, also for a class derived from them with its own rule, for
+    learning rates or weight decays of groups, and for parameters that are not float32 on one device.
     """
     parameters, decay = optimizer.parameters, common_decay(optimizer)
     kinds = {(p.dtype, p.device) for p in parameters}
-    if not isinstance(optimizer, Adam) or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
+    own = getattr(type(optimizer), "_update", None) is Adam._update
+    if not own or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
         return None
     flat = FlatAdam(
         parameters, betas=optimizer.betas, eps=optimizer.eps, weight_decay=decay, constants=constants, **options
