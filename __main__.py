@@ -18,6 +18,7 @@ COMMANDS = {
     "course": ("course.__main__:main", "build a Transformer in sixteen chapters, each step checked"),
     "gradcheck": ("autograd.gradcheck.__main__:main", "check the gradient of every op"),
     "doctor": ("doctor:main", "find what slows handloom down on this machine"),
+    "sweep": ("cli.sweep:main", "train over a grid of options, and compare the runs"),
     "export": ("cli.export:main", "save a trained model in the format of Hugging Face transformers"),
     "report": ("cli.report:main", "compare runs in one picture and one table"),
 }
@@ -64,7 +65,7 @@ def run(words: list[str]) -> int | str | None:
     chosen = getattr(importlib.import_module(f".{module}", __package__), function)
     from .cli.command_line import run_main
 
-    return run_main(lambda: sys.exit(chosen()), several_processes=module.startswith("examples."))
+    return run_main(lambda: sys.exit(chosen()), several_processes=module.startswith(("examples.", "cli.sweep")))
 
 
 def _table(usage: str, rows: dict[str, tuple[str, str]] | dict[str, str]) -> str:

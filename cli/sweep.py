@@ -1,8 +1,7 @@
 """Train over a grid of options, sequentially or in parallel over MPI, and compare the runs in a table and a picture.
 
-python -m handloom.cli.sweep --out sweeps/a --grid seed=0,1 --grid set.dropout=0,0.1,0.3 -- \\
-    examples/translate_de_en.py --preset laptop
-mpirun -n 5 python -m handloom.cli.sweep ...      four cells at a time; the fifth process distributes them
+handloom sweep --out sweeps/a --grid seed=0,1 --grid set.dropout=0,0.1,0.3 -- translate_de_en --preset laptop
+mpirun -n 5 handloom sweep ...                    four cells at a time; the fifth process distributes them
 
 --change NAME=VALUE,... changes one option at a time, to find out which of many changes helps. The table is also
 written as results.json.
@@ -35,6 +34,9 @@ from ..train.runs.saves import SavedStates
 from .command_line import run_main
 from .options import OptionParser
 from .report import compare, summary
+
+#: The folder of the programs of `handloom train`.
+PROGRAMS = Path(__file__).resolve().parents[1] / "examples"
 
 
 def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, dict[str, str]]:
@@ -128,25 +130,28 @@ def write_table(out: Path, rows: Sequence[Mapping[str, Any]], options: Sequence[
 
 def main() -> None:
     parser = OptionParser(
-        prog="python -m handloom.cli.sweep",
+        prog="handloom sweep",
         description=__doc__,
-        usage="python -m handloom.cli.sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",
+        usage="handloom sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",
     )
     parser.add_argument("--out", type=path, required=True, help="folder for the cells, table.md and comparison.png")
     grid = "an option and its values, separated by commas; set.X means --set X; repeat --grid for more options"
     parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
     single = "change one option at a time: one cell for each value, and one cell without a change; can be repeated"
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE,...", help=single)
-    parser.add_argument("script", nargs="+", help="script to run, followed by the options that all cells share")
+    words = "script, or program of `handloom train`, followed by the options that all cells share"
+    parser.add_argument("script", nargs="+", help=words)
     arguments = parser.parse_args()
     cells = grid_cells(arguments.grid, arguments.change)
-    if not Path(arguments.script[0]).is_file():
-        raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options last.")
+    name, *options = arguments.script
+    script = next((file for file in (Path(name), PROGRAMS / f"{name}.py") if file.is_file()), None)
+    if script is None:
+        raise InputError(f"The script {name} does not exist. Put -- before it, its options last.")
     with folder_lock(make_folder(arguments.out)) if find_process_group().first else nullcontext():
-        rows, failed = run_sweep(arguments.out, cells, arguments.script)
+        rows, failed = run_sweep(arguments.out, cells, [str(script), *options])
         if rows:
-            options = list(dict.fromkeys(name for cell in cells.values() for name in cell))
-            print(f"\n{write_table(arguments.out, rows, options)}")
+            varied = list(dict.fromkeys(name for cell in cells.values() for name in cell))
+            print(f"\n{write_table(arguments.out, rows, varied)}")
             print(f"\n{arguments.out} holds table.md and comparison.png")
     if failed:
         counts = f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}"
