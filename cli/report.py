@@ -1,4 +1,4 @@
-"""Compare runs in one picture and one table: python -m handloom.cli.report RUN..."""
+"""Compare runs in one picture and one table: handloom report RUN..."""
 
 import statistics
 import sys
@@ -83,7 +83,7 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
 
 
 def main() -> None:
-    parser = OptionParser(prog="python -m handloom.cli.report", description=__doc__)
+    parser = OptionParser(prog="handloom report", description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of finished or unfinished runs")
     words = "file to write the picture to (default: comparison.png)"
     parser.add_argument("--picture", default="comparison.png", help=words)

@@ -22,7 +22,7 @@ from handloom.errors import InputError, remedy
 from handloom.train.runs.saves import SavedStates
 from tests.support.examples import Example
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import sys
 from handloom.cli.command_line import run_main

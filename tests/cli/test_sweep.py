@@ -87,7 +87,7 @@ def test_a_sweep_goes_on_where_it_was(folder) -> None:
 
 @needs_mpi
 def test_over_several_processes(folder) -> None:
-    done = run([str(MPIRUN), "-n", "3", sys.executable, "-m", "handloom.cli.sweep", *WORDS], folder)
+    done = run([str(MPIRUN), "-n", "3", sys.executable, "-m", "handloom", "sweep", *WORDS], folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert calls(folder) == ALL
     assert len(read_metrics(folder / "out/cells.jsonl")) == 4

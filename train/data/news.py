@@ -135,7 +135,7 @@ def denoising(data: News, seed: int = 0) -> News:
 
 
 def _free_articles(data: News) -> tuple[list[Article], list[Article]]:
-    """Return all other articles of the data set (for "news" and "news42", else none), and the training articles.
+    """Return the articles of all HuffPost files (none unless `data` is "news" or "news42"), and the training articles.
 
     An article is left out if its headline or its description is that of a validation or test article, apart from case,
     blanks and punctuation.
