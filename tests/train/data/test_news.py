@@ -105,6 +105,12 @@ def test_texts_without_labels_contain_nothing_that_is_held_out(tmp_path, monkeyp
     assert restored == {f"{word} {n}" for n in numbers for word in ("Headline", "Description")} | {"Another"}
     assert made == denoising(news) != denoising(news, seed=1)
     assert all(set(a.description.title().split()) <= set(a.headline.split()) for a in made.train)
+    long, moves = [Article("A", " ".join(map(str, range(i, i + 100))), "") for i in range(60)], set()
+    for article in denoising(News(long, [], [], "own")).train:
+        kept = [int(word) for word in article.description.split()]
+        assert 10 <= len(kept) <= 80
+        moves |= {abs(rank - kept.index(word)) for rank, word in enumerate(sorted(kept))}
+    assert moves == {0, 1, 2}
 
 
 def load_news_of(files: dict[str, list[tuple[str, str, str]]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> News:
