@@ -36,7 +36,7 @@ from .options import OptionParser
 from .report import compare, summary
 
 #: The folder of the programs of `handloom train`.
-PROGRAMS = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, dict[str, str]]:
@@ -144,7 +144,7 @@ def main() -> None:
     arguments = parser.parse_args()
     cells = grid_cells(arguments.grid, arguments.change)
     name, *options = arguments.script
-    script = next((file for file in (Path(name), PROGRAMS / f"{name}.py") if file.is_file()), None)
+    script = next((file for file in (Path(name), EXAMPLES / f"{name}.py") if file.is_file()), None)
     if script is None:
         raise InputError(f"The script {name} does not exist. Put -- before it, its options last.")
     with folder_lock(make_folder(arguments.out)) if find_process_group().first else nullcontext():

@@ -31,7 +31,7 @@ def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
     try:
         array = np.asarray(yours)
         numbers = array if right.dtype.kind == "b" else array.astype(right.dtype)
-    except Exception:  # as above
+    except Exception:  # converting an object of a learner's class may raise anything
         return f"is a {type(yours).__name__}; it should be numbers of the shape {right.shape}."
     if array.shape != right.shape:
         turned = " It is transposed." if array.ndim > 1 and array.shape == right.shape[::-1] else ""

@@ -70,8 +70,8 @@ def main() -> None:
     own, cells = ablation_cells(arguments.table, preset)
     if preset.words and arguments.table == "attention":
         raise InputError("--table attention needs subwords: leave out --set words=true.")
-    data = find_process_group().from_first(lambda: load_news(arguments.data, descriptions=True))
-    data = denoising(data) if arguments.denoise else data
+    change_data = denoising if arguments.denoise else (lambda news: news)
+    data = find_process_group().from_first(lambda: change_data(load_news(arguments.data, descriptions=True)))
     print(data.summary(), *data.notes, sep="\n")
     if preset.words or preset.lowercase:  # the references for scores are converted too
         change = preprocess if preset.words else str.lower

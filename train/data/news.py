@@ -93,8 +93,8 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
 
 
 def unlabelled_texts(data: News) -> list[str]:
-    """Return texts for training without labels, headline and description, of the articles of `_free_articles`."""
-    others, own = _free_articles(data)
+    """Return texts for training without labels, headline and description, of the articles of `free_articles`."""
+    others, own = free_articles(data)
     different: dict[str, str] = {}
     for article in (*others, *own):
         text = f"{article.headline} {article.description}".strip()
@@ -106,7 +106,7 @@ def denoising(data: News, seed: int = 0) -> News:
     """Return examples to pre-train a writer of headlines: it restores a text from some of its words.
 
     The texts are the headlines, each twice, and a part of 6 to 15 words of each description, of the articles of
-    `_free_articles`, all in Title Case. A fifth to seven tenths of the words are kept, and a word moves by at most two
+    `free_articles`, all in Title Case. A fifth to seven tenths of the words are kept, and a word moves by at most two
     places (denoising, as in Lample et al. 2018, arXiv 1711.00043, and BART: Lewis et al. 2020, arXiv 1910.13461).
     """
     rng = random.Random(seed)
@@ -118,7 +118,7 @@ def denoising(data: News, seed: int = 0) -> News:
         moved = " ".join(word for _, word in sorted(zip(places, kept, strict=True)))
         return Article(category, " ".join(word[:1].upper() + word[1:] for word in words), moved)
 
-    others, own = _free_articles(data)
+    others, own = free_articles(data)
     headlines: dict[str, Article] = {}
     described: dict[str, Article] = {}
     for one in (*own, *others):
@@ -134,7 +134,7 @@ def denoising(data: News, seed: int = 0) -> News:
     return _split(made, f"{data.name}, denoising", True, False)
 
 
-def _free_articles(data: News) -> tuple[list[Article], list[Article]]:
+def free_articles(data: News) -> tuple[list[Article], list[Article]]:
     """Return the articles of all HuffPost files (none unless `data` is "news" or "news42"), and the training articles.
 
     An article is left out if its headline or its description is that of a validation or test article, apart from case,

@@ -183,8 +183,8 @@ def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: An
     """
     parameters, decay = optimizer.parameters, common_decay(optimizer)
     kinds = {(p.dtype, p.device) for p in parameters}
-    is_adam = getattr(type(optimizer), "_update", None) is Adam._update
-    if not is_adam or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
+    other = type(optimizer)._update is not Adam._update
+    if other or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
         return None
     flat = FlatAdam(
         parameters, betas=optimizer.betas, eps=optimizer.eps, weight_decay=decay, constants=constants, **options
