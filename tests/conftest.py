@@ -89,3 +89,10 @@ def cuda(request: pytest.FixtureRequest) -> Any:
     if refused and request.node.callspec.params.get("method") == "fused":
         pytest.skip(refused)
     return import_cupy()
+
+
+@pytest.fixture(autouse=True)
+def same_numbers(request: pytest.FixtureRequest) -> None:
+    """A module's generator RNG begins anew in each test, whichever tests this process ran before."""
+    if hasattr(request.module, "RNG"):
+        request.module.RNG = np.random.default_rng(2)
