@@ -79,7 +79,7 @@ def _unknown(name: str, known: dict, usage: str) -> str:
     """Return an error message for an unknown name, and "" for a known name."""
     if name in known:
         return ""
-    close = difflib.get_close_matches(name, known, 1, 0.5)
+    close = [one for one in known if one.startswith(name)] or difflib.get_close_matches(name, known, 1, 0.5)
     cure = f"Did you mean {close[0]}?" if close else f"{usage} --help lists the choices."
     return f"error: there is no `{usage} {name[:40]!s}`. {cure}"
 

@@ -74,7 +74,7 @@ def test_output_that_nobody_gets(unbuffered: str) -> None:
     ("words", "says"),
     [
         (["trnslate"], "Did you mean translate?"),
-        (["train", "translate_de"], "Did you mean translate_de_en?"),
+        (["train", "translate"], "Did you mean translate_de_en?"),
         (["train", "x"], "handloom train --help lists the choices."),
         (["summarize", "A"], "No model for this comes with handloom: add --model"),
         (["translate", "--to", "de", "--model", "run", "A"], "leave out --model, or --to"),
