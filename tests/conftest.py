@@ -21,18 +21,18 @@ from tests.support.philox import keep_mask
 from tests.support.pictures import plot_nothing
 
 matplotlib.use("Agg")
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts jobs in the background
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs with SIGINT ignored
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "derandomize": True}
 settings.register_profile("default", max_examples=25, **_COMMON)
 settings.register_profile("thorough", max_examples=250, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-#: All tests of these folders start programs, emulate a GPU or drive a browser; other files say so themselves.
+#: All tests in these folders start programs, emulate a GPU or drive a browser. Other slow files have their own marks.
 SLOW_FOLDERS = [Path(__file__).parent / name for name in ("autograd/kernels", "examples", "explorer")]
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
+@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` selects the tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in SLOW_FOLDERS):
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def counted_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dropout on the CPU draws the same masks as the kernels."""
+    """Make dropout on the CPU draw the same masks as the kernels."""
 
     def mask(self: Generator, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
         threshold = round(drop * 65536)
@@ -54,7 +54,7 @@ def counted_masks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fake_cupy() -> Iterator[Any]:
-    """`import cupy` finds the stand-in; device "cuda" can be used."""
+    """Replace CuPy by the stand-in, which `import cupy` then finds. Device "cuda" can be used."""
     if compiler_missing():
         pytest.skip(str(compiler_missing()))
     with installed() as cupy:
@@ -63,14 +63,14 @@ def fake_cupy() -> Iterator[Any]:
 
 @pytest.fixture
 def restored_threads() -> Iterator[None]:
-    """A test may set the number of threads."""
+    """Restore the number of threads after a test that sets it."""
     yield
     parallel.set_num_threads(None)
 
 
 @pytest.fixture(scope="module")
 def quick_pictures() -> Iterator[None]:
-    """A run's loss.png is written, but not drawn: for tests that train many times and need no picture."""
+    """Write loss.png of each run without drawing it, for tests that train many times and need no picture."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("handloom.train.runs.display.plot_losses", plot_nothing)
         yield
@@ -78,7 +78,7 @@ def quick_pictures() -> Iterator[None]:
 
 @pytest.fixture(params=["stand-in", pytest.param("gpu", marks=pytest.mark.gpu)])
 def cuda(request: pytest.FixtureRequest) -> Any:
-    """The module `cupy`, twice: the stand-in's, and for `-m gpu` that of the machine. Device "cuda" can be used."""
+    """Return the module `cupy`: the stand-in, and with `-m gpu` the installed CuPy. Device "cuda" can be used."""
     if request.param == "stand-in":
         return request.getfixturevalue("fake_cupy")
     try:
@@ -93,6 +93,6 @@ def cuda(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(autouse=True)
 def same_numbers(request: pytest.FixtureRequest) -> None:
-    """A module's generator RNG begins anew in each test, whichever tests this process ran before."""
+    """Reset the generator RNG of a module before each test, so that the tests that ran before have no effect."""
     if hasattr(request.module, "RNG"):
         request.module.RNG = np.random.default_rng(2)

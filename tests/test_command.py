@@ -1,4 +1,4 @@
-"""The command `handloom`, and `handloom.load`, as someone uses them who has installed the package."""
+"""Test the command `handloom` and `handloom.load` as a user of the installed package runs them."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def test_a_wrong_environment_variable_is_one_line(words: list[str], monkeypatch)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_that_nobody_gets(unbuffered: str) -> None:
-    """A full disk is an error; a reader that has gone, as `head` does, is none."""
+    """A full disk is an error. A pipe that its reader has closed, as `head` does, is not an error."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONUNBUFFERED": unbuffered}
     read, gone = os.pipe()
     os.close(read)

@@ -1,7 +1,7 @@
-"""Command lines that must fail, or might: for the three kinds of tasks, odd options, texts and damaged files.
+"""Run command lines that must or may fail: odd options, texts and damaged files, for the three kinds of tasks.
 
-Each must end without a traceback and with exit code 0 or 2, or the expected one. An error is one line that begins with
-"error: " and contains the expected words. A refused command, and the use of a model, change no file.
+Each command must end without a traceback and with the expected exit code (0 or 2 if `code` is None). An error is one
+line that begins with "error: " and contains the expected words. Refused commands and the use of a model change no file.
 """
 
 import gzip
@@ -22,7 +22,7 @@ from tests.support.examples import Example
 pytestmark = pytest.mark.slow
 
 PROGRAMS = ("translate_de_en", "classify_news", "generate_text")
-#: The options of a training of two updates that each of them has alone.
+#: For each program, its own options for a training run of two updates.
 OWN = {
     "translate_de_en": ["--beam", "1", "--set", "test_size=3"],
     "classify_news": [],
@@ -31,7 +31,7 @@ OWN = {
 
 
 class Case(NamedTuple):
-    """Arguments; `code` None means 0 or 2, `says` is a part of the error, `file` a file's new content."""
+    """A command line. If `code` is None, 0 or 2 is expected; the error contains `says`; `file` changes a file first."""
 
     arguments: list[str]
     code: int | None = 2
@@ -45,7 +45,7 @@ def train(program: str, data: str = "") -> list[str]:
 
 
 def runs(program: str, other: str) -> Iterator[Case]:
-    """Options without sense, a run of another task, a run that has ended, and folders that can't be written."""
+    """Yield cases with invalid options, a run of another task, a finished run, and unusable folders."""
     for typed in "--nonsense", "--set", "--ema=1", "--device=tpu", "--teacher=nowhere":
         yield Case([*train(program), typed])
     yield Case(["--checkpoint", other, "A"], says="its task is")
@@ -59,7 +59,7 @@ def runs(program: str, other: str) -> Iterator[Case]:
 
 
 def texts(program: str) -> Iterator[Case]:
-    """Texts for a model to read."""
+    """Yield cases with texts as the input of a model."""
     use, utf16 = ["--checkpoint", program], "The dog\n".encode("utf-16-le")
     yield Case([*use, "The dog", os.fsdecode("schön".encode("latin-1"))], says="not UTF-8")
     for text in ("", "\u4e2d\u6587", "a" * 2000, "<eos> <bos>", "A\nB"):
@@ -71,14 +71,14 @@ def texts(program: str) -> Iterator[Case]:
 
 
 GOOD, NOISE = b"Hund\tdog\n" * 9, np.random.default_rng(0).bytes(5000)
-#: The contents of files that are not valid data, by name.
+#: Contents of files that are not valid data, by file name.
 FILES = {
     "empty": b"", "latin-1": "schön\tnice\n".encode("latin-1") * 9, "utf-16": GOOD.decode().encode("utf-16-le"),
     "NUL": GOOD + b"a\0b\tc\n" + GOOD, "noise": NOISE, "cut.gz": gzip.compress(GOOD * 99)[:-9], "no gzip.gz": GOOD,
     "deep.jsonl": b'{"category": "A", "headline": ' + b"[" * 100_000 + b"\n",
     "numbers.jsonl": b'{"category": 1, "headline": 2, "de": 3, "en": 4}\n' * 9, "same.tsv": GOOD,
 }  # fmt: skip
-#: A kind of damage -> what becomes of a file's content.
+#: For each kind of damage, a function that damages a file's content.
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda content: content[: len(content) // 2],
     "a bit": lambda content: content[: (at := len(content) * 3 // 4)] + bytes([content[at] ^ 4]) + content[at + 1 :],
@@ -87,7 +87,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 def damaged(program: str) -> Iterator[Case]:
-    """Each of `FILES` as data, names that are not files, and every file of a run with every kind of damage."""
+    """Yield cases with each of `FILES` as data, with names that are not files, and with damaged files of a run."""
     for name, content in FILES.items():
         code = None if program == "generate_text" and name.endswith(("jsonl", "tsv")) else 2  # it needs no columns
         yield Case([*train(program, name), "--out", "new"], code, file=(name, lambda _, c=content: c))
@@ -101,7 +101,7 @@ def damaged(program: str) -> Iterator[Case]:
 
 
 class World:
-    """The folder in which command lines run, with small data and a run of each example, restored after changes."""
+    """A folder for command lines. It contains small data and a run of each example, and is restored after changes."""
 
     def __init__(self, folder: Path):
         self.original, self.folder = folder / "original", folder / "world"
@@ -125,7 +125,7 @@ class World:
         shutil.copytree(self.original, self.folder, symlinks=True)
 
     def judge(self, program: str, case: Case) -> str:
-        """What is wrong with the outcome of a command line; "" if nothing is."""
+        """Run a command line and return what is wrong with the outcome, or "" if nothing is wrong."""
         if case.file is not None:
             file, change = self.folder / case.file[0], case.file[1]
             file.write_bytes(change(file.read_bytes() if file.exists() else b""))
@@ -146,7 +146,7 @@ class World:
 
 
 def digest(folder: Path) -> str:
-    """A checksum of all names, links and bytes below a folder."""
+    """Return a checksum of all names, links and bytes below a folder."""
     total = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         content = os.fsencode(os.readlink(file)) if file.is_symlink() else file.read_bytes() if file.is_file() else b""
@@ -156,7 +156,7 @@ def digest(folder: Path) -> str:
 
 
 def test_wrong_command_lines_end_in_one_line_and_change_no_file(tmp_path: Path) -> None:
-    """Of each task every third, another third for each task."""
+    """Run every third case of each task, beginning with a different case for each task."""
     world, wrong = World(tmp_path), []
     for number, program in enumerate(PROGRAMS):
         cases = [*runs(program, PROGRAMS[number - 1]), *texts(program), *damaged(program)]

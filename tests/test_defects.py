@@ -1,4 +1,4 @@
-"""Each defect of docs/defects.md has a test, by its file and name."""
+"""Check that docs/defects.md names an existing test, by file and name, for each defect."""
 
 import re
 from pathlib import Path

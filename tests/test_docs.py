@@ -1,6 +1,6 @@
-"""Every ```python block of the pages (README, CONTRIBUTING, docs) runs, in order, and every example in a docstring.
+"""Run the ```python blocks of README, CONTRIBUTING and docs in order, and the examples in docstrings.
 
-A block marked ```python no-run is left out.
+A block marked ```python no-run does not run.
 """
 
 import doctest
@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```python[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTA
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str]]:
-    """The first line and the text of each block that is to run."""
+    """Yield the first line and the text of each block to run."""
     text = page.read_text(encoding="utf-8")
     for match in BLOCK.finditer(text):
         yield text.count("\n", 0, match.start(1)), match.group(1)

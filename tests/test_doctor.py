@@ -1,4 +1,4 @@
-"""The doctor: each problem of a machine is found and named with its cure, and a good machine has none."""
+"""Test that the doctor reports each problem of a machine with its remedy, and no problem on a good machine."""
 
 import math
 import subprocess
@@ -29,7 +29,7 @@ def test_it_runs_here_and_says_what_it_saw() -> None:
 
 
 def halved(environment: doctor.Environment) -> float:
-    """GFLOP/s of a machine that the variable slows."""
+    """Return the GFLOP/s of a machine that OPENBLAS_CORETYPE slows down."""
     return 250.0 if "OPENBLAS_CORETYPE" in environment else 500.0
 
 

@@ -1,4 +1,4 @@
-"""gpu_check: without a GPU one line; on the stand-in for CuPy all of it runs, and what goes wrong is in its report."""
+"""Test gpu_check: without a GPU, it prints one line; on the stand-in for CuPy, it runs and reports each failure."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def test_crash(x): os.abort()
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of Python find the stand-in for CuPy."""
+    """Make Python processes import the stand-in for CuPy."""
     if compiler_missing():
         pytest.skip(str(compiler_missing()))
     (tmp_path / "path" / "cupy").mkdir(parents=True)
@@ -54,7 +54,7 @@ def test_without_a_gpu_or_the_tests_one_line_says_so(tmp_path, monkeypatch, caps
 
 @pytest.mark.slow
 def test_a_rehearsal_on_the_stand_in(tmp_path, stand_in, monkeypatch, capsys) -> None:
-    """A whole run of some steps; the next one does what the first had no time for."""
+    """Run gpu_check with two steps; a run executes the steps for which the previous run had no time."""
     file, out = "tests/autograd/kernels/test_update.py", tmp_path / "out"
     assert gpu_check.files_with_gpu_tests(file) == [file]
     write = Step("write", ("-c", f"open(r'{out}/a.json', 'w').write('[1]')"), writes="a.json")
@@ -66,7 +66,7 @@ def test_a_rehearsal_on_the_stand_in(tmp_path, stand_in, monkeypatch, capsys) ->
         assert gpu_check.main(arguments) == 0
         capsys.readouterr()
         assert gpu_check.main(arguments) == 0
-    assert "[" not in capsys.readouterr().out, "nothing is run again"
+    assert "[" not in capsys.readouterr().out, "no step runs again"
     report = json.loads((out / "report.json").read_text())
     assert [(step["name"], step["code"]) for step in report["steps"]] == [(file, 0), ("write", 0)]
     assert (report["gpu"], report["steps"][1]["results"]) == ("stand-in", [1])

@@ -1,4 +1,4 @@
-"""What may import what, and what `import handloom` costs."""
+"""Check which modules may import which, and how many modules `import handloom.autograd` loads."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# Each part of the package, and the other parts that it may know.
+# Each part of the package, and the other parts that it may import.
 ALLOWED = {
     "errors": set(),
     "arguments": {"errors"},
@@ -41,7 +41,7 @@ FILES = sorted(
 
 
 def name_of(path: Path) -> str:
-    """The module's name, "handloom.nn" for nn/__init__.py."""
+    """Return the name of a module, such as "handloom.nn" for nn/__init__.py."""
     return ".".join(["handloom", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
 
 
@@ -49,7 +49,7 @@ MODULES = {name_of(path): path for path in [ROOT / "__init__.py", *FILES]}
 
 
 def nodes(tree: ast.AST, typing: bool) -> Iterator[ast.AST]:
-    """Everything in a file, lazy imports in functions too; without `typing` all but `if TYPE_CHECKING:`."""
+    """Yield all nodes of a file, including lazy imports. If `typing` is false, skip `if TYPE_CHECKING:` blocks."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -61,7 +61,7 @@ def nodes(tree: ast.AST, typing: bool) -> Iterator[ast.AST]:
 
 
 def imports(path: Path, typing: bool = True) -> list[tuple[int, str]]:
-    """The line and the absolute name of everything that a file imports, at any depth."""
+    """Return the line and the absolute name of every import in a file, including imports inside functions."""
     package = ("handloom", *path.relative_to(ROOT).parent.parts)
     found = []
     for node in nodes(ast.parse(path.read_text(encoding="utf-8")), typing):
@@ -75,7 +75,7 @@ def imports(path: Path, typing: bool = True) -> list[tuple[int, str]]:
 
 
 def arrows(name: str) -> dict[str, int]:
-    """The modules of the package that importing `name` runs, each with the line that imports it.
+    """Return the modules of the package that importing `name` runs, each with the line that imports it.
 
     A name that is not a module is imported from the `__init__.py` of its package, which runs its imports. Importing a
     module also runs its parent packages, unless they contain the importing module.
@@ -97,11 +97,11 @@ GRAPH = {name: arrows(name) for name in MODULES}
 
 
 def circle(graph: dict[str, dict[str, int]]) -> list[str]:
-    """One circle among the modules, the first named again at the end; empty if there is none."""
+    """Return the modules of one import cycle, with the first repeated at the end, or [] if there is no cycle."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        return error.args[1][::-1]  # graphlib names what is imported before what imports it
+        return error.args[1][::-1]  # graphlib lists an imported module before its importer
     return []
 
 
@@ -124,13 +124,13 @@ def test_imports_point_one_way(path) -> None:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    """Not even later, in a function: so each file can be read after those that it imports."""
+    """No import cycle exists, even through functions, so each file can be read after the files that it imports."""
     assert not (found := circle(GRAPH)), " -> ".join(found)
 
 
 @pytest.mark.parametrize("folder", ["cli", "course", "train"])
 def test_the_parts_of_a_folder_form_no_circle(folder) -> None:
-    """A part is a file or a folder in it: so there is an order in which to read them."""
+    """Imports among the files and subfolders of a folder form no cycle, so a reading order exists."""
     inside = f"handloom.{folder}."
     graph: dict[str, dict[str, int]] = {}
     for name in MODULES:
@@ -143,12 +143,12 @@ def test_the_parts_of_a_folder_form_no_circle(folder) -> None:
 
 
 def is_quick(name: str) -> bool:
-    """Whether a module is only for speed: it stands in a folder `fast`, or among the kernels."""
+    """Return whether a module only improves speed: it is in a folder `fast`, or one of the kernels."""
     return "fast" in name.split(".") or name.startswith("handloom.autograd.kernels")
 
 
 def test_what_is_only_for_speed_comes_in_at_one_place_each() -> None:
-    """A folder `fast` or `kernels` is imported by the package that it stands in, and else by such folders alone."""
+    """Only the enclosing package and modules of folders `fast` or `kernels` import a folder `fast` or `kernels`."""
     for name, path in MODULES.items():
         for line, target in imports(path) if not is_quick(name) else []:
             of_its_own = path.name == "__init__.py" and target in (f"{name}.fast", f"{name}.kernels")
@@ -172,13 +172,13 @@ sys.exit(main(["--samples", "3"]))
 
 
 def test_every_module_imports_without_optional_packages() -> None:
-    """All of them are hidden at once. Only the explorer's server, which is made of Starlette, needs one.
+    """All optional packages are hidden at once. Only the explorer's server needs one of them, Starlette.
 
-    mypy must know them too: in a fresh clone, `make lint` has none of them.
+    mypy's configuration must list all of them, because none is installed when `make lint` runs in a fresh clone.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     needed = {re.split("[<>=]", package)[0].replace("-", "_") for package in project["project"]["dependencies"]}
-    foreign = {name.partition(".")[0] for path in FILES for _, name in imports(path)} | {"cupy"}  # imported by its name
+    foreign = {name.partition(".")[0] for path in FILES for _, name in imports(path)} | {"cupy"}  # by import_module
     optional = sorted(foreign - needed - {"handloom", *sys.stdlib_module_names})
     assert {"cupy", "mpi4py", "numba", "starlette", "uvicorn", "huggingface_hub"} <= set(optional)
     assert {f"{name}.*" for name in optional} <= set(project["tool"]["mypy"]["overrides"][-1]["module"])
@@ -199,13 +199,13 @@ for name in modules:
 
 
 def test_the_engine_needs_numpy_alone() -> None:
-    """(and CuPy where its arrays appear, Numba where it is installed, and tqdm for the progress bar of a command)"""
+    """The engine also uses CuPy for CuPy's arrays, Numba if it is installed, and tqdm for a command's progress bar."""
     foreign = {name.partition(".")[0] for path in FILES if "autograd" in path.parts for _, name in imports(path)}
     assert foreign - set(sys.stdlib_module_names) <= {"handloom", "numpy", "cupy", "cupyx", "numba", "tqdm"}
 
 
 def test_importing_the_engine_is_light() -> None:
-    """NumPy and a few modules; `python -m benchmarks.overhead` gives the time."""
+    """Importing the engine loads NumPy and few other modules; `python -m benchmarks.overhead` measures the time."""
     code = "import sys, numpy; before = {*sys.modules}; import handloom.autograd; print(*{*sys.modules} - before)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     modules = done.stdout.split()

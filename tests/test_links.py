@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING and docs/: the targets of links, and commands and their flags, exist."""
+"""Check that the link targets, commands and flags in README, CONTRIBUTING and docs/ exist."""
 
 import argparse
 import importlib
@@ -17,7 +17,7 @@ import pytest
 from handloom.__main__ import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
-# The pages that are kept, not those that `make docs` writes.
+# The pages of the repository, without the pages that `make docs` generates.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md")])
 FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -30,7 +30,7 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names by which a page's headings can be linked to, as GitHub and MyST make them."""
+    """Return the link anchors of a page's headings, in the form that GitHub and MyST generate."""
     titles = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
@@ -42,17 +42,17 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
-        assert file.exists(), f"{page.name} links to {target}, which is not there"
-        assert not anchor or anchor in anchors(file), f"{page.name} links to {target}: there is no such heading"
+        assert file.exists(), f"{page.name} links to {target}, which does not exist"
+        assert not anchor or anchor in anchors(file), f"{page.name} links to {target}, but the heading does not exist"
 
 
 def test_files_that_are_named_exist() -> None:
-    """Paths in backticks that begin with a folder of the repository."""
+    """Every path in backticks that begins with a folder of the repository exists."""
     folders = {path.parent.name for path in ROOT.glob("*/*.py")} | {"tests"}
     for page in PAGES:
         for name in re.findall(r"`([\w./-]+/[\w./-]*\w)`", prose(page)):
             if name.split("/")[0] in folders:
-                assert (ROOT / name).exists(), f"{page.name} names {name}, which is not there"
+                assert (ROOT / name).exists(), f"{page.name} names {name}, which does not exist"
 
 
 def test_tests_that_are_named_exist() -> None:
@@ -64,9 +64,9 @@ def test_tests_that_are_named_exist() -> None:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """The page and the words of each command: lines of shell blocks, and commands in backticks."""
+    """Yield the page and the words of each command in shell blocks, in indented lines and in backticks."""
     for page in PAGES:
-        text = page.read_text(encoding="utf-8").replace("\\\n", " ")  # a command on several lines is one
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")  # join the lines of a command
         lines = [line for language, block in FENCED.findall(text) if language == "sh" for line in block.splitlines()]
         lines += re.findall(r"^    (python .*)$", text, re.MULTILINE)
         lines += [" ".join(found.split()) for found in re.findall(r"`([^`]+)`", prose(page))]
@@ -79,13 +79,13 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 
 
 class Stop(BaseException):
-    """Raised instead of reading the command line, with the parser."""
+    """Raised with the parser as argument, instead of parsing the command line."""
 
 
 def parser_of(program: str, trains: bool, monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser | None:
-    """What a script (a path) or a module (a dotted name) reads its command line with; None if it does so itself.
+    """Return the argument parser of a script (a path) or a module (a dotted name), or None if it uses no parser.
 
-    With `trains` it is that of training if the script has another one for the use of a model.
+    If a script has separate parsers for training and for using a model, `trains` selects the parser for training.
     """
 
     def stop(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:

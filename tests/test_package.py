@@ -1,4 +1,4 @@
-"""The installed package: every folder is listed, every module can be imported, versions agree."""
+"""Check the package: every folder and data file is listed, versions agree, and the shipped models are complete."""
 
 import re
 import tomllib
@@ -29,7 +29,7 @@ def test_all_versions_agree() -> None:
 
 
 def test_every_dependency_has_one_lower_bound() -> None:
-    """With these versions .ci/run tests."""
+    """Every dependency has one lower bound, and .ci/run runs the tests with these versions."""
     bounds: dict[str, set[str]] = {}
     for group in [PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()]:
         for dependency in group:
@@ -58,6 +58,6 @@ def test_the_shipped_models_are_whole() -> None:
 
 @pytest.mark.parametrize(("extra", "wheel"), [("gpu", "cupy-cuda13x"), ("gpu-cuda12", "cupy-cuda12x")])
 def test_the_extras_for_a_gpu_bring_cuda_s_compiler_and_headers(extra, wheel) -> None:
-    """CuPy's own extra for that; without it every kernel fails on a machine that has only the driver."""
+    """Without CuPy's extra [ctk], every kernel fails on a machine that has only the driver."""
     (asked,) = PROJECT["project"]["optional-dependencies"][extra]
     assert asked.startswith(f"{wheel}[ctk]>=")

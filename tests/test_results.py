@@ -1,4 +1,4 @@
-"""Tables of docs that were made from results files have their figures; see `benchmarks.pages`."""
+"""Check that the tables in docs have the figures of their results files; see `benchmarks.pages`."""
 
 import pytest
 
@@ -23,5 +23,5 @@ def test_a_row_is_filled_in_from_the_object_that_it_names() -> None:
     assert filled("| | {cell} | {bleu:.1f} |", "| x | beam 5 | **24.0** |", found) == "| x | beam 5 | 24.4 |"
     assert filled("| | {cell} | {bleu:.1f} |", "| x | beam 5 | **24.4** |", found) == "| x | beam 5 | **24.4** |"
     assert filled("| {cell} | {bleu:.1f} |", "| beam 4 | 24.0 |", found) is None
-    assert filled("| {cell} | {bleu:.1f} |", "| beam 5 | 22.6 |", found) == "| beam 5 | 24.4 |", "the name decides"
+    assert filled("| {cell} | {bleu:.1f} |", "| beam 5 | 22.6 |", found) == "| beam 5 | 24.4 |", "selected by name"
     assert filled("| {cell} | {bleu:.1f} |", "| † beam 5 | 24.0 |", found) == "| † beam 5 | 24.0 |"

@@ -1,4 +1,4 @@
-"""The documentation site: what `make docs`, whose warnings are errors, would not notice."""
+"""Test properties of the documentation site that `make docs`, where warnings are errors, does not check."""
 
 import re
 import runpy

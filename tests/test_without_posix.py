@@ -1,6 +1,6 @@
-"""What handloom promises works without what Windows lacks: fork, fcntl, resource, signals, /proc (support/no_posix.py).
+"""Test handloom without features that Windows lacks: fork, fcntl, resource, signals, /proc (support/no_posix.py).
 
-It is no run on Windows, and finds only what handloom itself would miss there.
+This only simulates Windows, and finds only the features that handloom itself would miss there.
 """
 
 import subprocess
@@ -33,7 +33,7 @@ def test_translating_and_looking_at_the_machine(tmp_path) -> None:
 
 
 def test_training_stops_by_ctrl_c_and_goes_on(tmp_path) -> None:
-    """BPE training included. That it goes on as if never stopped, the tests of training show."""
+    """The run includes BPE training. The tests of training check that a resumed run equals an uninterrupted run."""
     options = ["--data", small_data("translate_en_fr", tmp_path), "--preset", "smoke", "--set", "test_size=2"]
     options += ["--steps", 6, "--beam", 1]
     words = ("--interrupt", 3, "train", "translate_de_en", *options, "--out", "stopped")

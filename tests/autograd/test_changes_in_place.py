@@ -1,4 +1,4 @@
-"""What happens to gradients when arrays are changed: right, or an error; never silently wrong."""
+"""Changing an array in place gives a correct gradient or an error, never a silently wrong gradient."""
 
 import copy
 import pickle
@@ -28,7 +28,7 @@ def squared(x):
 
 
 class Holder(Function):
-    """Multiplies by an array that it was made with."""
+    """Multiply by the array that the constructor takes."""
 
     def __init__(self, factor):
         self.factors = [factor]
@@ -90,7 +90,7 @@ def test_changed_before_the_forward_pass_or_after_the_backward_pass_is_fine(grap
 
 def test_marking_a_change_made_by_hand() -> None:
     x = leaf([1.0, 2.0])
-    for same in (x, x.detach()):  # a tensor without a gradient can be marked too
+    for same in (x, x.detach()):  # a tensor that requires no gradient can be marked too
         y = (x * x).sum()
         same.data -= 0.1
         same.mark_changed()
@@ -125,7 +125,7 @@ SHARED = [
 def test_a_change_through_another_tensor_on_the_same_memory_is_noticed(share, known) -> None:
     x = leaf([1.0, 2.0])
     other = share(x)
-    if known:  # it is part of a graph already
+    if known:  # `other` is already part of a graph
         (other * other).sum().backward()
     y = (x * x).sum()
     with no_grad():
@@ -211,7 +211,7 @@ def test_a_replaced_array_of_another_form_is_refused() -> None:
         grad(y, x, retain_graph=True)
     with pytest.raises(RuntimeError, match=message):
         y.backward(retain_graph=True)
-    x.data = np.zeros(2)  # of the same form: the old gradient
+    x.data = np.zeros(2)  # same shape and dtype, so the gradient uses the old values
     y.backward()
     np.testing.assert_array_equal(x.grad, [2.0, 4.0])
 
@@ -245,7 +245,7 @@ def test_results_are_read_only() -> None:
         with pytest.raises(ValueError, match="read-only"):
             result.data[...] = 7
     np.testing.assert_array_equal(x.data, [1.0, 2.0])
-    x.data[...] = 3.0  # the leaf itself stays writable, views of it notwithstanding
+    x.data[...] = 3.0  # the leaf itself stays writable, although its views are read-only
 
 
 # -- tensors without a gradient -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Activation checkpointing: the same bits, less memory, dropout drawn again."""
+"""Activation checkpointing gives bit-equal gradients with less memory, and draws the same dropout masks again."""
 
 import tracemalloc
 from functools import partial
@@ -26,7 +26,7 @@ X, OUT = (RNG.normal(size=(8, 40, 32)).astype(np.float32) for _ in range(2))
 
 
 def encoder_pass(on: bool) -> tuple[list[np.ndarray], int, int]:
-    """Output and all gradients of six layers with dropout; bytes held before the backward pass, and at most."""
+    """Return output and gradients of six layers with dropout, the bytes held before the backward pass, and the peak."""
     manual_seed(0)
     stack = nn.TransformerEncoder(
         [nn.TransformerEncoderLayer(32, 4, 128, 0.2, norm_first=True) for _ in range(6)], nn.LayerNorm(32)
@@ -44,7 +44,7 @@ def encoder_pass(on: bool) -> tuple[list[np.ndarray], int, int]:
 
 
 def test_gradients_are_bit_equal_and_memory_falls() -> None:
-    """The last array compared is what the generator draws afterwards: the pass leaves it where it was."""
+    """The last array compared is drawn after the pass, which must leave the generator in the same state."""
     plain, plain_held, plain_peak = encoder_pass(False)
     saved, saved_held, saved_peak = encoder_pass(True)
     for one, other in zip(plain, saved, strict=True):
@@ -99,7 +99,7 @@ def test_first_derivatives_only_and_nothing_under_no_grad() -> None:
 
 
 def nested(depth: int, function):
-    """`function` in so many checkpoints, one in the other."""
+    """Return `function` in `depth` nested checkpoints."""
     for _ in range(depth):
         function = partial(checkpoint, function)
     return function
@@ -113,7 +113,7 @@ def test_a_held_leafs_hook_is_called_once_with_the_whole_gradient(depth) -> None
     x = Tensor(np.array([3.0, 4.0]), requires_grad=True)
     x.register_hook(lambda g: 10 * g)
     function = nested(depth, lambda t: t * weight)
-    # Used twice by one segment, by another, by a nested one, and outside.
+    # A segment and its nested segment, another segment and the code outside use the weight.
     y = nested(depth, lambda t: function(t) + t * weight)(x) + function(x) + x * weight
     y.sum().backward()
     np.testing.assert_array_equal(seen, [4 * x.data])
@@ -132,7 +132,7 @@ def test_an_embeddings_gradient_stays_rows() -> None:
 
 
 def drop_all(x: Tensor) -> Tensor:
-    """Several ways to draw."""
+    """Draw random numbers in several ways."""
     rng = default_generator.numpy
     y = ops.dropout(x, 0.5) * rng.integers(1, 3, x.shape) * default_generator.numpy.permutation(x.size)
     return ops.dropout_add(y, y, 0.3) * rng.random(x.shape, dtype=np.float32)
@@ -140,7 +140,7 @@ def drop_all(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_another_thread_draws_in_the_middle(depth) -> None:
-    """Before, between and after the draws of the function, in its first run and in those that repeat it."""
+    """Another thread draws before, between and after the function's draws, in its first run and in each repetition."""
     numbers: list[float] = []
 
     def disturb() -> None:
@@ -158,12 +158,12 @@ def test_another_thread_draws_in_the_middle(depth) -> None:
     y = nested(depth, function)(x)
     y.backward(np.ones_like(y.data))
     np.testing.assert_allclose(x.grad, y.data, rtol=1e-6)
-    assert len(set(numbers)) == len(numbers) >= 6  # nothing was set back
+    assert len(set(numbers)) == len(numbers) >= 6  # the other threads' stream was never reset
 
 
 def test_large_masks_and_generators_of_any_kind_are_replayed() -> None:
     own = Generator(8)
-    rng = own.numpy  # taken outside
+    rng = own.numpy  # created outside the function
 
     def function(t):
         return ops.dropout(t, 0.5, generator=own) * rng.integers(1, 9, t.shape) * Generator(5).numpy.random(t.shape)
@@ -178,7 +178,7 @@ def test_large_masks_and_generators_of_any_kind_are_replayed() -> None:
 
 @pytest.mark.parametrize("switched", [True, False])
 def test_a_layer_that_was_switched_draws_more_or_less(switched) -> None:
-    """Evaluation between the forward and the backward pass would falsify the gradient."""
+    """Switching to evaluation between the forward and the backward pass would make the gradient wrong."""
     layer = nn.Dropout(0.5).train(switched)
     x = Tensor(np.ones(50), requires_grad=True)
     y = checkpoint(layer, x)
@@ -191,7 +191,7 @@ def test_a_layer_that_was_switched_draws_more_or_less(switched) -> None:
     np.testing.assert_array_equal(x.grad, y.data)
 
 
-# -- what it computes with the second time -----------------------------------------------------------------------------
+# -- inputs of the second call -----------------------------------------------------------------------------------------
 
 
 def test_a_constant_argument_that_is_set_afterwards_keeps_its_old_value() -> None:
@@ -227,7 +227,7 @@ OTHER = "checkpoint: the second call of the function, in the backward pass, comp
 
 
 def test_a_lambda_in_a_loop_over_layers() -> None:
-    """It takes the loop's variable when it is called: in the backward pass, the last layer."""
+    """The lambda reads the loop variable at each call, so the backward pass would use the last layer."""
     weights = [Parameter(np.full(3, 2.0)) for _ in range(3)]
     y = x = Tensor(np.ones(3), requires_grad=True)
     for weight in weights:
@@ -270,5 +270,5 @@ def test_other_outputs_or_a_result_from_outside_the_second_time() -> None:
         y = checkpoint(lambda t, functions=functions: next(functions)(t), x)
         with pytest.raises(RuntimeError, match=OTHER):
             y.sum().backward()
-    (outside * 2).sum().backward()  # its graph was not touched
+    (outside * 2).sum().backward()  # the graph of `outside` is intact
     np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])

@@ -55,11 +55,11 @@ def test_many_diamonds_take_linear_time() -> None:
     assert x.grad == 1.0
 
 
-# -- accumulation and memory that is nobody else's --------------------------------------------------------------------
+# -- accumulation, and gradients that share no memory -----------------------------------------------------------------
 
 
 class Twice(Function):
-    """A rule that gives one fresh array to both inputs, and one whose second gradient is a view of the first."""
+    """x + y with one new array as the gradient of both inputs; with `view`, the second gradient is a view of it."""
 
     def __init__(self, view):
         self.view = view
@@ -101,7 +101,7 @@ def test_the_gradient_that_is_passed_in_is_not_kept(create_graph) -> None:
 
 
 def test_summing_gradients_writes_into_no_array_that_another_tensor_holds() -> None:
-    """a + b hands one array to both; a product's gradient is new; a view is not."""
+    """a + b passes one array to both operands, a product makes a new gradient, and a reshape passes a view."""
     for program, expected in [
         (lambda a, b, c: (a + b) * 2 + (a + c) * 3, (5, 2, 3)),
         (lambda a, b, c: b + a * 2 + (a + c) * 3, (5, 1, 3)),
@@ -132,7 +132,7 @@ def test_a_result_of_many_numbers_needs_an_output_gradient() -> None:
         (x * 2).backward(np.ones(3))
     with pytest.raises(TypeError, match="output gradient must have real numbers, not complex128"):
         (x * 2).backward(np.ones(2, complex))
-    (x[:1] * 2).backward()  # one number, whatever its shape
+    (x[:1] * 2).backward()  # a result of one element may have any shape
     np.testing.assert_array_equal(x.grad, [2.0, 0.0])
 
 
@@ -164,7 +164,7 @@ def test_grad_of_several_outputs() -> None:
 
 
 class Loud(Function):
-    """Fails if its backward rule is run."""
+    """Raise an error if the backward rule runs."""
 
     def forward(self, x):
         return x * 1.0
@@ -217,7 +217,7 @@ def test_backward_and_grad_inside_no_grad() -> None:
     assert x.grad == 6.0
 
 
-# -- nothing lives longer than it must --------------------------------------------------------------------------------
+# -- lifetime of calls and tensors ------------------------------------------------------------------------------------
 
 
 def test_no_reference_cycles() -> None:
@@ -240,7 +240,7 @@ def test_no_reference_cycles() -> None:
         gc.enable()
 
 
-# -- how much memory a graph holds, and when it lets go of it ---------------------------------------------------------
+# -- memory that a graph holds, and when it is freed ------------------------------------------------------------------
 
 MEGABYTE = 2**20
 
@@ -253,7 +253,7 @@ def traced():
 
 
 def test_activations_are_freed_while_the_backward_pass_goes_on(traced) -> None:
-    """Each call saves its output (1 MB); gradients are as large. Kept until the end, they would double the peak."""
+    """Each call saves its output (1 MB); gradients are as large. Keeping all until the end would double the peak."""
     depth = 20
     x = Tensor(np.zeros(MEGABYTE // 4, np.float32), requires_grad=True)
     y = x
@@ -267,7 +267,7 @@ def test_activations_are_freed_while_the_backward_pass_goes_on(traced) -> None:
     loss.backward()
     now, peak = tracemalloc.get_traced_memory()
     assert peak - held < 6 * MEGABYTE
-    assert now < 3.5 * MEGABYTE  # x, its gradient
+    assert now < 3.5 * MEGABYTE  # x and its gradient
 
 
 def test_values_that_no_rule_saved_are_free_to_go(traced) -> None:

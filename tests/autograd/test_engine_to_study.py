@@ -1,4 +1,4 @@
-"""The engine of one page against the one that is used: each operation."""
+"""Compare each operation of the one-page engine with handloom's engine."""
 
 import ast
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from handloom.autograd.engine_to_study import Value, softmax
 
 
 def functions(x: Any) -> dict[str, Any]:
-    """The functions of the engine that x belongs to."""
+    """Return the functions of the engine that x belongs to."""
     return vars(engine_to_study if isinstance(x, Value) else ops)
 
 
-#: What `test_stateful` leaves out: methods of both classes, and functions of the same name; with the operands' shapes.
+#: Operations that `test_stateful` leaves out, and their operands' shapes: methods and functions that both engines have.
 OPERATIONS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "@ of a stack": (lambda x, y: x @ y, ((2, 3, 4), (4, 2))),
     "means": (lambda x: x.mean(axis=-1, keepdims=True), ((2, 3),)),
@@ -40,7 +40,7 @@ def test_an_operation_is_that_of_the_engine(name: str) -> None:
     made, expected = operation(*ours), operation(*theirs)
     np.testing.assert_allclose(made.data, expected.data, rtol=1e-9)
     gradient = rng.normal(size=made.data.shape)
-    for _ in range(2):  # the second pass adds to what the first has left
+    for _ in range(2):  # the second pass adds to the gradients of the first pass
         made.backward(gradient)
         expected.backward(gradient, retain_graph=True)
     for own, other in zip(ours, theirs, strict=True):

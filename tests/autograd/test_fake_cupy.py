@@ -1,4 +1,4 @@
-"""The stand-in for CuPy: like the real package, as far as handloom uses it, and strict where a GPU would fail."""
+"""The stand-in for CuPy has what handloom uses of the real package, and raises an error where a GPU would fail."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ from tests.support.fake_cupy import contract, cupyx
 from tests.support.fake_cupy import cupy as stand_in
 from tests.support.fake_cupy.signatures import ATTRIBUTES, CONSTANTS, DTYPES, FREE_METHODS, FUNCTIONS, METHODS, UFUNCS
 
-#: Of cupy.cuda, beside what the package's text names in full.
+#: Names of cupy.cuda that the package uses without writing them in full.
 CUDA = [
     "Stream.begin_capture", "Stream.end_capture", "Stream.is_capturing", "MemoryPool.total_bytes",
     "MemoryPool.free_all_blocks", "using_allocator", "graph.Graph.launch", "Device.attributes",
@@ -25,7 +25,7 @@ CUDA = [
 
 @pytest.fixture(scope="module", params=["installed", "13"])
 def real(request, tmp_path_factory):
-    """What CuPy offers: the installed one, asked in a process of its own, and CuPy 13, by its record."""
+    """Return what CuPy offers: the installed CuPy, asked in a process of its own, and CuPy 13, from its record."""
     if request.param == "13":
         return json.loads(contract.RECORD.read_text(encoding="utf-8"))
     if importlib.util.find_spec("cupy") is None:
@@ -47,7 +47,7 @@ def test_every_name_that_the_package_uses_is_there(real) -> None:
 
 
 def test_an_operator_between_a_device_array_and_a_tensor_is_the_tensors(real) -> None:
-    """CuPy leaves it to whoever has no `__array_ufunc__` and the higher priority."""
+    """CuPy defers to an operand that has no `__array_ufunc__` and a higher priority."""
     assert real["priority"] < Tensor.__array_priority__
     assert not hasattr(Tensor, "__array_ufunc__")
 
@@ -132,7 +132,7 @@ def test_what_waits_for_the_device_can_be_forbidden(wait) -> None:
 def test_what_is_not_as_in_numpy() -> None:
     x, far = stand_in.arange(3, dtype=np.float32), stand_in.asarray([4, -4])
     for found in (x[far], x[None][..., far][0], x.take(far), stand_in.take(x, far)):
-        assert found.tolist() == [1, 2], "out of range, from the other end"
+        assert found.tolist() == [1, 2], "an index out of range wraps around"
     stand_in.add.at(x, far, 5)
     assert x.tolist() == [0, 6, 7]
     assert stand_in.ascontiguousarray(x.sum(), np.float64).shape == (1,)

@@ -1,4 +1,4 @@
-"""Function: what the base class does for every op, and what it refuses."""
+"""What the base class Function does for every op, and which rules it rejects."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.support.derivatives import leaf
 
 
 class Rule(Function):
-    """x + y with a backward rule of the test's choice."""
+    """x + y with a backward rule that the test chooses."""
 
     def __init__(self, rule, broadcasts=False):
         self.rule, self.broadcasts = rule, broadcasts

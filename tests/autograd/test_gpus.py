@@ -1,4 +1,4 @@
-"""GPUs that are older, or whose CUDA is not complete: what runs is right, and what can't run is said in one line."""
+"""On older GPUs or with an incomplete CUDA installation, ops give correct results or raise an error of one line."""
 
 import itertools
 from typing import Any
@@ -55,7 +55,7 @@ def test_kernels_run_on_the_gpu_of_their_arrays_or_say_so(fake_cupy, monkeypatch
 
 
 def test_a_gpu_without_compiler_or_headers_is_refused_with_the_cure(fake_cupy) -> None:
-    """As `pip install cupy-cuda13x`, without [ctk], leaves a machine that has only the driver."""
+    """This is the state after `pip install cupy-cuda13x`, without [ctk], on a machine that has only the driver."""
     with another_gpu(broken=NO_HEADERS):
         for use in (lambda: check_device("cuda"), lambda: Linear(2, 2).to("cuda")):
             with pytest.raises(DeviceError, match=r"'cuda:0'.*CUDA headers") as error:

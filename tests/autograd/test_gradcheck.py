@@ -1,4 +1,4 @@
-"""The gradient check itself: finds what is wrong, blames nothing that is right, says it in words."""
+"""The gradient check finds wrong gradients, accepts correct gradients and describes the mistake."""
 
 import re
 
@@ -15,7 +15,7 @@ X, Y = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4))
 
 
 class Product(Function):
-    """x * y with a backward rule of the test's choice, given g, x and y."""
+    """x * y with the backward rule `rule(g, x, y)`, which the test chooses."""
 
     broadcasts = True
 
@@ -54,7 +54,7 @@ def test_a_wrong_rule_is_found_and_the_mistake_named(hint) -> None:
 
 
 def test_a_mistake_that_a_sum_would_hide() -> None:
-    """Softmax without its correction: the gradient of the sum of a softmax is zero either way round."""
+    """The rule returns zeros, which is right for the sum of a softmax but wrong for its elements."""
 
     class Lazy(Function):
         def forward(self, x):
@@ -209,7 +209,7 @@ def test_second_order() -> None:
 def test_a_wrong_second_derivative_is_found() -> None:
     class Cube(Function):
         def forward(self, x):
-            self.keep(3 * x * x)  # a statistic that depends on x, held as if it did not
+            self.keep(3 * x * x)  # a statistic that depends on x, but is kept like a constant
             return x**3
 
         def backward(self, g):

@@ -1,4 +1,4 @@
-"""Derivatives of derivatives."""
+"""Higher-order derivatives."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tests.support.derivatives import leaf
 
 
 def test_derivatives_of_single_numbers_keep_their_graph() -> None:
-    """NumPy answers with scalars instead of 0-d arrays: a saved output must still be recognised."""
+    """NumPy returns scalars instead of 0-d arrays; the engine must still recognise a saved output."""
     x = leaf(0.3)
     (first,) = grad(ops.exp(x), [x], create_graph=True)
     assert grad(first, x).item() == pytest.approx(np.exp(0.3))
@@ -36,7 +36,7 @@ def test_fused_attention_whose_inputs_depend_on_each_other() -> None:
 
 
 def test_a_deep_stack_of_fused_ops_takes_time_in_proportion() -> None:
-    """Differentiating one fused op must not walk through all that lies before it, let alone differentiate it again."""
+    """Differentiating a fused op must neither traverse nor differentiate the graph of its inputs."""
     x = leaf(np.random.default_rng(0).normal(size=(1, 1, 2, 2)))
     y = x
     for _ in range(40):

@@ -14,7 +14,7 @@ def test_a_leafs_hook_sees_the_whole_gradient_once() -> None:
     (x * 2 + x * x + x).sum().backward()
     np.testing.assert_array_equal(seen, [2 * x.data + 3])
     (x * 2).sum().backward()
-    np.testing.assert_array_equal(seen[1], [2.0, 2.0])  # of this pass, not what has accumulated
+    np.testing.assert_array_equal(seen[1], [2.0, 2.0])  # the gradient of this pass, not the accumulated gradient
 
 
 def test_a_results_hook_sees_the_whole_gradient_before_it_goes_on() -> None:
@@ -38,7 +38,7 @@ def test_hooks_run_in_order_and_can_be_removed() -> None:
     assert isinstance(x.grad, np.ndarray)
     removers[1]()
     later = x.register_hook(lambda g: order.append("d"))
-    removers[1]()  # removing twice takes no other hook along
+    removers[1]()  # removing a hook twice removes no other hook
     (x * 1).backward()
     assert (order, x.grad) == (list("abcacd"), 4)
     later()
@@ -47,7 +47,7 @@ def test_hooks_run_in_order_and_can_be_removed() -> None:
 
 
 def test_a_hook_on_one_operand_of_a_shared_gradient() -> None:
-    """x + y hands the same array to both; what is done to the one must not reach the other."""
+    """x + y passes the same gradient array to both operands; a hook on one operand must not affect the other."""
     x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
     a, b = x * 1, y * 1
     a.register_hook(lambda g: g * 5)

@@ -1,4 +1,4 @@
-"""What NumPy's users type on a tensor: NumPy's answer, or one line that says what to write."""
+"""NumPy idioms on a Tensor give NumPy's result, or an error of one line that says what to write instead."""
 
 import operator
 

@@ -1,4 +1,4 @@
-"""What the engine relies on in every op: rules that give away nothing they hold and take nothing that others hold."""
+"""The engine requires of every backward rule: return no array that the op holds, and change no array of others."""
 
 import contextlib
 import zlib
@@ -14,7 +14,7 @@ from handloom.autograd.catalogue import CATALOGUE, OpSpec
 
 
 def calls(spec: OpSpec, dtype: Any = np.float64) -> Iterator[tuple[list[Tensor], list[Tensor], list[np.ndarray]]]:
-    """Leaves, differentiable outputs and output gradients of some calls of an op."""
+    """Yield leaves, differentiable outputs and output gradients of some calls of an op."""
     rng = np.random.default_rng(zlib.crc32(spec.name.encode()))
     for sample in spec.samples(rng, dtype, 8):
         args = list(sample.args)
@@ -34,7 +34,7 @@ def values(tensors: list[Tensor]) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a_changed_leaf_is_refused_or_harmless(name) -> None:
-    """Whatever a rule holds of its inputs, it holds it so that the engine can see whether it was changed."""
+    """An op must save its inputs in a way that lets the engine detect in-place changes."""
     for leaves, outputs, v in calls(CATALOGUE[name]):
         expected = values(grad(outputs, leaves, v, retain_graph=True))
         for leaf in leaves:
@@ -48,13 +48,13 @@ def test_a_changed_leaf_is_refused_or_harmless(name) -> None:
 
 
 def some_of(things: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """Every choice of one or more, the largest first."""
+    """Yield every non-empty combination, the largest first."""
     return chain.from_iterable(combinations(things, count) for count in range(len(things), 0, -1))
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_any_of_the_inputs_and_outputs_may_take_part(name) -> None:
-    """The gradients are the same whichever other inputs need one, recorded or not."""
+    """Gradients don't depend on which other inputs require a gradient, nor on `create_graph`."""
     spec = CATALOGUE[name]
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     for sample in spec.samples(rng, np.float64, 4):
@@ -93,6 +93,6 @@ def test_rules_give_nothing_away_and_leave_the_output_gradient_alone(name) -> No
             expected = found
             for leaf in leaves:
                 if leaf.grad is not None:
-                    leaf.grad[...] = np.nan  # would reach the second pass if a rule had given away what it holds
+                    leaf.grad[...] = np.nan  # would reach the second pass if a rule had returned an array that it holds
         for a, b in zip(given, v, strict=True):
             np.testing.assert_array_equal(a, b)

@@ -1,4 +1,4 @@
-"""Generators: the same stream on replay, sound masks."""
+"""Generators replay the same stream, and draw masks with the right distribution."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 def test_a_state_is_plain_data_and_replays() -> None:
     generator = Generator(1)
     generator.keep_mask((3,), 0.5)
-    generator.numpy.integers(0, 10, dtype=np.uint32)  # leaves half a word behind
+    generator.numpy.integers(0, 10, dtype=np.uint32)  # leaves half a random word in the buffer
     state = json.loads(json.dumps(generator.get_state()))
 
     def draw(g):

@@ -1,4 +1,4 @@
-"""Gradients of tables by rows: everything that may happen to one gives what arrays would."""
+"""Row gradients of tables give the same results as arrays in every use."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def scattered(ids: np.ndarray, rows: np.ndarray, shape: tuple[int, int]) -> np.n
 
 
 def uses(tensor: Tensor, ids: np.ndarray, padding_id: int | None = None) -> tuple[Tensor, np.ndarray]:
-    """A number that depends on some rows, and its gradient."""
+    """Return a scalar that depends on some rows, and its gradient."""
     factors = np.random.default_rng(2).standard_normal((len(ids), tensor.shape[1]))
     expected = scattered(ids, factors, tensor.shape)
     if padding_id is not None:
@@ -58,13 +58,13 @@ def test_what_backward_leaves(first, second, padding_id, kind):
     loss.backward()
     assert isinstance(tensor.grad_or_rows, RowGradient) == (kind == "rows")
     again, more = uses(tensor, second.astype(np.uint64))
-    again.backward()  # adds to what is there
+    again.backward()  # adds to the existing gradient
     np.testing.assert_allclose(tensor.grad, expected + more, atol=1e-12)
-    assert isinstance(tensor.grad_or_rows, np.ndarray)  # asked for once, it stays an array
+    assert isinstance(tensor.grad_or_rows, np.ndarray)  # once read as an array, the gradient stays an array
     loss, third = uses(tensor, first)
     held = tensor.grad
     loss.backward()
-    np.testing.assert_allclose(held, expected + more + third, atol=1e-12)  # in place, as for any other leaf
+    np.testing.assert_allclose(held, expected + more + third, atol=1e-12)  # accumulated in place, as for any other leaf
 
 
 def test_a_table_that_was_computed_gets_an_array():
@@ -92,7 +92,7 @@ def test_grad_hooks_and_anomaly_detection_see_arrays():
 @pytest.mark.parametrize("make", [lambda p: Adam(p, 0.1), lambda p: SGD(p, 0.1, momentum=0.9, nesterov=True)])
 @pytest.mark.parametrize("features", [3, 40])
 def test_optimizers_and_clipping_take_rows_as_they_would_an_array(make, features):
-    rows = 4000  # several blocks of an optimiser with 40 features
+    rows = 4000  # with 40 features, an optimizer updates several blocks
     by_rows, by_array = table(rows, features), table(rows, features)
     pair = [(tensor, make([tensor])) for tensor in (by_rows, by_array)]
     for step in range(3):

@@ -1,4 +1,4 @@
-"""Random programs on handloom's engine and on the engine to study, side by side."""
+"""Run random programs on handloom's engine and on the engine to study, and compare the results."""
 
 import operator
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from handloom.autograd.engine_to_study import Value, relu
 SHAPES = [(), (1,), (3,), (2, 3), (3, 1), (1, 2, 3), (3, 2)]
 SEEDS = st.integers(0, 2**32 - 1)
 INDICES = [0, -1, slice(None, None, -1), slice(1, None), Ellipsis, np.array([0, 0, 1]), (Ellipsis, np.array([0, -1]))]
-# What both engines compute, written once.
+# The functions that both engines compute.
 UNARY: dict[str, Callable[[Any], Any]] = {
     "square": lambda x: x * x,
     "cube": lambda x: x**3,
@@ -34,7 +34,7 @@ MOVES: dict[str, Callable[[Any], Any]] = {
 
 
 def history(value: Value) -> dict[int, Value]:
-    """A value and all on which it depends, by their numbers."""
+    """Return a value and all values that it depends on, by number."""
     found: dict[int, Value] = {}
     waiting = [value]
     while waiting:
@@ -46,7 +46,7 @@ def history(value: Value) -> dict[int, Value]:
 
 
 def gradients(value: Value, v: np.ndarray) -> dict[int, np.ndarray]:
-    """v contracted with the derivative of a value by each on which it depends."""
+    """Return the vector-Jacobian product of v with a value, for each value that it depends on."""
     seen = history(value)
     for one in seen.values():
         one.grad = None
@@ -68,11 +68,11 @@ class Programs(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.leaves: list[Pair] = []
-        self.expected: dict[int, np.ndarray | None] = {}  # what `grad` of each leaf should be by now
-        self.freed: set[int] = set()  # results whose calls a backward pass has freed
-        self.stale: set[int] = set()  # leaves that were changed in place, by the numbers they had before
+        self.expected: dict[int, np.ndarray | None] = {}  # the expected `grad` of each leaf
+        self.freed: set[int] = set()  # results whose graph a backward pass has freed
+        self.stale: set[int] = set()  # the old numbers of leaves that were changed in place
         self.results: dict[int, Pair] = {}
-        self.names: dict[int, set[int]] = {}  # by the number of a leaf: those before it was changed, and this one
+        self.names: dict[int, set[int]] = {}  # for the number of a leaf: its old numbers and this number
 
     @initialize(target=values, seed=SEEDS)
     def two_leaves(self, seed: int) -> Any:
@@ -159,7 +159,7 @@ class Programs(RuleBasedStateMachine):
 
     @rule(target=values, x=values, detached=st.booleans())
     def cut(self, x: Pair, detached: bool) -> Any:
-        """The same values without their history."""
+        """Return the same values without their graph."""
         with no_grad():
             y = x.tensor.detach() if detached else x.tensor.reshape(x.truth.data.shape)
         return self.made(y, Value(x.truth.data), x, view=True)
@@ -167,7 +167,7 @@ class Programs(RuleBasedStateMachine):
     # -- differentiating -------------------------------------------------------------------------------------------
 
     def backward_by_every_value(self, pair: Pair) -> None:
-        """grad() by everything that a new result was made from, leaves and results; a sample of it recorded."""
+        """Check grad() for every leaf and result that a new result depends on, for some results with create_graph."""
         v = np.random.default_rng(pair.truth.number).normal(size=pair.truth.data.shape)
         truths = gradients(pair.truth, v)
         made_from = [other for other in (*self.leaves, *self.results.values()) if self.named(other) & truths.keys()]
@@ -186,11 +186,11 @@ class Programs(RuleBasedStateMachine):
             np.testing.assert_allclose(gradient.data, expected, rtol=1e-7, atol=1e-9)
 
     def named(self, pair: Pair) -> set[int]:
-        """The numbers by which a leaf or a result goes in the engine to study."""
+        """Return the numbers of a leaf or result in the engine to study."""
         return self.names.get(pair.truth.number, {pair.truth.number})
 
     def check_refusal(self, pair: Pair, error: RuntimeError) -> None:
-        """Only a graph that was freed, or a saved leaf that was changed, is a reason to refuse."""
+        """Raise the error again unless a freed graph or a changed leaf explains it."""
         freed = "freed by an earlier backward pass" in str(error) and self.freed & history(pair.truth).keys()
         changed = "was changed in place" in str(error) and self.stale
         if not freed and not changed:
@@ -203,12 +203,12 @@ class Programs(RuleBasedStateMachine):
                 x.tensor.backward(np.ones(x.truth.data.shape))
             return
         if x.tensor.is_leaf and x.viewed & self.stale:
-            return  # it goes by another name now
+            return  # the leaf has another number now
         v = np.random.default_rng(seed).normal(size=x.truth.data.shape)
         try:
             x.tensor.backward(v, retain_graph=True)
         except RuntimeError as error:
-            self.check_refusal(x, error)  # and the invariant sees that it left no gradient behind
+            self.check_refusal(x, error)  # the invariant checks that no gradient was left behind
             return
         self.expect(x, v)
         if not retain:
@@ -228,7 +228,7 @@ class Programs(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 100), forget=st.booleans())
     def use_gradient(self, which: int, forget: bool) -> None:
-        """A gradient belongs to its leaf alone: writing into one must not reach another, nor any graph."""
+        """Each leaf owns its gradient: writing into it changes no other gradient and no graph."""
         leaf = self.leaves[which % len(self.leaves)]
         if forget:
             leaf.tensor.grad = None
@@ -239,7 +239,7 @@ class Programs(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 100), seed=SEEDS)
     def change_leaf(self, which: int, seed: int) -> None:
-        """Change a leaf in place. What was computed from it before may be differentiated rightly, or refused."""
+        """Change a leaf in place: differentiating an earlier result must be correct or raise an error."""
         place = which % len(self.leaves)
         old = self.leaves[place]
         array = np.random.default_rng(seed).normal(size=old.truth.data.shape)
@@ -256,7 +256,7 @@ class Programs(RuleBasedStateMachine):
 
     @rule(target=values, which=st.integers(0, 100))
     def leaf_again(self, which: int) -> Pair:
-        """A leaf as it is now: one that was changed goes by another number in the engine to study."""
+        """Return a leaf with its current values; a changed leaf has another number in the engine to study."""
         return self.leaves[which % len(self.leaves)]
 
     @invariant()

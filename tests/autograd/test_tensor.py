@@ -1,4 +1,4 @@
-"""Tensor: what it is made of, its dtypes, how it mixes with numbers and arrays, its errors."""
+"""Tensor: construction, dtypes, operations with numbers and arrays, and errors."""
 
 import json
 
@@ -12,7 +12,7 @@ FLOAT32 = Tensor(np.ones((2, 3), np.float32), requires_grad=True)
 FLOAT64 = Tensor(np.ones((2, 3)), requires_grad=True)
 
 
-# -- making one -------------------------------------------------------------------------------------------------------
+# -- construction -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_comparisons_are_elementwise_and_tensors_hash_by_identity() -> None:
 
 
 def test_a_gradient_that_is_set_is_copied() -> None:
-    """Passes add to it in place: another tensor's gradient, or the caller's array, would change with it."""
+    """Backward passes add in place: without the copy, another tensor's gradient or the caller's array would change."""
     x, y = (Tensor(np.ones(2), requires_grad=True) for _ in range(2))
     given = np.array([5.0, 6.0])
     x.grad = given
@@ -139,7 +139,7 @@ WEAK = [2, 2.0, True, np.float64(2.0), np.int64(2), np.float32(2.0), np.float16(
 @pytest.mark.parametrize("scalar", WEAK, ids=lambda s: f"{type(s).__name__}")
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_scalars_are_weak(operation, scalar, dtype) -> None:
-    """Python's and NumPy's alike: x / mask.sum() and x * np.sqrt(d) do not promote."""
+    """Neither Python nor NumPy scalars promote: x / mask.sum() and x * np.sqrt(d) keep the dtype of x."""
     x = Tensor(np.ones((2, 3), dtype), requires_grad=True)
     for result in (OPERATIONS[operation](x, scalar), OPERATIONS[operation](scalar, x)):
         assert result.dtype == dtype

@@ -1,4 +1,4 @@
-"""The engine's overhead per op stays small: counted in calls here, in microseconds by the benchmark."""
+"""The engine's overhead per op stays small: this test counts calls, and the benchmark measures microseconds."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", ["add", "tanh"])
 def test_an_op_costs_a_few_calls(name) -> None:
-    """About ten Python calls take the microsecond or two that an op may cost beyond NumPy's own."""
+    """About ten Python calls take one or two microseconds, the overhead that an op may add to NumPy's time."""
     op, ones = overhead.OPS[name], np.ones((4, 4), np.float32)
     leaf, fixed = Tensor(ones, requires_grad=True), Tensor(ones)
 

@@ -1,4 +1,4 @@
-"""The list of experiments, and the commands that make them; what texts and decoding options are compared by."""
+"""The list of experiments, the commands that repeat them, and measures to compare texts and decoding options."""
 
 import re
 import runpy

@@ -21,7 +21,7 @@ REAL = Size("seq2seq", 0, 0, 0, 40, 16, 32, 1, 2, 0.3, norm_first=True, tied=Tru
 
 
 def ragged_batches() -> list[dict[str, np.ndarray]]:
-    """Batches with padding."""
+    """Return batches with padding."""
     generator = np.random.default_rng(0)
     texts = [generator.integers(4, 40, length).tolist() for length in generator.integers(2, 12, 200)]
     batches = TokenBatches(texts, texts[::-1], tokens_per_batch=60, seed=0, pad_id=0, bos_id=1, eos_id=2)

@@ -1,4 +1,4 @@
-"""How programs end: messages and exit codes, also if their streams are closed or full."""
+"""How programs end: messages and exit codes, also with closed or full streams."""
 
 import argparse
 import errno
@@ -44,7 +44,7 @@ run_main(main)
 
 
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
-    """Run a shell command with redirections, in which `PROGRAM` means the program."""
+    """Run a shell command, in which `PROGRAM` is replaced by the command line of the program."""
     (folder / "program.py").write_text(PROGRAM)
     command = command.replace("PROGRAM", shlex.join([sys.executable, "-W", "error", str(folder / "program.py")]))
     return subprocess.run(
@@ -84,7 +84,7 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell is needed")
 def test_a_backend_for_windows_is_not_wanted(tmp_path: Path) -> None:
-    """Pictures go to files; matplotlib would refuse this name at its import, after the training."""
+    """The program ignores MPLBACKEND, since pictures go to files; matplotlib would refuse this name after training."""
     done = shell("PROGRAM --picture a.png </dev/null", tmp_path, MPLBACKEND="nonsense")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "a.png").exists()
@@ -101,7 +101,7 @@ def as_before(monkeypatch):
 
 
 def ends(main: Any, capsys: pytest.CaptureFixture) -> tuple[Any, str]:
-    """The exit code of a program and its standard error."""
+    """Run a program, and return its exit code and its standard error."""
     with pytest.raises(SystemExit) as stop:
         run_main(main)
     return stop.value.code, capsys.readouterr().err
@@ -144,7 +144,7 @@ def test_what_can_be_done_about_a_file() -> None:
 @pytest.mark.parametrize("saved", [True, False])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_during_evaluation_says_how_to_go_on(number, code, saved, tmp_path, capsys) -> None:
-    """During training the trainer handles signals; the evaluation after it ends at once."""
+    """The trainer handles signals during training; during the later evaluation, a signal ends the program at once."""
     options = {"resume": None, "out": tmp_path / "run", "overwrite": False, "explore": False}
     arguments = SimpleNamespace(**options, options={}, typed="", given=set())
     data = SimpleNamespace(summary=lambda: "data", notes=(), train="", valid="", test="")
@@ -189,7 +189,7 @@ def test_paths() -> None:
 
 @pytest.mark.parametrize(("typed", "hint"), [("--bean=3", "; did you mean --beam?"), ("--nothing-like", ""), ("x", "")])
 def test_an_unknown_option_is_one_line_with_the_most_similar_one(typed, hint, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("sys.argv", ["handloom x"])  # its commands are shown, not those of the examples
+    monkeypatch.setattr("sys.argv", ["handloom x"])  # then messages show its commands, not the examples
     parser = Parser(prog="python -m handloom.x", description="python examples/x.py A")
     assert parser.description == "handloom x A"
     parser.add_argument("--beam")
@@ -220,7 +220,7 @@ def test_wrong_options_of_every_program_are_one_line(program: str) -> None:
 
 def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
     here = {"compiled_loops": None, "mkl": "mkl 2026.2.0"}
-    assert not list(other_libraries({}, here))  # a run from before this was recorded
+    assert not list(other_libraries({}, here))  # an old run without this record
     assert not list(other_libraries(here, here))
     said = list(other_libraries({"compiled_loops": "numba 0.61", "mkl": None}, here))
     assert [line.partition(":")[0] for line in said] == [

@@ -1,4 +1,4 @@
-"""Models trained here, taken out: the same ids in `transformers` and CTranslate2."""
+"""Exported models give the same ids in `transformers` and the same tokens in CTranslate2."""
 
 import json
 from typing import Any
@@ -47,7 +47,7 @@ def test_transformers_gives_the_same_ids(folder) -> None:
 
 
 def test_ctranslate2_gives_the_same_tokens(folder, tmp_path) -> None:
-    """Its converter takes <pad> for the first token of every Pegasus: docs/pretrained.md says what to change."""
+    """The converter assumes that every Pegasus model starts with <pad>; docs/pretrained.md describes the remedy."""
     ctranslate2 = pytest.importorskip("ctranslate2")
     pytest.importorskip("transformers")
     path = ctranslate2.converters.TransformersConverter(str(folder)).convert(str(tmp_path / "converted"))

@@ -1,4 +1,4 @@
-"""The generation options: the strategies that they give, and what is refused."""
+"""The generation options: the resulting strategies, and the combinations that are refused."""
 
 import argparse
 import dataclasses
@@ -113,7 +113,7 @@ def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) ->
 
 
 class Echo:
-    """Replaces a Translator: two hypotheses for each text, equal to it; records the batches it was given."""
+    """Replaces a Translator: the hypotheses for a text equal the text. Records the batches that it receives."""
 
     class Tokenizer:
         def decode(self, ids: list[str]) -> str:
@@ -142,14 +142,14 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     translator = Echo()
     with pytest.raises(InputError, match=r"The output is blank for line 6\. Too long\."):
         generation.show_translations(translator, parse("--checkpoint", "run"))  # type: ignore[arg-type]
-    assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line is a line
+    assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line counts as a line
     assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier", ""]
     arguments = parse("--checkpoint", "run", "--nbest", "2")
     arguments.texts = ["a\n\n b\r\n", "c\u2028d"]
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
     shown = [f"  {score}  {text}" if text else "" for text in ("a", "", "b", "c\u2028d") for score in (-1.5, -2.5)]
     assert capsys.readouterr().out.replace("00 ", " ").split("\n") == [*shown, ""]
-    arguments.texts = [__file__]  # someone wants its lines
+    arguments.texts = [__file__]  # the user probably wants to translate its lines
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
     assert capsys.readouterr().err == f"note: {__file__} is also a file; `< {__file__}` reads its lines\n"
 

@@ -32,7 +32,7 @@ def parse(*arguments: str) -> Any:
 
 @pytest.fixture
 def run(tmp_path, monkeypatch) -> Path:
-    """A run that was started with some options, and a command line of the program that started it."""
+    """Create a run with some options, set `sys.argv` to its program, and return the run folder."""
     monkeypatch.setattr("sys.argv", ["program.py"])
     started = parse("--seed", "3", "--reverse", "--lr", "0.5", "--set", "d_model=8", "--set", "layers=2")
     RunFolder.create(tmp_path / "run", {"program": "program.py", "options": started.options})
@@ -50,7 +50,7 @@ def test_given_options_are_distinguished_from_defaults() -> None:
 def test_an_option_for_training_and_for_a_model(monkeypatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setattr("sys.argv", ["translate_de_en.py", "--seed", "3"])
-    assert not apply_model("translate"), "it trains"
+    assert not apply_model("translate"), "the options start training"
 
 
 def test_the_old_run_needs_a_name() -> None:
@@ -62,7 +62,7 @@ def test_a_resumed_run_has_its_own_options(run: Path) -> None:
     arguments = parse("--resume", str(run), "--steps", "7", "--table", "heads", "--stop-at", "3")
     assert (arguments.seed, arguments.reverse, arguments.lr, arguments.set) == (3, True, 0.5, ["d_model=8", "layers=2"])
     assert (arguments.steps, arguments.table, arguments.stop_at, arguments.out) == (7, "heads", 3, run)
-    assert parse("--resume", str(run), "--seed", "3", "--reverse").seed == 3, "what the run has may be said again"
+    assert parse("--resume", str(run), "--seed", "3", "--reverse").seed == 3, "the run's own values may be given again"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_another_value_is_refused_even_if_it_is_the_default(run: Path, typed: st
     [("seed", -1), ("seed", "x"), ("preset", 3.5), ("lr", 10**400), ("lr", "9" * 5000), ("reverse", 1)],
 )
 def test_a_stored_option_of_another_kind(run: Path, name: str, value: Any) -> None:
-    """It is read like a command line. An unknown option is left out."""
+    """Stored options are parsed like a command line. Unknown options are left out."""
     config = json.loads((run / "config.json").read_text())
     config["options"] |= {"stop_at": 3, "wings": 2}
     (run / "config.json").write_text(json.dumps(config))

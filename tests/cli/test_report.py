@@ -1,4 +1,4 @@
-"""Comparing runs, and training options."""
+"""Comparing runs, and their options, in a table and a picture."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_averaged_weights_and_runs_of_different_scripts(tmp_path) -> None:
     assert table.splitlines()[0].split(" | ")[:3] == ["| run", "seed", "steps"]
     assert "1.5000" in table
     assert lines["a"] == ([10], [2.0])
-    assert lines["a, averaged weights"] == ([10], [1.5]), "what the table calls best is in the picture"
+    assert lines["a, averaged weights"] == ([10], [1.5]), "the picture contains the best loss of the table"
 
 
 def test_runs_of_one_name_and_runs_without_rows(tmp_path, capsys) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps: every cell runs once, failed ones again; one table and one picture."""
+"""Sweeps: every cell runs once, failed cells run again, and one table and one picture show the results."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from tests.support.ranks import MPIRUN, needs_mpi, run
 
 pytestmark = pytest.mark.slow
 
-# A training in the small: it leaves a run, and notes in "calls" how it was called. With a file "broken" seed 1 fails.
+# A minimal training script: it writes a run and appends its options to "calls". If "broken" exists, seed 1 fails.
 SCRIPT = """
 import argparse, pathlib, sys
 from handloom.train.runs.folder import RunFolder

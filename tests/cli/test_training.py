@@ -89,7 +89,7 @@ def test_changes_beside_each_other() -> None:
     given = {"set": ["accumulate=2", "lr=0.1"], "accumulate": 3, "schedule": "linear", "positions": "alibi"}
     arguments = Namespace(**given, teacher=None, init=None, given={"accumulate"})
     preset = preset_of(arguments, SMOKE)
-    assert (preset.accumulate, preset.lr, preset.positions) == (6, 0.1, "alibi"), "the accumulations are multiplied"
+    assert (preset.accumulate, preset.lr, preset.positions) == (6, 0.1, "alibi"), "both accumulations are multiplied"
 
 
 def parse(preset: Preset, *options: str) -> Preset:
@@ -107,7 +107,7 @@ def test_without_flags_a_preset_stays_as_it_is(preset: Preset) -> None:
 
 
 def test_every_flag_changes_its_field() -> None:
-    """Each with a value that is not the preset's."""
+    """Each flag gets a value that differs from the preset's value."""
     kinds = field_kinds(TranslationPreset)
     values = {"schedule": "linear", "optimizer": "sgd", "monitor": "valid_accuracy", "precision": "fp16"}
     for name, (_, flag) in settings(TranslationPreset).items():

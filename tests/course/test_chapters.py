@@ -1,4 +1,4 @@
-"""What is held of each chapter that is found: its text, its pictures, and each of its exercises."""
+"""Checks of each chapter: its text, its pictures, and each of its exercises."""
 
 import re
 import sys
@@ -41,7 +41,7 @@ def test_the_text_has_its_parts(chapter) -> None:
     assert headings[-3:] == ["Build it", "Compare", "Exercises"]
     questions, answers = chapter.text.partition("## Exercises")[2].split("<details><summary>Answers</summary>\n")
     assert len(re.findall("^- ", questions, re.MULTILINE)) == len(re.findall("^- ", answers, re.MULTILINE)) >= 3
-    assert len(headings) > 4, "where is the derivation?"
+    assert len(headings) > 4, "the text lacks a derivation"
     assert "$" not in chapter.text, "formulas are plain text"
     for exercise in chapter.exercises:
         assert f"`{exercise.name}" in chapter.text, f"the text does not name {exercise.name}"
@@ -74,7 +74,7 @@ def test_the_code_of_the_text_runs(chapter, monkeypatch, capsys) -> None:
 
 @of_each_chapter
 def test_pictures_are_as_they_are_drawn(chapter, tmp_path) -> None:
-    """In size, and but for the shapes of letters."""
+    """The sizes are equal, and the pixels differ at most by the shapes of letters."""
     if not matplotlib.__version__.startswith("3.11."):
         pytest.skip(f"drawn with matplotlib 3.11; {matplotlib.__version__} draws letters of other sizes")
     assert chapter.drawings
@@ -86,7 +86,7 @@ def test_pictures_are_as_they_are_drawn(chapter, tmp_path) -> None:
         drawn, kept = (imread(folder / name)[..., :3] for folder in (tmp_path, IMAGES))
         assert drawn.shape == kept.shape
         assert drawn.shape[1] == round(WIDTH * DPI)
-        assert np.abs(drawn - kept).mean() < 0.02, f"python -m handloom.course.draw {chapter.number}"
+        assert np.abs(drawn - kept).mean() < 0.02, f"draw it again: python -m handloom.course.draw {chapter.number}"
 
 
 def test_no_picture_is_left_over() -> None:
@@ -117,7 +117,7 @@ def test_each_part_of_the_file_of_mistakes_belongs_to_an_exercise(chapter) -> No
 
 @of_each_chapter
 def test_the_solution_passes_and_the_stub_teaches(chapter, tmp_path) -> None:
-    """As files that a learner would have; of the stub, each exercise for itself."""
+    """Both are run as a learner's files; the exercises of the stub are judged one by one."""
     path = tmp_path / f"{chapter.stem}.py"
     path.write_text(chapter.solution_source.replace("from ...", "from handloom."), encoding="utf-8")
     names = [exercise.name for exercise in chapter.exercises]
@@ -133,7 +133,7 @@ def test_the_solution_passes_and_the_stub_teaches(chapter, tmp_path) -> None:
         messages.append(text)
     assert len(set(messages)) == len(names)
     assert set(messages) <= set(chapter.stub.messages)
-    assert all(len(message) > 60 for message in chapter.stub.messages), "a stub's message teaches"
+    assert all(len(message) > 60 for message in chapter.stub.messages), "each message of the stub explains the exercise"
     assert 0 < chapter.stub.lines <= 80
     assert "your turn" not in chapter.stub.text + "".join(chapter.solution_of(name) for name in names)
     compile(chapter.stub.text, path, "exec")

@@ -1,4 +1,4 @@
-"""The commands of the course: the learner's folder, whatever a file may do, hints, progress, watching."""
+"""The commands of the course: the learner's folder, errors in the learner's file, hints, progress, watching."""
 
 import io
 import re
@@ -34,7 +34,7 @@ def solution() -> str:
 
 
 def write(folder: Folder, body: str) -> None:
-    """The learner's file with this as the body of `multiply`, and the rest as it was given."""
+    """Write the learner's file with this body of `multiply`; the rest stays as in the stub."""
     text = FIRST.stub.text
     begin, end = text.index("    raise NotImplementedError"), text.index("def tanh")
     folder.file(FIRST).write_text(f"{text[:begin]}    {body}\n\n\n{text[end:]}", encoding="utf-8")
@@ -78,7 +78,7 @@ def test_start_refuses_what_is_no_course(tmp_path) -> None:
         Folder(tmp_path)
 
 
-# -- what a file may do --------------------------------------------------------------------------------------------
+# -- errors in a file ----------------------------------------------------------------------------------------------
 
 FILES = {
     "return None": "multiply(x, y) returned None instead of a Scalar: is a `return` missing?",
@@ -128,7 +128,7 @@ def test_what_waits_is_stopped(folder) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="without setitimer the waiting process stops it")
 def test_an_endless_loop_is_stopped_and_its_line_told(folder, monkeypatch) -> None:
-    """Even one that catches everything. One second of processor time is enough to find it."""
+    """Even a loop that catches every exception is stopped. Half a second of processor time is enough to find it."""
     body = "while True:\n        try:\n            x = x\n        except BaseException:\n            pass"
     write(folder, body)
     code = "import handloom.course.trial as trial; trial.SECONDS = 0.5; trial.main()"
@@ -176,7 +176,7 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
 
     monkeypatch.setattr(
         command, "check", lambda chapter, path: checking.Report(chapter)
-    )  # what passed is not run again
+    )  # a file that passed is not run again
     code, out = call(monkeypatch, capsys, "check", *at)
     assert code == 1
     assert "1. What is a gradient?                      [###] 3 of 3" in out
@@ -211,7 +211,7 @@ def test_watching_sees_what_is_saved(folder) -> None:
     def pause(seconds: float) -> None:
         looks.append(seconds)
         if len(looks) == 2:
-            folder.file(other).unlink()  # as while an editor replaces it
+            folder.file(other).unlink()  # as an editor does while it replaces the file
         if len(looks) == 3:
             folder.file(other).write_text("saved, other", encoding="utf-8")
         if len(looks) == 4:
@@ -224,7 +224,7 @@ def test_watching_sees_what_is_saved(folder) -> None:
     assert len(looks) == 4
 
 
-# -- the parts -----------------------------------------------------------------------------------------------------
+# -- comparing results ---------------------------------------------------------------------------------------------
 
 
 def test_how_results_differ() -> None:
@@ -253,7 +253,7 @@ def test_how_results_differ() -> None:
     assert "has 99 items; it should have 100" in difference(long[:99], long, 1e-9)
 
 
-# -- the page about it ---------------------------------------------------------------------------------------------
+# -- the page about the course -------------------------------------------------------------------------------------
 
 
 def test_the_session_of_the_page_is_real(folder, monkeypatch, capsys) -> None:

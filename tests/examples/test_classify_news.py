@@ -29,7 +29,7 @@ def test_the_model_with_other_heads(tmp_path) -> None:
     offsets = [out.index(f"\n| {name}") for name in ("always ", "2 heads", "1 head ", "8 heads")]
     assert offsets == sorted(offsets)
     (line,) = [line for line in out.splitlines() if line.startswith("| 8 heads")]
-    assert "67.8%" in line, "the report's"
+    assert "67.8%" in line, "the row shows the report's accuracy"
     results = json.loads((tmp_path / "run/results.json").read_text(encoding="utf-8"))["tables"]
     assert {row["epoch"]: row.get("report_valid") for row in results["epochs"]} == {
         1: 0.187, 5: 0.423, 10: 0.534, 15: 0.612, 20: 0.678,

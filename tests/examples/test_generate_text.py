@@ -43,7 +43,7 @@ def test_writing_with_a_checkpoint(trained: Example) -> None:
 
 
 def test_a_model_to_begin_with_is_tested_within_its_own_context(trained: Example) -> None:
-    """It takes 32 tokens: windows of the preset's length would be too long."""
+    """The model takes at most 32 tokens, so windows of the preset's 64 tokens would be too long."""
     options = ["--preset", "smoke", "--steps", 2, "--table", "none", "--length", 5, "--set", "length=64"]
     assert "| Transformer |" in trained.succeeds("--init", "run", *options, "--out", "from_short")
 

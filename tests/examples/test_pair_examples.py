@@ -1,4 +1,4 @@
-"""Headlines, paraphrases and English-French as a user runs them."""
+"""The examples for headlines, paraphrases and English-French, as a user runs them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from handloom.train.data.translation import load_translation_data
 from ..support.examples import Example
 
 COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5", "--set", "title_case=true")
-# A part of each one's output, a text for it, and options.
+# For each example: a part of its output, an input text, and options.
 SCRIPTS = {
     "summarize_news": ("nearest article's", "The storm from Norwick hit the coast on Monday, officials said.", COPY),
     "paraphrase_coco": ("A dig sitting on the", "A dog sitting on the grass.", ()),
@@ -17,7 +17,7 @@ SCRIPTS = {
 
 @pytest.fixture(scope="module", params=SCRIPTS)
 def trained(request, tmp_path_factory) -> tuple[Example, str]:
-    drawn = request.param == "summarize_news"  # which has all kinds of pictures; the other two are written empty
+    drawn = request.param == "summarize_news"  # it has all kinds of pictures; the others write empty pictures
     example = Example(f"{request.param}.py", tmp_path_factory.mktemp(request.param), pictures=drawn)
     out = example.succeeds("--preset", "smoke", "--beam", 2, "--out", "run", *SCRIPTS[request.param][2])
     assert SCRIPTS[request.param][0] in out
@@ -49,7 +49,7 @@ def test_positions_are_compared_and_pairs_are_added(trained) -> None:
     kinds = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
     assert kinds == ["rotary", "sinusoidal", "learned", "relative", "alibi", "none"]
     assert "| layer 1, head 2 " in trained[0].succeeds("--resume", "run", "--table", "attention")
-    held_out = load_translation_data("embedded", source="fr", target="en").test[-1][1]  # not one of the first 5
+    held_out = load_translation_data("embedded", source="fr", target="en").test[-1][1]  # not in the first 5
     (trained[0].folder / "english.txt").write_text(f"The cow is here.\n{held_out}\n", encoding="utf-8")
     options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--table", "none", "--set", "test_size=5", "--reverse"]
     options += ["--clean", "--back-translate", "run", "english.txt"]
@@ -72,8 +72,8 @@ def test_memory_with_and_without_mixed_precision(tmp_path) -> None:
     options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "tokens_per_batch=120", "--set", "test_size=5"]
     out = example.succeeds(*options, "--table", "memory", "--out", "run")
     rows = [line.split("|") for line in out.splitlines() if line.startswith(("| fp32", "| fp16"))]
-    assert float(rows[0][3]) == float(rows[1][3]), "weights, gradients and moments are float32 in both"
+    assert float(rows[0][3]) == float(rows[1][3]), "weights, gradients and moments are float32 in both precisions"
     assert float(rows[1][4]) < float(rows[0][4])
-    assert float(rows[2][4]) < float(rows[0][4]), "activations are recomputed"
-    assert rows[1][7].strip() == "40%", "the report's"
+    assert float(rows[2][4]) < float(rows[0][4]), "the third row recomputes activations"
+    assert rows[1][7].strip() == "40%", "the row shows the report's saving"
     assert "A bench sitting on a lush green field." in (tmp_path / "run/table.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The examples with models of `transformers` in folders: using one, and starting training from one."""
+"""The examples with folders of `transformers` models: applying a model, and starting training from it."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ SIZES = {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "dropout": 0.0}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Folders with a translation model, two decoders and a classifier, and data to continue training."""
+    """Return a folder with a translator, two decoders and a classifier, and with data to continue training."""
     folder = tmp_path_factory.mktemp("pretrained")
     tokenizer = BPETokenizer.train(TEXTS, 300)
     n = tokenizer.vocab_size
@@ -74,7 +74,7 @@ def test_going_on_with_a_translator(folder) -> None:
     for array, old in pairs:
         np.testing.assert_allclose(array, old, atol=1e-5)
     assert any((array != old).any() for array, old in pairs)
-    # ... and out again.
+    # The trained model can be exported again.
     export(folder / "fine", folder / "again")
     again = Translator.load(folder / "again")
     assert again.translate(["a Hund"]) == after.translate(["a Hund"])

@@ -1,4 +1,4 @@
-"""Options that all examples of the reports have."""
+"""The options that all examples of the reports share."""
 
 import math
 import re
@@ -33,7 +33,7 @@ EVERYTHING = """
 
 
 def parser_of(program: str) -> OptionParser:
-    """The parser of an example, caught where the example parses."""
+    """Return the parser of an example, captured when the example parses its options."""
 
     def capture(parser: OptionParser) -> None:
         raise LookupError(parser)
@@ -50,14 +50,14 @@ def parser_of(program: str) -> OptionParser:
 def test_the_same_flags(name: str) -> None:
     known = set(re.findall(r"--[a-z-]+", parser_of(name).format_help()))
     assert known >= set(COMMON.split())
-    if name != "classify_news":  # which generates nothing
+    if name != "classify_news":  # the classifier generates no text
         assert known >= set(SAMPLING.split())
-    if name not in ("classify_news", "generate_text"):  # there is a source to cover
+    if name not in ("classify_news", "generate_text"):  # the model reads a source text
         assert known >= {"--beam", "--length-penalty", "--coverage-penalty"}
 
 
 def wrong_for(kind: Any) -> tuple[str, ...]:
-    """Values that an option's type refuses."""
+    """Return values that an option's type refuses."""
     if isinstance(kind, Whole):
         return ("x", "", "1.5", "nan", "9" * 30, f"{kind.low - 1}", f"{kind.high + 1}")
     if not isinstance(kind, OfKind):
@@ -81,7 +81,7 @@ def test_values_of_other_kinds_and_out_of_range_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["translate_en_fr", "generate_text", "classify_news"])
 def test_everything_at_once(name: str, tmp_path) -> None:
-    """One example for each of the three tasks; the others call the same functions."""
+    """One example for each of the three tasks is enough; the other examples call the same functions."""
     example = Example(f"{name}.py", tmp_path, pictures=False)
     options = ["--data", small_data(name, tmp_path), "--preset", "smoke", "--steps", 4, "--table", "none"]
     options += ["--beam", 1] if name not in ("classify_news", "generate_text") else []

@@ -1,4 +1,4 @@
-"""mpirun -n 2 trains each report's example: the numbers of one process with --accumulate 2."""
+"""Training each report's example with mpirun -n 2 gives the numbers of one process with --accumulate 2."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ pytestmark = needs_mpi
 
 
 def options(name: str, folder: Path) -> list[str]:
-    """A training of four updates on small data."""
+    """Write small data, and return the options of a training run with four updates on this data."""
     if name == "paraphrase_coco":
         pairs = small_data("translate_en_fr", folder).read_text(encoding="utf-8").splitlines()
         lines = [f"{i}\t{caption}\n" for i, pair in enumerate(pairs) for caption in (pair.split("\t")[0], f"Look {i}.")]
@@ -36,14 +36,14 @@ def options(name: str, folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> Path:
-    """A folder with a run of each example by two processes."""
+    """Run each example in two processes, and return the folder of the runs."""
     folder = tmp_path_factory.mktemp("two")
     lines = [[f"{name}.py", *options(name, folder), "--out", str(folder / name)] for name in EXAMPLES]
     (folder / "commands.json").write_text(json.dumps(lines), encoding="utf-8")
     module = [sys.executable, "-m", "tests.support.examples_in_turn", str(folder / "commands.json")]
     done = run([str(MPIRUN), "-n", "2", *module], ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("holds the model") == len(EXAMPLES), "only the first process speaks"
+    assert done.stdout.count("holds the model") == len(EXAMPLES), "only the first process prints"
     return folder
 
 
@@ -58,7 +58,7 @@ def test_two_processes_equal_one_with_twice_the_batches(name: str, two: Path, tm
 
 
 def rows(folder: Path) -> list[dict]:
-    """The finished cells of a run's table, without the seconds."""
+    """Return the finished cells of a run's table, without their seconds."""
     lines = (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines()
     return [{key: value for key, value in json.loads(line).items() if key != "seconds"} for line in lines]
 
@@ -68,8 +68,8 @@ def test_the_processes_train_each_cell_together(two: Path, tmp_path: Path) -> No
     Example("classify_news.py", tmp_path, pictures=False).succeeds(*given)
     names = [row["cell"] for row in rows(two / "classify_news")]
     assert names == [row["cell"] for row in rows(tmp_path / "one")]
-    assert len(names) == 3, "the fourth is the run itself"
+    assert len(names) == 3, "the fourth row of the table is the run itself"
     for name in names:
         assert_close_runs(tmp_path / "one/cells" / name, two / "classify_news/cells" / name)
     cells = [row["cell"] for row in rows(two / "generate_text")]
-    assert cells == ["Random", "Bigram", "6-gram", "RNN", "LSTM", "GRU"], "in the order of the table"
+    assert cells == ["Random", "Bigram", "6-gram", "RNN", "LSTM", "GRU"], "the cells have the order of the table"

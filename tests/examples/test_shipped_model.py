@@ -1,4 +1,4 @@
-"""The translator that comes with handloom: it answers at once, is what its card says, and can be trained again."""
+"""The shipped models: they work without training, match their model cards, and their training can be repeated."""
 
 import json
 import math
@@ -19,8 +19,8 @@ from handloom.train.tasks.metrics import bleu
 from handloom.train.tasks.translation import Translator
 from tests.support.examples import EXAMPLES, Example
 
-UPDATES = 3  # of each training that a test repeats: the third depends on moments of two gradients
-# Command lines come as JSON. Both directions of "everyday" use the pairs that the first one has read. No loss is drawn.
+UPDATES = 3  # repeated updates of each training run; the third depends on moments of two gradients
+# Runs command lines, given as JSON. Reads the pairs of "everyday" once for both directions, and draws no losses.
 ONE_AFTER_THE_OTHER = """
 import contextlib, functools, json, runpy, sys
 from handloom.train.data import translation
@@ -52,7 +52,7 @@ def test_a_sentence_is_translated_without_a_run(tmp_path: Path) -> None:
 
 
 def test_lines_of_standard_input_are_translated_too(tmp_path: Path) -> None:
-    """A training of minutes began there, until version 0.2; with an option of training it still does."""
+    """In version 0.1, standard input started a training run of minutes; with a training option, it still does."""
     example = Example("translate_de_en.py", tmp_path)
     done = example.run("--beam", 1, stdin=b"Wo ist der Bahnhof?\n\nHallo.")
     assert done.out.splitlines() == ["Where is the station?", "", "Hello."]
@@ -62,7 +62,7 @@ def test_lines_of_standard_input_are_translated_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", ["", "--beam 1", "--sample", "--coverage-penalty 0.1", "--min-length 12"])
 def test_what_the_model_does_not_know_is_said(options: str, tmp_path: Path) -> None:
-    """The hit rate on 200 sentences is in the results of `benchmarks.outside`."""
+    """The results of `benchmarks.outside` contain the hit rate on 200 sentences."""
     sentences = ("WO IST DER BAHNHOF?", "The weather is nice.", "😀")
     done = Example("translate_de_en.py", tmp_path).run(*options.split(), *sentences)
     said = [line for line in done.err.splitlines() if "the translation is a guess" in line]
@@ -105,7 +105,7 @@ def test_the_weights_are_small_and_of_8_bits(name: str) -> None:
 
 @each_model
 def test_the_card_quotes_the_figures_and_the_attribution(name: str) -> None:
-    card = " ".join((MODELS[name] / "README.md").read_text(encoding="utf-8").split())  # wherever its lines break
+    card = " ".join((MODELS[name] / "README.md").read_text(encoding="utf-8").split())  # ignores line breaks
     for figure, score in FIGURES[name].items():
         if isinstance(score, float):
             assert f"{score:.2f}" in card, figure
@@ -133,9 +133,9 @@ def test_a_translator_s_score_on_200_sentences() -> None:
 @needs_data
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_first_updates_of_a_training_can_be_repeated(compiled: bool, tmp_path: Path) -> None:
-    """Bit for bit with the libraries and the kind of processor of the training, to rounding with others.
+    """Logs are equal bit for bit with the original libraries and kind of processor; with others, up to rounding.
 
-    One process for the trainings with compiled loops, and one for those without.
+    One process repeats the training runs with compiled loops, and another process repeats the runs without.
     """
     names = [name for name in MODELS if bool(CONFIGS[name].get("compiled_loops")) == compiled]
     avx512 = all("AVX512_SKX" in FIGURES[name]["simd"] for name in names) and _has_avx512()
@@ -161,7 +161,7 @@ def test_the_first_updates_of_a_training_can_be_repeated(compiled: bool, tmp_pat
 
 
 def _command(name: str) -> list[str]:
-    """The command line that began the training of a model, which now stops after `UPDATES` updates."""
+    """Return the command line that trained a model, changed to stop after `UPDATES` updates."""
     options = CONFIGS[name]["options"]
     wanted = ("data", "tokenizer", "table", "steps", "schedule", "lr", "init")
     given = {option: options[option] for option in wanted if options.get(option)}

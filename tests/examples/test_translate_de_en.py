@@ -1,4 +1,4 @@
-"""The example as a user runs it: a tiny training, translating with its model."""
+"""The German-English example as a user runs it: a small training run, and translating with its model."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from ..support.examples import Example
 
 
 def run(*arguments: object, folder: Path, stdin: bytes = b"") -> str:
-    """Standard output of the example, which must succeed."""
+    """Run the example, check that it succeeds, and return its standard output."""
     return Example("translate_de_en.py", folder).succeeds(*arguments, stdin=stdin)
 
 
@@ -21,7 +21,7 @@ def refused(*arguments: object, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """A folder with a tiny data set of the user's own, data.tsv, and a run trained on it."""
+    """Return a folder with a user's small data set, data.tsv, and a run trained on this data."""
     folder = tmp_path_factory.mktemp("example")
     nouns = {"Hund": "dog", "Vogel": "bird", "Fisch": "fish", "Mann": "man", "Baum": "tree", "Ball": "ball"}
     colours = {"rote": "red", "blaue": "blue", "kleine": "small", "alte": "old", "neue": "new"}
@@ -44,7 +44,7 @@ def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
     output = (trained / "output.txt").read_text(encoding="utf-8")
     assert output.splitlines()[-1].startswith("BLEU = ")
     assert "Worst translations" in output
-    assert "13a" in output, "the metric's signature"
+    assert "13a" in output, "the output contains the metric's signature"
     assert "Best and worst of a random batch (the report: best 75.98, worst 8.25)" in output
     tables = json.loads((trained / "run/results.json").read_text(encoding="utf-8"))["tables"]
     assert [row["report"] for row in tables["batch"]] == [75.98, 8.25]
@@ -54,7 +54,7 @@ def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """All files of a run that depend on its options and data only: docs/training.md."""
+    """Return all files of a run that depend only on its options and data (see docs/training.md)."""
     names = (path for path in folder.rglob("*") if path.is_file() and path.name != "timings.jsonl")
     return {str(path.relative_to(folder)): path.read_bytes() for path in names}
 
@@ -77,7 +77,7 @@ def test_translating_arguments_and_standard_input(trained: Path) -> None:
     piped = run("--checkpoint", "run", folder=trained, stdin=lines)
     assert piped.splitlines() == [first, "", second]
     said = refused("--checkpoint", "run", "Ein Hund.", "Der Hund " * 100, folder=trained)
-    assert "The sentence 'Der Hund Der Hund" in said, "not the number that it has in its own batch"
+    assert "The sentence 'Der Hund Der Hund" in said, "the error quotes the sentence instead of its number in the batch"
 
 
 def test_asking_in_the_terminal(trained: Path) -> None:
@@ -86,7 +86,7 @@ def test_asking_in_the_terminal(trained: Path) -> None:
     shown = run("--checkpoint", "run", *options, folder=trained, stdin=lines)
     out = shown.replace("> ", "").splitlines()
     assert out[0] == "Type sentences; Ctrl-D ends."
-    assert "takes at most" in shown, "what can't be translated is told, and the next is asked for"
+    assert "takes at most" in shown, "the program reports the sentence that is too long, and asks for the next"
     scores = [float(line.split()[0]) for line in out if line.lstrip().startswith("-")]
     assert len(scores) == 4
     assert scores[0] >= scores[1]
@@ -101,7 +101,7 @@ def test_too_long_test_sentences_do_not_end_a_trained_run(trained: Path) -> None
         lines = [f"{'Der rote Hund ' * repeat}{i}.\t{'The red dog ' * repeat}{i}." for i in range(4)]
         (trained / f"long.{part}.tsv").write_text("\n".join(lines), encoding="utf-8")
     shutil.copy(trained / "data.tsv", trained / "long.tsv")
-    options = ["--preset", "smoke", "--set", "max_length=24", "--steps", "2"]  # longer ones make large pictures
+    options = ["--preset", "smoke", "--set", "max_length=24", "--steps", "2"]  # longer sentences make large pictures
     example = Example("translate_de_en.py", trained, warnings="always")
     done = example.run("--data", "long.tsv", *options, "--out", "long", PYTHONIOENCODING="ascii")
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""One small translator for all tests of the explorer, and a browser where there is one."""
+"""Fixtures for the explorer's tests: a small trained translator, and a browser if it is installed."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ ARGUMENTS += ["--disable-sync", "--no-first-run"]
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of a small translator."""
+    """Train a small translator and return its run folder."""
     folder = tmp_path_factory.mktemp("explorer") / "run"
     train_small(folder)
     return folder
@@ -24,7 +24,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, driven by playwright."""
+    """Yield a Chromium browser that playwright controls."""
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("there is no browser: install Debian's chromium, or name one in CHROMIUM")

@@ -1,4 +1,4 @@
-"""The page in a real browser: it draws what Python computes, is accessible, and sends no requests elsewhere."""
+"""The page in a real browser: it draws the numbers from Python, is accessible, and sends no requests to other hosts."""
 
 import json
 import shutil
@@ -23,12 +23,12 @@ VIEWS = ("model", "translate", "head", "next", "beam", "graph", "check", "bpe", 
 
 
 class Page:
-    """One page of the browser, with its requests and its error messages."""
+    """A page of the browser that records its requests, console messages and errors."""
 
     def __init__(self, browser: Any, address: str):
         self.address = address
         self.page = browser.new_page(viewport={"width": 1280, "height": 900})
-        self.page.set_default_timeout(60_000)  # a bound on hanging: how long an answer takes is no matter here
+        self.page.set_default_timeout(60_000)  # stops a hanging test; response times are not tested
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -36,19 +36,19 @@ class Page:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def open(self, view: str) -> Any:
-        """Show a view; returns playwright's page."""
+        """Show a view and return playwright's page."""
         self.page.click(f'#views a[href^="#{view}"]')
         self.page.wait_for_selector(f"#view-{view}")
         return self.page
 
     def type(self, text: str) -> None:
-        """Type a text, and wait for its answer and its maps."""
+        """Type a text, and wait for its answer and its attention maps."""
         self.open("translate")
         self.page.fill("#text", text)
         self.page.wait_for_function("t => document.documentElement.dataset.text === t", arg=text)
 
     def values(self, selector: str) -> np.ndarray:
-        """The values of all elements that a selector finds."""
+        """Return the `data-value` numbers of all elements that a selector matches."""
         found = self.page.eval_on_selector_all(selector, "all => all.map(one => one.dataset.value)")
         return np.array([float(value) for value in found])
 
@@ -115,7 +115,7 @@ def test_the_leaves_drawn_are_what_beam_search_returns(page: Page, run_folder: P
     page.type("Er.")
     page.open("beam")
     page.page.wait_for_selector('[data-ready="Er./5/1"]')
-    assert page.page.inner_text("tr.on .left") == page.page.inner_text("#answer")  # the same search as in all views
+    assert page.page.inner_text("tr.on .left") == page.page.inner_text("#answer")  # all views use the same search
     page.page.fill("#beam-width", "3")
     page.page.wait_for_selector('[data-ready="Er./3/1"]')
     found = Translator.load(run_folder).hypotheses(["Er."], strategy=Strategy(beam=3, n_best=3))[0]
@@ -183,7 +183,7 @@ def test_odd_texts_are_answered_or_refused_in_the_words_of_the_page(page: Page, 
         expected = Translator.load(run_folder).translate([text])[0]
     except InputError:
         page.page.wait_for_function("document.querySelector('#problem').textContent.startsWith('The')")
-        assert page.page.get_attribute("main", "class") == "stale"  # what is below belongs to another text
+        assert page.page.get_attribute("main", "class") == "stale"  # the shown results belong to another text
     else:
         assert page.page.text_content("#problem") == ""
         assert page.page.text_content("#answer") == expected
@@ -203,7 +203,7 @@ def test_the_address_keeps_the_state_and_back_undoes_it(page: Page) -> None:
     page.page.goto(f"{page.address}#head?text=Er.&layer=decoder.layers.0.multihead_attn&head=1&row=1")
     page.page.wait_for_selector('#view-head[data-ready="decoder.layers.0.multihead_attn/1/1"]')
     page.page.goto("about:blank")
-    page.page.goto(f"{page.address}#tiles")  # an address that names no layer shows the last one
+    page.page.goto(f"{page.address}#tiles")  # without a layer, the address shows the last layer
     page.page.wait_for_selector('#view-tiles[data-ready^="decoder.layers.1.multihead_attn/0/"]')
 
 

@@ -1,4 +1,4 @@
-"""The command, and --explore in the examples."""
+"""The command line of the explorer, and --explore in the examples."""
 
 import socket
 import sys
@@ -37,7 +37,7 @@ def test_a_port_in_use_is_an_error_of_one_line(run_folder: Path, tmp_path: Path)
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that would have been started."""
+    """Replace `Popen`, and return the list of commands that would have been started."""
     commands: list[list[str]] = []
     monkeypatch.setattr(examples.subprocess, "Popen", lambda command: commands.append(command))
     monkeypatch.setattr(examples.atexit, "register", lambda wait: None)

@@ -1,4 +1,4 @@
-"""The exported page: the model in the browser, in plain JavaScript, gives what handloom gives."""
+"""The exported page: in the browser, the model in plain JavaScript gives handloom's results."""
 
 import itertools
 import os
@@ -34,7 +34,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The page of the shipped model on a plain web server."""
+    """Serve the exported page of a shipped model from a plain web server, and yield the open page."""
     folder = tmp_path_factory.mktemp("export") / "site"
     export(SHIPPED, folder)
     assert sum(path.stat().st_size for path in folder.rglob("*")) < 12_000_000
@@ -59,7 +59,7 @@ def subject() -> Any:
 
 
 def test_answers_and_their_logits_are_handlooms(page: Any, subject: Any) -> None:
-    """15 sentences; 200, which take a minute or more, with HYPOTHESIS_PROFILE=thorough."""
+    """Check 15 sentences. With HYPOTHESIS_PROFILE=thorough, check 200, which takes a minute or more."""
     count = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 15
     texts = [sentence.german for sentence in itertools.islice(generate(1), count - 4)]
     texts += ["Ich habe 2 Äpfel, 3½ Birnen!", "  \u2009Was? \n\n Nichts…\t", "x", "🙂 <eos> こんにちは"]

@@ -1,4 +1,4 @@
-"""Access: loopback, token, Host and kinds of requests; errors of a hostile run folder."""
+"""Access control (loopback, token, Host, kinds of requests), and the errors of a hostile run folder."""
 
 # ruff: noqa: E402  (what follows needs the extra `explorer`)
 
@@ -24,7 +24,7 @@ HOME = {"host": f"{HOST}:{PORT}"}
 
 @pytest.fixture
 def request_to(tmp_path: Path) -> Any:
-    """A function (method, path, ...) -> response, without a network."""
+    """Return a function (method, path, ...) -> response that sends requests without a network."""
     app = make_app(Session(tmp_path), TOKEN)
 
     def request(method: str, path: str, headers: Any = None, **options: Any) -> Any:
@@ -47,7 +47,7 @@ def test_with_the_token_there_is_a_page(request_to: Any) -> None:
 
 
 PAGE, STATE = f"/{TOKEN}/", f"/{TOKEN}/api/state"
-#: What is sent, and the status of the answer.
+#: For each kind of request: method, path, headers, options, and the possible status codes of the response.
 REQUESTS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], tuple[int, ...]]] = {
     **{f"no token: {path}": ("GET", path, {}, {}, (404,))
        for path in ("/", "/tokem/", "/tokem", "/app.js", "//", "/t\u00f6ken/")},
@@ -113,7 +113,7 @@ def test_it_listens_on_this_machine_only(run_folder: Path) -> None:
         assert address.startswith(f"http://{HOST}:")
         assert httpx.get(address).status_code == 200
         assert httpx.get(address, headers={"host": "evil.example"}).status_code == 400
-        assert len(address.rstrip("/").rpartition("/")[2]) >= 22  # characters of the token, with 6 bits each
+        assert len(address.rstrip("/").rpartition("/")[2]) >= 22  # the token's length, in characters of 6 bits
 
 
 def test_the_page_is_small_and_loads_nothing_from_elsewhere() -> None:

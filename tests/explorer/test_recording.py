@@ -1,4 +1,4 @@
-"""Observers stack, cost nothing afterwards, and record() holds every call with its values and gradients."""
+"""Observers stack and cost nothing after they exit; record() keeps every call with its values and gradients."""
 
 import numpy as np
 import pytest

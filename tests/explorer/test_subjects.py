@@ -1,4 +1,4 @@
-"""Language models and classifiers: the views that they have, and the errors of those that they lack."""
+"""The views of language models and classifiers, and the errors for views that they lack."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def writer(tmp_path: Path) -> Session:
 def test_a_language_model_shows_its_continuation_and_attention(writer: Session) -> None:
     seen = writer.answer("translate", {"text": TEXT})
     assert seen["answer"].startswith(TEXT)
-    assert len(seen["tokens"]["text"]) == 24  # 15 letters, and room for 9 more
+    assert len(seen["tokens"]["text"]) == 24  # 15 given and 9 generated characters
     (layer,) = seen["layers"]
     assert (layer["title"], layer["heads"]) == ("Self-attention", 2)
     given = writer.answer("head", {"text": TEXT, "layer": layer["name"], "head": 1, "query": 3})

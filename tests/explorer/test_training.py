@@ -1,4 +1,4 @@
-"""Watching and controlling a training: the growing log, commands between updates, saves, gradient norms by layer."""
+"""Watching and controlling training: a growing log, commands between updates, checkpoints, gradient norms by layer."""
 
 import shutil
 from pathlib import Path

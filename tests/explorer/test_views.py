@@ -1,4 +1,4 @@
-"""The data of the views: the model's own numbers, and errors for requests that can't be answered."""
+"""The data of the views: the model's numbers, and errors for invalid requests."""
 
 import base64
 from pathlib import Path
@@ -85,7 +85,7 @@ def test_the_leaves_of_the_tree_are_what_beam_search_returns(subject: Any, width
         assert path[::-1] == subject.shown(ids)
         assert leaf["score"] == pytest.approx(leaf["log_probability"] / length_penalty(leaf["length"], alpha))
     assert {node["kind"] for node in nodes} <= {"root", "open", "finished", "pruned"}
-    assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)  # none hides another
+    assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)  # no node hides another node
 
 
 def test_the_tree_of_a_word_is_how_the_encoder_merges_it(subject: Any) -> None:
@@ -140,7 +140,7 @@ def test_blocked_attention_is_shown_as_it_runs(subject: Any, name: str, block: i
 
 @pytest.fixture(scope="module")
 def whole_graph(subject: Any) -> dict[str, Any]:
-    """The graph of a step with every module open."""
+    """Return the graph of a training step with every module open."""
     shown = graph.graph(subject, Ask({"text": "Er singt."}))
     while any(row["kind"] == "closed" for row in shown["rows"]):
         keys = [row["key"] for row in shown["rows"] if row["kind"] != "call"]
@@ -195,16 +195,16 @@ def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, w
             found = check.check(subject, Ask({"text": "Er singt.", "call": numbers[op], "plant": mutant["number"]}))
             assert not (found["ok"] and found["changes"]), mutant
             missed += found["ok"]
-    assert missed == 1  # the sum itself is not used in a post-norm layer
+    assert missed == 1  # a post-norm layer does not use the sum, so one mistake has no effect
     again = check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"]}))
-    assert again["ok"]  # the mistake is removed
+    assert again["ok"]  # the planted mistake is removed
     with pytest.raises(InputError, match="can't be planted"):
         check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"], "plant": 0}))
 
 
 def test_a_call_of_each_kind_can_be_checked(subject: Any, whole_graph: dict[str, Any]) -> None:
     numbers = {row["name"]: row["calls"][0] for row in whole_graph["rows"] if row["kind"] == "call"}
-    assert "MergeHeads" in numbers  # returns the array of which its operands are views: copies are none
+    assert "MergeHeads" in numbers  # its in-place form accepts only views of one array; the check passes copies
     for number in numbers.values():
         found = check.check(subject, Ask({"text": "Er singt.", "call": number}))
         assert found["ok"], found

@@ -1,4 +1,4 @@
-"""A learner's own attention and beam search next to handloom's: equal if they are right, and where they differ."""
+"""Comparing a learner's attention and beam search with handloom's: equal results, and the first difference."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ SOLUTIONS = {f"{chapter.stem}.py": chapter.solution_source for chapter in chapte
 
 
 def answer(run: Path, folder: Path, view: str, old: str = "", new: str = "") -> Any:
-    """What the page gets if `old` is `new` in the learner's file."""
+    """Return the data for the page after replacing `old` by `new` in the learner's file."""
     file, _ = BUILT[view]
     assert old in SOLUTIONS[file]
     (folder / file).write_text(SOLUTIONS[file].replace(old, new), encoding="utf-8")

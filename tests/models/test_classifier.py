@@ -1,4 +1,4 @@
-"""The encoder-only classifier: padding leaves no trace, the first position sees all, gradients are right."""
+"""Test the encoder-only classifier: padding has no effect, every token affects the output, gradients are right."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_the_class_is_read_off_what_pooling_says(pooling: str) -> None:
     np.testing.assert_allclose(model(ids).data, model.output(Tensor(expected)).data, rtol=1e-10)
     empty = model(np.array([[2, 5, 6], [0, 0, 0]])).data[1]
     np.testing.assert_allclose(empty, model(np.array([[0]])).data[0], rtol=1e-10)
-    assert np.isfinite(empty).all(), "a text without tokens"
+    assert np.isfinite(empty).all(), "a text without tokens has finite logits"
     with pytest.raises(ValueError, match="no token types"):
         model(ids, token_types=ids)
 
@@ -69,7 +69,7 @@ def test_token_dropout_drops_whole_tokens_and_in_training_alone() -> None:
 
 
 class Remember(Module):
-    """An encoder that does nothing but keep what it was given."""
+    """An encoder that stores its input and returns it unchanged."""
 
     def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
         self.x = x.data

@@ -1,4 +1,4 @@
-"""The mixture of writing and copying is the paper's, its gradients are right, and the cache changes nothing."""
+"""Test that the mixture of generating and copying follows the paper, and that its gradients are correct."""
 
 from functools import partial
 
@@ -17,14 +17,14 @@ SOURCE = np.array([[3, 1, 3, 3, 2], [4, 6, 4, 0, 0]])  # repeated tokens, and pa
 
 
 def inputs(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logits over 7 tokens, gates and attention for 2 sentences of 4 tokens."""
+    """Return logits over 7 tokens, gates and attention weights for 2 sentences of 4 tokens."""
     rng = np.random.default_rng(seed)
     weights = rng.random((2, 4, 5)) * (SOURCE != 0)[:, None]
     return rng.normal(size=(2, 4, 7)), rng.normal(size=(2, 4, 1)), weights / weights.sum(axis=-1, keepdims=True)
 
 
 def plain_mixture(logits: np.ndarray, gate: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """P(w) = p v(w) + (1 - p) sum of a_i over the source's positions with w, by loops."""
+    """Compute P(w) = p v(w) + (1 - p) sum of a_i over the source positions with token w, in a loop."""
     p = 1 / (1 + np.exp(-gate))
     mixed = p * np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     for b, t, i in np.ndindex(weights.shape):
@@ -49,7 +49,7 @@ def test_what_is_not_copied_leaves_its_share_to_the_others() -> None:
 
 
 def test_gradients_of_the_mixture() -> None:
-    """By random output gradients, once and twice."""
+    """Check the gradients of the logits, and of a loss with label smoothing and coverage."""
     assert gradcheck(lambda *operands: copy_logits(*operands, SOURCE), list(inputs()))
     target = np.array([[3, 5, 2, 0], [6, 1, 0, 0]])
 
@@ -63,7 +63,7 @@ def test_gradients_of_the_mixture() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_nothing_overflows(dtype) -> None:
-    """Tokens that are all but impossible to write, to copy, or both, and gates that are shut or open."""
+    """Loss and gradients are finite for extreme gates and for tokens that are nearly impossible to generate or copy."""
     for scale, size in ((1e4, 1), (30, 500), (30, -500)):
         logits, gate, weights = inputs()
         weights[0, :, 1], weights[0, :, 4] = 1e-30, 0
@@ -83,7 +83,7 @@ def test_coverage_counts_what_was_looked_at_before() -> None:
     for b, t in zip(*np.nonzero(counted), strict=True):
         expected += np.minimum(weights[b, t], weights[b, :t].sum(axis=0)).sum()
     np.testing.assert_allclose(coverage_loss(Tensor(weights), counted).data, expected / 6)
-    once = np.eye(4)[None]  # each source token in one step
+    once = np.eye(4)[None]  # each source token gets attention in one step
     assert coverage_loss(Tensor(once), np.ones((1, 4), bool)).data == 0
 
 
@@ -99,7 +99,7 @@ def test_what_was_copied_is_the_part_of_copying_in_the_mixture() -> None:
 
 
 def test_the_loss_of_the_model_and_its_gradients() -> None:
-    """Smoothed, with padding and coverage; the loss is that of the logits of `forward`."""
+    """With label smoothing and padding, the loss is that of the logits of `forward`; gradients include coverage."""
     model, rng = build(0, copy=True, share_embeddings=True).train(), np.random.default_rng(0)
     source, target = random_source(rng, [3, 5]), random_source(rng, [4, 3])
     labels = np.array([[5, 4, 6, 3], [7, 3, 0, 0]])

@@ -1,4 +1,4 @@
-"""The decoder-only model and its baselines: causality, the cache changes nothing, losses match the theory."""
+"""Test the decoder-only model and its baselines: causality, the cache, gradients, and formulas of the baselines."""
 
 from collections import Counter
 
@@ -29,7 +29,7 @@ RNG = np.random.default_rng(0)
 def build(dtype=np.float64, **options) -> LanguageModel:
     manual_seed(0)
     model = LanguageModel(LanguageModelConfig(**{"vocab_size": 11, **SMALL, **options})).astype(dtype)
-    for parameter in model.parameters():  # larger than the initial weights, whose outputs hardly differ
+    for parameter in model.parameters():  # outputs hardly differ with the small initial weights
         parameter.data[...] += 0.3 * RNG.normal(size=parameter.shape)
     return model.eval()
 
@@ -60,7 +60,7 @@ def test_the_state_equals_the_whole_forward_pass(model) -> None:
     for column in range(4, 9):
         new = ids[[2, 0, 0, 1], column : column + 1] + np.arange(4)[:, None]
         new %= 11
-        close = 1e-6 if isinstance(model, RandomLanguageModel) else 1e-12  # its logits are random that far
+        close = 1e-6 if isinstance(model, RandomLanguageModel) else 1e-12  # its logits contain noise of this size
         np.testing.assert_allclose(cached.step(new), uncached.step(new), rtol=1e-9, atol=close)
 
 

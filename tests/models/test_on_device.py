@@ -1,4 +1,4 @@
-"""Models on a device: training steps and searches give the CPU's results, and a step never waits.
+"""Test models on a device: training steps and searches give the CPU's results, and a step never waits.
 
 The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """
@@ -26,7 +26,7 @@ VARIANTS = [
 
 
 def train(device: str, steps: int, optimizer: type = SGD, **options) -> tuple[list[float], list[np.ndarray]]:
-    """The losses of a few steps of a 1+1-layer translator, and its weights after them, on the host."""
+    """Train a translator with 1 + 1 layers for a few steps; return the losses and the final weights, on the host."""
     import cupyx
 
     manual_seed(3)

@@ -1,4 +1,4 @@
-"""Options beyond the reports' models: each has its effect, and none has any by default."""
+"""Test options that the reports' models do not use: saving, cached generation, left padding, initialisers."""
 
 import dataclasses
 

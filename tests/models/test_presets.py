@@ -9,7 +9,7 @@ from handloom.models import LanguageModel, Seq2SeqTransformer, TransformerClassi
 pytestmark = pytest.mark.slow
 
 FULL_SIZE = {"d_model": 512, "nhead": 8, "dim_feedforward": 2048, "dropout": 0.1}
-#: What the news report says of its layers: q, k and v without biases, and (x - mean) / (deviation + eps).
+#: The layers of the news report: q, k and v have no biases, and the norm is (x - mean) / (deviation + eps).
 NEWS = {
     **FULL_SIZE, "layers": 2, "norm": "layer_std", "bias": "no_qkv", "norm_first": False, "activation": "relu",
     "positions": "sinusoidal", "schedule": "constant", "lr": 1e-4, "optimizer": "adam", "label_smoothing": 0.0,

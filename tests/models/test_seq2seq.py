@@ -1,4 +1,4 @@
-"""The encoder-decoder model: padding leaves no trace, the cache changes nothing, gradients are right."""
+"""Test the encoder-decoder model: padding has no effect, the future is hidden, and gradients are correct."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The baselines from counts of words against their formulas, written out for a few texts."""
+"""Compare the baselines that count words with their formulas, written out for a few texts."""
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def test_alpha_is_chosen_on_held_out_texts() -> None:
 def test_regression_gradient_and_learning() -> None:
     model = TfIdfRegression(TEXTS, LABELS, 2, (TEXTS, LABELS))
     assert model.predict(["a cat sat", "stocks", ""]).tolist()[:2] == [0, 1]
-    # One update from zero weights is AdaGrad's on the gradient of the mean-free cross-entropy.
+    # The first update of zero weights is AdaGrad's, with the gradient of the cross-entropy summed over the texts.
     bags = model.vocabulary.tf_idf(TEXTS)
     weights, squares = np.zeros((len(model.vocabulary) + 1, 2)), np.zeros((len(model.vocabulary) + 1, 2)) + 1e-8
     dense = np.zeros((4, len(model.vocabulary) + 1))

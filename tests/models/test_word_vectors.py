@@ -1,4 +1,4 @@
-"""Word vectors from counts, compared with a slow computation."""
+"""Compare word vectors from counts with a slow computation."""
 
 from itertools import permutations
 
@@ -8,7 +8,7 @@ from handloom.models.word_vectors import word_vectors
 
 
 def slow_matrix(texts: list[np.ndarray], vocab_size: int) -> np.ndarray:
-    """The positive mutual information of each two words, counted one pair after the other."""
+    """Return the positive mutual information of each pair of words, counting one pair at a time."""
     counts = np.zeros((vocab_size, vocab_size))
     for text in texts:
         for one, other in permutations(text.tolist(), 2):
@@ -22,7 +22,7 @@ def slow_matrix(texts: list[np.ndarray], vocab_size: int) -> np.ndarray:
 
 
 def drawn_texts(seed: int) -> list[np.ndarray]:
-    """Texts of two topics: the words 0 to 14 occur together, and 15 to 29, and 30 only alone."""
+    """Return texts of two topics: words 0 to 14 occur together, words 15 to 29 too, and word 30 occurs alone."""
     rng = np.random.default_rng(seed)
     texts = [rng.integers(0, 15, rng.integers(0, 9)) + 15 * rng.integers(2) for _ in range(300)]
     return [*texts, np.array([30])]
@@ -34,9 +34,9 @@ def test_the_vectors_give_the_best_approximation_of_the_mutual_information() -> 
     largest = np.argsort(-abs(eigenvalues))[:15]
     expected = own[:, largest] * np.sqrt(abs(eigenvalues[largest]))
     expected = expected[:30] / np.linalg.norm(expected[:30], axis=1, keepdims=True)
-    vectors = word_vectors(texts, 31, 15)  # and 16 more: all dimensions, so nothing is approximated
+    vectors = word_vectors(texts, 31, 15)  # 15 + 16 more = all 31 dimensions, so nothing is approximated
     assert (vectors.shape, vectors.dtype) == ((31, 15), np.float32)
-    # The signs of eigenvectors are arbitrary, but not the vectors' products.
+    # The signs of eigenvectors are arbitrary, but the products of the vectors are not.
     np.testing.assert_allclose(vectors[:30] @ vectors[:30].T, expected @ expected.T, atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""Attention weights of any model, by any method."""
+"""`attention_maps` collects the attention weights of a model, computed by any method."""
 
 import numpy as np
 import pytest

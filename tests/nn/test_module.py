@@ -1,4 +1,4 @@
-"""Module: names, modes, state; the initialisers; recurrent layers; errors that explain."""
+"""Names, modes and state of a Module, initialisers, recurrent layers and error messages."""
 
 import gc
 import weakref
@@ -36,7 +36,7 @@ def test_names_and_shared_parameters() -> None:
     "hidden", [(Parameter(np.ones(2)),), {nn.Linear(2, 2)}, {nn.Linear(2, 2): 1}, [1, deque([{"b": nn.Linear(2, 2)}])]]
 )
 def test_modules_in_a_list_are_refused(hidden: object) -> None:
-    """They would silently be neither trained nor saved."""
+    """Modules and parameters in a collection would silently be neither trained nor saved."""
     module = nn.Sequential(Twin())
     module[0].layers, module[0].sizes = hidden, [2, 3]
     for use in (module.state_dict, module.eval, lambda: list(module.parameters())):
@@ -57,9 +57,9 @@ def test_a_leaf_that_is_not_a_parameter_is_refused() -> None:
     for use in (module.state_dict, lambda: list(module.parameters())):
         with pytest.raises(TypeError, match=r"Twin.constant is a Tensor .* neither trained nor saved"):
             use()
-    module.constant = module.scale * 2  # the result of an operation is computed again
+    module.constant = module.scale * 2  # allowed: the result of an operation is not a leaf
     assert len(list(module.parameters())) == 3
-    for name, other in (("relu", ops.relu), ("Parameter", Parameter(np.ones(2)))):  # a ModuleList would not have it
+    for name, other in (("relu", ops.relu), ("Parameter", Parameter(np.ones(2)))):  # these are not modules
         with pytest.raises(TypeError, match=f"Sequential needs modules, not {name}"):
             nn.Sequential(nn.Linear(2, 2), other)
 
@@ -79,7 +79,7 @@ def test_state_dict_round_trip_and_its_errors() -> None:
     target.load_state_dict(source.state_dict())
     assert np.array_equal(source.weight.data, target.weight.data)
     source.weight.data[...] = 5
-    assert not (target.weight.data == 5).any(), "loading copies"
+    assert not (target.weight.data == 5).any(), "loading copies the arrays"
     before = target.weight.data.copy()
     with pytest.raises(ValueError, match=r"weight has shape \(3, 2\) instead of \(2, 3\); .*|bias is missing"):
         target.load_state_dict({"weight": np.zeros((3, 2))})
@@ -145,7 +145,7 @@ def test_a_row_of_equal_features_has_finite_gradients_with_eps_outside_the_root(
     x = Tensor(np.full((2, 6), 0.5, dtype), requires_grad=True)
     g = np.random.default_rng(0).normal(size=(2, 6)).astype(dtype)
     module(x).backward(g)
-    expected = (g - g.mean(-1, keepdims=True)) / 1e-3  # that of (x - mean) / eps
+    expected = (g - g.mean(-1, keepdims=True)) / 1e-3  # the gradient of (x - mean) / eps
     np.testing.assert_allclose(x.grad, expected, rtol=5e-3 if dtype == np.float16 else 1e-5, atol=2)
 
 
@@ -183,7 +183,7 @@ def test_wrong_sizes_are_explained(said: str, call) -> None:
         call()
 
 
-# RNN, LSTM and GRU; PyTorch's are compared in test_nn_against_torch.py
+# RNN, LSTM and GRU; test_nn_against_torch.py compares them with PyTorch's layers
 
 RNG = np.random.default_rng(0)
 

@@ -1,4 +1,4 @@
-"""Our layers and PyTorch's, with the same weights: same outputs, same gradients."""
+"""handloom's layers give the same outputs and gradients as PyTorch's layers with the same weights."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ D, HEADS, FF = 12, 3, 20
 
 
 def load_into_torch(peer, module) -> None:
-    """Copy our state dict into PyTorch's layer: the names and shapes must be the same."""
+    """Copy the state dict of `module` into PyTorch's layer. The names and shapes must be the same."""
     state = {name: torch.tensor(array) for name, array in module.state_dict().items()}
     peer.load_state_dict(state, strict=True)
 
 
 def compare(module, peer, inputs, ours, theirs) -> None:
-    """Outputs and all gradients, against a random output gradient, in float64."""
+    """Compare the outputs, and all gradients for a random gradient of the output, in float64."""
     module.astype(np.float64)
     peer.double()
     load_into_torch(peer, module)

@@ -1,4 +1,4 @@
-"""Positions in attention: the properties of each kind, and its gradient."""
+"""Position encodings in attention: the properties and the gradient of each kind."""
 
 from functools import partial
 
@@ -37,7 +37,7 @@ def test_order_counts_except_without_positions(kind: str) -> None:
     module, x = attention(kind), RNG.normal(size=(1, 6, 8))
     swapped = module(Tensor(x[:, ::-1].copy())).data[:, ::-1]
     same = np.allclose(swapped, module(Tensor(x)).data)
-    assert same == (kind in ("none", "alibi")), "ALiBi is symmetric where both sides are seen"
+    assert same == (kind in ("none", "alibi")), "ALiBi is symmetric if attention is not causal"
 
 
 @pytest.mark.parametrize("kind", ["relative", "rotary"])

@@ -19,7 +19,7 @@ def layer(pattern: str, positions: str = "none") -> nn.MultiHeadAttention:
 
 
 def seen(pattern: str, query: int, key: int) -> bool:
-    """The definition, written independently."""
+    """Return whether the query attends to the key, by an independently written definition."""
     kind, size = pattern.split(":")
     away = abs(query - key)
     return away <= int(size) if kind == "local" else away < int(size) or away % int(size) == 0
@@ -59,7 +59,7 @@ def test_wrong_patterns(pattern: str) -> None:
 
 @pytest.mark.parametrize("activation", [name for name, row in ACTIVATIONS.items() if row.gated])
 def test_gated_feed_forward(activation: str) -> None:
-    """The first layer is twice as wide, for the two halves that the activation multiplies."""
+    """The first layer is twice as wide, because the activation multiplies the two halves of its output."""
     manual_seed(0)
     block = nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0, activation=activation).astype(np.float64)
     linear1, linear2 = block.linear1, block.linear2

@@ -1,4 +1,4 @@
-"""What the attention kernels issue for each tensor-core instruction, and what share of a GPU's peak that allows.
+"""What the attention kernels issue per tensor-core instruction, and the share of a GPU's peak that this allows.
 
     python -m tests.support.attention_budget  # read the machine code, write the record, print the tables of the docs
 
@@ -19,7 +19,7 @@ KERNELS = {"forward": "attention_forward", "backward": "attention_backward_keys"
 
 
 class Case(NamedTuple):
-    """A kernel, the head dimension, and whether a block of threads has 99 KB of shared memory, as most GPUs do."""
+    """A kernel, its head dimension, and whether a thread block has 99 KB of shared memory, as on most GPUs."""
 
     direction: str
     width: int
@@ -38,22 +38,22 @@ class Case(NamedTuple):
 
 
 CASES = [*(Case(direction, width) for direction in KERNELS for width in (64, 128)), Case("backward", 128, small=True)]
-#: At most: issue slots and LDSM a product.
+#: Maximum numbers of issue slots and of LDSM per product, by direction and `small`.
 ALLOWED = {("forward", False): (5.0, 0.3125), ("backward", False): (4.5, 0.45), ("backward", True): (4.5, 0.53)}
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One of a multiprocessor's four parts: cycles that it needs for an instruction of a warp."""
+    """One of the four parts of a multiprocessor: the cycles that it needs for an instruction of a warp."""
 
     name: str
     architecture: str
-    product: float  # mma.m16n8k16, at the peak that NVIDIA states
-    reached: float  # the same, as mma.sync was measured to reach it
+    product: float  # mma.m16n8k16, at NVIDIA's stated peak
+    reached: float  # mma.m16n8k16, at the measured rate of mma.sync
     floats: float
 
     def units(self, x: sass.Pass) -> dict[str, float]:
-        """Cycles for each product that each unit is busy. A part has a quarter of shared memory's 128 bytes a cycle."""
+        """Return the busy cycles of each unit per product. A part gets 32 of shared memory's 128 bytes per cycle."""
         return {
             "tensor cores": self.reached,
             "issue": x.issued / x.products,
@@ -63,33 +63,33 @@ class Gpu:
         }
 
     def ceiling(self, x: sass.Pass) -> float:
-        """The share of the peak if all units work side by side: the busiest one decides."""
+        """Return the share of the peak if all units work in parallel; the busiest unit limits it."""
         return self.product / max(self.units(x).values())
 
     def alone(self, x: sass.Pass) -> float:
-        """The share if a warp's other instructions never overlap with its products or with another warp."""
+        """Return the share if a warp's other instructions never overlap with its products or with another warp."""
         return min(self.ceiling(x), self.product / (self.reached + x.issued / x.products - 1))
 
 
-# Peaks in fp16, dense: 312 TFLOP/s on 432 parts at 1.41 GHz, 989 on 528 at 1.83 GHz: 512 and 1024 operations a cycle.
+# Dense fp16 peaks: 312 TFLOP/s on 432 parts at 1.41 GHz, 989 on 528 at 1.83 GHz; 512 and 1024 operations per cycle.
 GPUS = (Gpu("A100", "sm_80", 8.0, 8.0, 2.0), Gpu("H100", "sm_90", 4.0, 4.0 / 0.63, 1.0))
 
 
 def measure(case: Case, architecture: str) -> sass.Pass:
-    """One pass of a kernel's inner loop, float16, nothing but causal, window and lengths."""
+    """Count one pass of a kernel's inner loop, in float16 and with causal, window and lengths as the only options."""
     code = sass.disassemble(nvrtc.machine_code(case.file, case.constants, architecture))
     return sass.count(sass.inner_loop(code[KERNELS[case.direction]]))
 
 
 def check(case: Case, x: sass.Pass) -> None:
-    """Raises AssertionError if a pass takes more than it may."""
+    """Raise AssertionError if a pass exceeds ALLOWED."""
     slots, loads = ALLOWED[case.direction, case.small]
     assert x.issued <= slots * x.products
     assert x.fragment_loads <= loads * x.products
 
 
 def table(record: dict[str, Any]) -> str:
-    """What a pass issues."""
+    """Return the table of what a pass issues."""
     passes = record["passes"]
     lines = [
         "| sm_90 | warps x rows, columns | shared memory | HMMA | LDSM | copies | RED | slots | slots a HMMA "
@@ -112,7 +112,7 @@ def table(record: dict[str, Any]) -> str:
 
 
 def model(record: dict[str, Any]) -> str:
-    """How busy each unit is, and the shares of the peak."""
+    """Return the table of the busy cycles of each unit and of the shares of the peak."""
     passes = record["passes"]
     first = sass.Pass(**passes[f"{CASES[0]} sm_90"])
     units = list(GPUS[0].units(first))
@@ -126,7 +126,7 @@ def model(record: dict[str, Any]) -> str:
 
 
 def slots_of_rung(rung: Rung) -> float:
-    """Issue slots for a tensor-core instruction, or for the 2,048 multiplications and additions that it would do."""
+    """Return the issue slots per tensor-core instruction, or per 2,048 multiply-adds (the work of an HMMA)."""
     code = sass.disassemble(nvrtc.machine_code(rung.file, {}, "sm_90"))[rung.name]
     main = "HMMA" if rung.uses_tensor_cores else "FFMA"
     way = sass.inner_loop(code, main)
@@ -135,7 +135,7 @@ def slots_of_rung(rung: Rung) -> float:
 
 
 def ladder(record: dict[str, Any]) -> str:
-    """The table of the five kernels for learners."""
+    """Return the table of the five kernels for learners."""
     lines = ["| kernel | what is new | issue slots |", "|---|---|---|"]
     for rung in RUNGS:
         link = f"[{rung.name}.cu](../autograd/kernels/{rung.file})"
@@ -156,7 +156,7 @@ def main() -> None:
     print(*(write(record) for write in TABLES.values()), sep="\n\n")
 
 
-#: What stands between the page's marks, by their names.
+#: The functions that write the tables of docs/flash_attention.md, by the names of the marks around each table.
 TABLES = {"table": table, "model": model, "ladder": ladder}
 
 if __name__ == "__main__":

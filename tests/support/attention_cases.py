@@ -1,4 +1,4 @@
-"""Random calls of attention, and how exact a method must be: as the plain path in the same precision, or nearly so."""
+"""Random attention calls, and checks that a method is about as exact as the plain path in the same precision."""
 
 import mmap
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.backend import to_device
 
-# Queries and keys: single ones, primes, more queries than keys, lengths that are not a multiple of anything.
+# (queries, keys): single ones, primes, more queries than keys, lengths that are not a multiple of a tile size.
 LENGTHS = [(1, 1), (1, 97), (97, 1), (2, 3), (13, 13), (61, 17), (64, 64), (97, 97), (113, 203), (203, 113), (128, 65)]
 # head_dim and value_dim: multiples of 8 are copied 16 bytes at a time.
 WIDTHS = [(1, 1), (5, 7), (24, 8), (32, 32), (40, 40), (64, 64), (64, 33)]
@@ -16,8 +16,8 @@ RESTRICTIONS = ("causal", "window", "key_lengths", "mask", "bias", "alibi")
 
 
 class Case:
-    """Inputs (numbers around zero, of the magnitude `size`) and conditions that follow from a seed. `stacked` is the
-    number of batch rows and heads.
+    """Random inputs and conditions, determined by a seed. The inputs are normal, with standard deviation `size`.
+    `stacked` contains the number of batch rows and the number of heads.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Case:
             self.options["key_lengths"] = rng.integers(0, keys + 1, batch)
         if "mask" in chosen:
             mask = rng.random([side if rng.random() < 0.7 else 1 for side in self.shape]) < 0.8
-            mask[..., 0, :] = False  # a query with nothing to attend to
+            mask[..., 0, :] = False  # a query that can attend to no key
             rows, columns = (slice(*sorted(rng.integers(0, side + 1, 2))) for side in mask.shape[2:])
-            mask[:, :, rows, columns] = False  # a large one hides whole tiles of the kernels
+            mask[:, :, rows, columns] = False  # a large region hides whole tiles of the kernels
             self.options["mask"] = mask
         if "alibi" in chosen:
             self.options["alibi_slopes"] = 2.0 ** -np.arange(1, heads + 1)
@@ -54,7 +54,7 @@ class Case:
             self.arrays.append(bias[(0,) * int(rng.integers(0, 4))])  # leading axes may be missing
 
     def run(self, dtype: Any, *, device: str = "cpu", **options: Any) -> list[np.ndarray]:
-        """The output and the gradients of query, key, value and bias, computed on `device`."""
+        """Return the output and the gradients of query, key, value and bias, computed on `device`."""
         tensors = [Tensor(to_device(array.astype(dtype), device), requires_grad=True) for array in self.arrays]
         bias = {"bias": tensors[3]} if len(tensors) == 4 else {}
         own = {key: to_device(x, device) if isinstance(x, np.ndarray) else x for key, x in self.options.items()}
@@ -63,11 +63,11 @@ class Case:
         return [out.numpy(), *(g.numpy() for g in grad(out, tensors, to_device(self.g.astype(dtype), device)))]
 
     def check(self, dtype: Any, *, largest_score: float = 0.0, **options: Any) -> None:
-        """The error of the output at most twice the plain path's, of a gradient three times (and some last places).
+        """Check that errors are at most 2 (output) or 3 (gradients) times those of the plain path, plus some ulps.
 
-        A gradient may be zero as the difference of numbers that aren't: then its last place is that of their product.
-        Where scores are large, rounding one of them, or their log-sum-exp, changes a weight by as many last places.
-        With few features some scores are larger than 4.
+        A gradient may be zero as a difference of nonzero numbers. Its ulp is then the ulp of the numbers' product.
+        If scores are large, rounding a score of magnitude s, or the log-sum-exp, changes a weight by about s ulps.
+        With few features, some scores are larger than 4.
         """
         found, plain = self.run(dtype, **options), self.run(dtype, method="standard")
         self.arrays = [array.astype(dtype).astype(np.float64) for array in self.arrays]
@@ -84,14 +84,14 @@ class Case:
             error, plain_error = np.abs(a - c).max(initial=0), np.abs(b - c).max(initial=0)
             places = np.finfo(a.dtype).eps * ((scores + largest_score) * np.abs(c).max(initial=0) + floors[place])
             allowed = (2 if place == 0 else 3) * plain_error + places
-            assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, {allowed=}"
+            assert error <= allowed, f"result {place}: error {error}, the plain path's error {plain_error}, {allowed=}"
 
     def check_dropout(self, dtype: Any, dropout: float, *, device: str = "cuda", **options: Any) -> None:
-        """Output and gradients are those of the composed ops, given the mask that the method draws."""
+        """Check that output and gradients are those of the composed ops with the mask that the method draws."""
         own = {key: to_device(x, device) if isinstance(x, np.ndarray) else x for key, x in self.options.items()}
         leaves = [Tensor(to_device(array.astype(dtype), device), requires_grad=True) for array in self.arrays]
         generator, g = Generator(3), to_device(self.g.astype(dtype), device)
-        generator.next_call(leaves[0].data)  # the call's number counts as well
+        generator.next_call(leaves[0].data)  # the mask also depends on the number of the call
         bias = (*leaves, None)[3]
         out = ops.attention(*leaves[:3], bias=bias, **own, **options, dropout=dropout, generator=generator)
         found = grad(out, leaves, g, retain_graph=True)
@@ -106,17 +106,17 @@ class Case:
 
 
 def sparse_case(seed: int, lengths: tuple[int, int], width: int = 32) -> Case:
-    """A mask that lets a few queries see two keys each: most tiles of the kernels are hidden as a whole."""
+    """Return a case whose mask lets a few queries see two keys each, and hides most tiles of the kernels."""
     case = Case(seed, lengths, (width, width))
     first = np.random.default_rng(seed).random(case.shape) < 1 / 16000
-    case.options["mask"] = first | np.roll(first, 1, axis=-1)  # one key alone would have a weight without a gradient
+    case.options["mask"] = first | np.roll(first, 1, axis=-1)  # the weight of a single key is constant: no gradient
     return case
 
 
 def far_apart(array: np.ndarray) -> np.ndarray:
-    """A copy (2, 2, rows, width) whose batch rows, heads and rows all lie some 2^31 elements apart.
+    """Return a copy (2, 2, rows, width) whose batch rows, heads and rows all lie about 2^31 elements apart.
 
-    Almost all of its 24 GiB are never touched, and take no memory. Where a wrong offset may lead back lie some of them.
+    Almost all of its 24 GiB stay untouched and take no memory. Some lie before the copy, where wrong offsets may lead.
     """
     beyond = 1 << 31
     steps = beyond + (1 << 12), beyond + (1 << 16), beyond + (1 << 20), 1

@@ -1,4 +1,4 @@
-"""Bugs for the attention kernels, in the table of tests/support/kernel_mutant_list.py."""
+"""Bugs of the attention kernels, for the table in tests/support/kernel_mutant_list.py."""
 
 # ruff: noqa: E501  (one bug a line: its kind, where, what becomes what, who must notice)
 
@@ -20,7 +20,7 @@ HALF, SINGLE = np.float16, np.float32
 
 @cache
 def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | tuple[int, int] = 32, seed: int = 7, deterministic: bool = False, stacked: tuple[int, int] = (2, 2), **options: Any) -> Callable[[Any], None]:
-    """Output and gradients of one call against the plain path; with dropout against the composed ops."""
+    """Return a check of output and gradients of one call against the plain path, or the composed ops with dropout."""
 
     def check(_device: Any) -> None:
         case = Case(seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen), stacked=stacked)
@@ -34,7 +34,7 @@ def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | t
 
 
 def sparse(_device: Any) -> None:
-    """A mask that hides most tiles as a whole."""
+    """Check a call with a mask that hides most tiles completely."""
     sparse_case(3, (203, 331)).check(HALF, method="fused", device="cuda", deterministic=kernels.seed == 1)
 
 
@@ -45,7 +45,7 @@ BLOCKS = attention(HALF, (65, 200), width=40)
 LONG = attention(HALF, (203, 203), window=1)
 MASKED = attention(HALF, (40, 70), "mask", seed=12)
 EVERYTHING = attention(HALF, (61, 97), *RESTRICTIONS)
-NO_KEYS = attention(HALF, (70, 40), "causal")  # the first thirty queries see nothing
+NO_KEYS = attention(HALF, (70, 40), "causal")  # the first 30 queries see no key
 DROPOUT = attention(HALF, (40, 70), dropout=0.3)
 SINGLE_PLAIN = attention(SINGLE, (97, 113), "causal")
 FIXED_ORDER = attention(HALF, (97, 113), "causal", deterministic=True)

@@ -1,4 +1,4 @@
-"""Small random models for the tests of generation, and scores of a sequence by one pass through the whole model."""
+"""Small random models for the generation tests, and sequence scores computed in one pass through the whole model."""
 
 import itertools
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ needs_numba = pytest.mark.skipif(
 
 
 def build(seed: int, vocabulary: int = 9, *, layers: int = 1, **options) -> Seq2SeqTransformer:
-    """A random model whose output is peaked enough that <eos> comes after different lengths."""
+    """Return a random model whose output is so peaked that sequences end (<eos>) at different lengths."""
     manual_seed(seed)
     config = Seq2SeqConfig(
         vocabulary, vocabulary, d_model=8, nhead=2, encoder_layers=1, decoder_layers=layers, dim_feedforward=12,
@@ -40,12 +40,12 @@ def build(seed: int, vocabulary: int = 9, *, layers: int = 1, **options) -> Seq2
 def without_attention_dropout(model: Module) -> Module:
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
-            module.dropout = 0.0  # the kernels draw masks of their own
+            module.dropout = 0.0  # the kernels draw different masks
     return model
 
 
 def padded(sentences: list[list[int]]) -> np.ndarray:
-    """(batch, longest) ids with padding at the end."""
+    """Return an array (batch, longest) of the ids, with padding at the end."""
     source = np.full((len(sentences), max(map(len, sentences))), PAD)
     for row, ids in zip(source, sentences, strict=True):
         row[: len(ids)] = ids
@@ -57,7 +57,7 @@ def random_source(rng: np.random.Generator, lengths: list[int], vocabulary: int 
 
 
 def textbook_log_p(logits: np.ndarray, before: list[int], rules: Rules) -> np.ndarray:
-    """Log-probabilities of the token after `before`, with the repetition penalty; -inf for what the rules forbid."""
+    """Return log-probabilities of the token after `before`, with the repetition penalty; -inf for forbidden tokens."""
     x = logits.copy()
     for token in set(before):
         x[token] = x[token] / rules.repetition_penalty if x[token] > 0 else x[token] * rules.repetition_penalty
@@ -73,7 +73,7 @@ def textbook_log_p(logits: np.ndarray, before: list[int], rules: Rules) -> np.nd
 def textbook_score(
     model: Seq2SeqTransformer, source: np.ndarray, ids: list[int], ended: bool, rules: Rules, prefix: int = 0
 ) -> tuple[float, np.ndarray]:
-    """Log-probability of an output whose first `prefix` tokens are given, and the attention to each source token."""
+    """Return the log-probability of an output, given its first `prefix` tokens, and the attention per source token."""
     target = [BOS, *ids] if ended else [BOS, *ids[:-1]]
     wanted = [*ids, EOS] if ended else ids
     with no_grad(), attention_maps(model) as maps:
@@ -89,7 +89,7 @@ def textbook_score(
 
 
 def every_output(vocabulary: int, prefix: list[int], limit: int) -> Iterator[tuple[list[int], bool]]:
-    """All outputs of up to `limit` tokens after the prefix, and whether each ends with <eos> (which counts)."""
+    """Yield all outputs of up to `limit` tokens (with <eos>) after the prefix, and whether each ends with <eos>."""
     words = [token for token in range(vocabulary) if token != EOS]
     for length in range(limit):
         yield from (([*prefix, *ids], True) for ids in itertools.product(words, repeat=length))
@@ -97,13 +97,13 @@ def every_output(vocabulary: int, prefix: list[int], limit: int) -> Iterator[tup
 
 
 def log_probabilities(model: Seq2SeqTransformer, source: np.ndarray, target: list[int]) -> np.ndarray:
-    """Log-probabilities of the token after `target`, by one pass."""
+    """Return the log-probabilities of the token after `target`, computed in one pass."""
     with no_grad():
         return ops.log_softmax(model(source, np.array([[BOS, *target]]))).data[0, -1]
 
 
 def start_uncached(model: Seq2SeqTransformer, source: np.ndarray) -> Uncached:
-    """A state of an encoder-decoder without a cache, which recomputes all target positions at each step."""
+    """Return an encoder-decoder's decoding state without a cache: each step recomputes all target positions."""
     with no_grad():
         memory, lengths = model.encode(source)
 

@@ -1,4 +1,4 @@
-"""Leaves, and numerical derivatives, with which gradients are compared."""
+"""Leaf tensors, and numerical derivatives to compare gradients with."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from handloom.autograd import Tensor
 from handloom.nn import Module
 
-STEP = 1e-3  # of the five-point formula: truncation and rounding are both about 1e-12 there
+STEP = 1e-3  # of the five-point formula: truncation and rounding errors are both about 1e-12 with this step
 
 
 def leaf(values: Any, dtype: Any = np.float64) -> Tensor:
@@ -16,7 +16,7 @@ def leaf(values: Any, dtype: Any = np.float64) -> Tensor:
 
 
 class Computed(Module):
-    """A function of a model, as a module with its parameters: `gradcheck` changes those of a module alone."""
+    """A function of a model, as a module with the model's parameters: `gradcheck` varies only parameters of modules."""
 
     def __init__(self, model: Module, function: Callable[..., Tensor]):
         self.model, self.forward = model, function
@@ -31,7 +31,7 @@ def is_float(array: Any) -> bool:
 
 
 def contracted(function: Callable[..., Any], cotangents: Sequence[np.ndarray]) -> Callable[..., Any]:
-    """The function whose result is the sum of output times cotangent over all floating point outputs, a number."""
+    """Return a function that computes a number, the sum of output times cotangent over all floating point outputs."""
 
     def number(*args: Any) -> Any:
         outputs = [np.asarray(out) for out in as_tuple(function(*args)) if is_float(out)]
@@ -45,7 +45,7 @@ def _replaced(args: Sequence[Any], position: int, array: np.ndarray) -> list[Any
 
 
 def complex_step(number: Callable[..., Any], args: Sequence[Any], position: int) -> np.ndarray:
-    """d number / d args[position] for an analytic function: Im f(x + ih) / h, exact but for rounding.
+    """Return d number / d args[position] of an analytic function as Im f(x + ih) / h, which is exact up to rounding.
 
     Squire and Trapp 1998, SIAM Review 40, page 110.
     """
@@ -59,12 +59,12 @@ def complex_step(number: Callable[..., Any], args: Sequence[Any], position: int)
 
 
 def five_point(number: Callable[[float], float]) -> float:
-    """The derivative of `number` at 0; error of fourth order in STEP."""
+    """Return the derivative of `number` at 0, with an error of fourth order in STEP."""
     return (8 * (number(STEP) - number(-STEP)) - (number(2 * STEP) - number(-2 * STEP))) / (12 * STEP)
 
 
 def difference_quotient(number: Callable[..., Any], args: Sequence[Any], position: int) -> np.ndarray:
-    """d number / d args[position] by the five-point formula, for a smooth function that takes real numbers only."""
+    """Return d number / d args[position] by the five-point formula, for a smooth function of real numbers only."""
     x = args[position]
     gradient = np.zeros(x.shape)
     for index in np.ndindex(x.shape):

@@ -33,7 +33,7 @@ class Done:
 
 @functools.cache
 def _forks() -> subprocess.Popen[str]:
-    """The process that the examples are forked from; it ends with this one."""
+    """Return the process from which examples are forked. It ends when this process ends."""
     environment = {name: value for name, value in os.environ.items() if name not in ("HANDLOOM_DATA", "COLUMNS")}
     environment |= {"OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
     command = [sys.executable, "-W", "error", str(Path(__file__).with_name("forks.py")), *IMPORTS]
@@ -46,14 +46,14 @@ def _forks() -> subprocess.Popen[str]:
 
 @dataclass
 class Example:
-    """One script of examples/ (or any, by its path; or a module, by its name), run in `folder` without network,
-    HANDLOOM_DATA and a terminal's width.
+    """A script of examples/ (or any script, by its path, or a module, by its name) that runs in `folder`, without
+    network access, HANDLOOM_DATA and a terminal width.
     """
 
     script: str
     folder: Path
-    pictures: bool = True  # False: picture files are empty, which saves much time
-    warnings: str = "error"  # "always": they are printed
+    pictures: bool = True  # False: picture files are empty, which saves time
+    warnings: str = "error"  # "always": warnings are printed
 
     def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Done:
         with tempfile.TemporaryDirectory() as folder:
@@ -76,13 +76,13 @@ class Example:
         return str(EXAMPLES / self.script) if self.script.endswith(".py") else self.script
 
     def succeeds(self, *arguments: object, stdin: bytes = b"") -> str:
-        """Standard output of a run that must succeed."""
+        """Return the standard output of a run that must succeed."""
         done = self.run(*arguments, stdin=stdin)
         assert done.code == 0, done.out + done.err
         return done.out
 
     def fails(self, *arguments: object, stdin: bytes = b"") -> str:
-        """The one paragraph on standard error of a run that must be refused with exit code 2."""
+        """Return the single paragraph on standard error of a run that must be refused with exit code 2."""
         done = self.run(*arguments, stdin=stdin)
         assert done.code == 2, done.out + done.err
         assert "Traceback" not in done.err
@@ -91,7 +91,7 @@ class Example:
 
 
 def small_data(name: str, folder: Path) -> Path:
-    """A small data file for the example; preparing the embedded data would take longer than the rest of the test."""
+    """Write a small data file for an example. Preparing the embedded data would take longer than the rest of a test."""
     if name == "generate_text":
         lines = [english for english, _ in itertools.islice(french_pairs(0), 500)]
     elif name == "classify_news":

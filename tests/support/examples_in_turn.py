@@ -1,7 +1,7 @@
 """Runs examples one after the other in one process: python -m tests.support.examples_in_turn COMMANDS.json
 
-The file holds a list of command lines, [script, option, ...]. Under mpirun each process runs all of them, importing
-only once. The first that fails ends the program. Picture files are empty.
+The file contains a list of command lines, [script, option, ...]. Under mpirun, each process runs all examples and
+imports modules only once. The first example that fails ends the program. Picture files are empty.
 """
 
 import json

@@ -15,7 +15,7 @@ SENTENCE = "Gestern hat der Ritter das Lied gesungen."
 
 
 def train_small(folder: Path) -> None:
-    """Write to `folder` the run of a translation model with two layers of two heads, trained for 6 steps."""
+    """Train a translation model with two layers of two heads for 6 steps, and write the run to `folder`."""
     preset = dataclasses.replace(SMOKE, layers=2, vocab_size=330, steps=6, validate_every=3)
     pairs = [(sentence.german, sentence.english) for sentence in itertools.islice(generate(0), 400)]
     manual_seed(1)

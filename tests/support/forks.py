@@ -1,10 +1,10 @@
-"""Runs scripts in processes forked from one that has imported what they import.
+"""Runs scripts in forked processes, whose parent process has already imported the modules that they import.
 
     python forks.py MODULE...     # imports the modules, then takes requests from standard input
 
 This saves the start of Python and the imports. Each request is a line of JSON: the script or module, its arguments, the
-folder, changes to the environment, the files of the standard streams, whether pictures are drawn (most of the time of a
-small run), and the treatment of warnings. The answer is the exit code.
+folder, changes to the environment, the files of the standard streams, whether to draw pictures (which takes most of the
+time of a small run), and the filter for warnings. The answer is the exit code.
 """
 
 import gc
@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 
 def serve(requests: TextIO, answers: TextIO) -> dict[str, Any] | None:
-    """Fork for each request. Returns the request in the child, and None here when there are no more."""
+    """Fork for each request. Return the request in the child process, and None in this process after the last one."""
     for line in requests:
         child = os.fork()
         if not child:
@@ -43,7 +43,7 @@ def become(request: dict[str, Any]) -> None:
         pictures, plots = (importlib.import_module(name) for name in ("pictures", "handloom.train.runs.plots"))
         plots._save = pictures.save_nothing
     warnings.simplefilter(request["warnings"])
-    warnings.simplefilter("error", RuntimeWarning)  # NumPy's: something was infinite or NaN
+    warnings.simplefilter("error", RuntimeWarning)  # NumPy's, for infinite values and NaN
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0] = os.path.dirname(request["script"])
 
@@ -51,7 +51,7 @@ def become(request: dict[str, Any]) -> None:
 if __name__ == "__main__":
     for module in sys.argv[1:]:
         importlib.import_module(module)
-    gc.freeze()  # otherwise each child goes through all these modules when it ends, and so copies their memory
+    gc.freeze()  # otherwise each child visits all objects of these modules at its end, which copies their memory
     with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w") as answers:
         request = serve(requests, answers)
     if request is not None:

@@ -1,4 +1,4 @@
-"""Bugs on the host's side of a launch, in the table of tests/support/kernel_mutant_list.py."""
+"""Host-side bugs of kernel launches, for the table in tests/support/kernel_mutant_list.py."""
 
 # ruff: noqa: E501  (one bug a line: its kind, what becomes what, who must notice)
 

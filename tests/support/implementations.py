@@ -1,4 +1,4 @@
-"""Compares the quick implementations of an op with its plain one (`with plain():`) on the same inputs."""
+"""Compares the quick implementations of an op with its plain implementation (`with plain():`) on the same inputs."""
 
 import re
 import zlib
@@ -14,13 +14,13 @@ from handloom.autograd.catalogue import CATALOGUE, OpSpec, Sample
 from handloom.autograd.ops.registry import QUICK, Implementation
 from tests.support.derivatives import as_tuple
 
-#: How much values and gradients, and second derivatives, may differ, in units in the last place (ulps) of the array's
-#: largest element: implementations sum in different orders, float16 in float32.
+#: Tolerances of values and gradients, and of second derivatives, in units in the last place (ulps) of the array's
+#: largest element. Implementations sum in different orders, and they sum float16 in float32.
 ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
 
 
 def quick_implementations() -> dict[str, list[Implementation]]:
-    """The quick implementations by the op's name, taken from the plain one's: LayerNorm, linear_activation_plain."""
+    """Return the quick implementations by op name, from the plain function's: LayerNorm, linear_activation_plain."""
     return {
         re.sub("(?<=[a-z])(?=[A-Z])", "_", plain.__name__).lower().removesuffix("_plain"): forms
         for plain, forms in QUICK.items()
@@ -28,13 +28,13 @@ def quick_implementations() -> dict[str, list[Implementation]]:
 
 
 def names_with(*forms: str) -> list[str]:
-    """The ops of the catalogue that have one of these quick implementations."""
+    """Return the ops of the catalogue that have one of these quick implementations."""
     quick = quick_implementations()
     return [name for name in CATALOGUE if {f.name for f in quick.get(name, ())} & set(forms)]
 
 
 def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
-    """The catalogue's samples, and some that it can't draw because the reference would give something else."""
+    """Yield samples of the catalogue, and samples that it can't draw because the reference computes something else."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     yield from CATALOGUE[name].samples(rng, dtype, count)
     if name == "embedding":
@@ -50,13 +50,13 @@ def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
 
 
 def compare_forms(spec: OpSpec, sample: Sample, device: str = "cpu") -> None:
-    """Compare value, gradient and (in float64) second derivative of the quick and the plain implementation.
+    """Compare value, gradient and (except in float16) second derivative of the quick and the plain implementation.
 
     Raises AssertionError with the sample and the numbers.
     """
     quick, own = (computed(spec, sample, on, device) for on in (False, True))
     if sample.kwargs.get("dropout") and sample.kwargs.get("method") == "blocked":
-        own = [("", 0, np.zeros(0))] * len(quick)  # drops other weights: only the recorded gradient is the plain one's
+        own = [("", 0, np.zeros(0))] * len(quick)  # the masks differ: compare only with the recorded gradients below
     for (what, order, a), (_, _, b) in zip(quick, own, strict=True):
         if b.shape != (0,) or a.shape == (0,):
             close(a, b, order, f"{spec.name}, {what}: {sample}")
@@ -74,7 +74,7 @@ def close(a: np.ndarray, b: np.ndarray, order: int, what: str) -> None:
 
 
 def examine_implementations(module: str, count: int = 40) -> None:
-    """Compare the implementations of all ops that have one in this module; it must notice a mutant planted there."""
+    """Compare the implementations of all ops that have one in `module`. This must notice a mutant in the module."""
     own = {
         op
         for op, forms in quick_implementations().items()
@@ -90,7 +90,7 @@ def examine_implementations(module: str, count: int = 40) -> None:
 
 
 def moved(sample: Sample, device: str) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a sample with their arrays on a device, those in tuples and lists too."""
+    """Return the arguments of a sample with all arrays on a device, including arrays in tuples and lists."""
 
     def move(value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -101,7 +101,7 @@ def moved(sample: Sample, device: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def computed(spec: OpSpec, sample: Sample, on: bool, device: str) -> list[tuple[str, int, np.ndarray]]:
-    """Outputs, gradients and second derivatives as (what, order, array); by plain implementations if `on`."""
+    """Return outputs, gradients, second derivatives as (what, order, array); if `on`, of plain implementations."""
     rng = np.random.default_rng(7)
     args, kwargs = moved(sample, device)
     wanted = sample.differentiable or ()

@@ -1,7 +1,7 @@
 """Check what `make dist` built: python tests/support/installed.py DIST
 
-The wheel goes into a fresh virtual environment, and is used from an empty folder as a newcomer uses it; the sdist must
-hold what the repository does. Nothing is imported from the checkout.
+The wheel is installed in a new virtual environment and used from an empty folder, as a newcomer would use it. The sdist
+must contain the files in NEEDED. Nothing is imported from the checkout.
 """
 
 import os
@@ -13,7 +13,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-#: What a newcomer does first, and a part of what it prints.
+#: Commands that a newcomer runs first, and a part of the output of each.
 USES = [
     ("-m handloom --version", "handloom "),
     ("-c 'import handloom as h; print(h.load(\"tatoeba-de-en\").translate([\"Wo ist der Bahnhof?\"]))'", "station"),
@@ -29,7 +29,7 @@ USES = [
     ("-m handloom gradcheck", "all ok"),
     ("-m handloom doctor", ""),
 ]  # fmt: skip
-#: Files that an sdist needs so that the wheel, the tests and the site can be made from it.
+#: Files that an sdist needs to build the wheel, to run the tests and to build the site.
 NEEDED = (
     "pyproject.toml", "setup.py", "Makefile", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "docs/conf.py",
     "docs/images/attention.png", "examples/translate_de_en.py", "tests/conftest.py",

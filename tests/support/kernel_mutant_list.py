@@ -1,4 +1,4 @@
-"""Typical bugs for all kernels except attention's, and KERNEL_MUTANTS, the table of all planted bugs."""
+"""Typical bugs of all kernels except the attention kernels, and KERNEL_MUTANTS, the table of all planted bugs."""
 
 # ruff: noqa: E501  (one bug a line: its kind, what becomes what)
 
@@ -41,7 +41,7 @@ long = _fused.test_dropout_of_more_elements_than_16_bits_count
 columns = _fused.test_sums_of_columns
 far, far_id = each(_far.test_rows_far_down), each(_far.test_an_id_far_down_the_table)
 
-# (file, the test that must notice, [(kind of bug, text, what it becomes)])
+# (file, test that must notice the bugs, [(kind of bug, old text, new text)])
 _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
     ("dropout.cu", drop, [
         ("wrong half of a word", "i % 2 ? word", "i % 2 == 0 ? word"),

@@ -1,4 +1,4 @@
-"""The kernels of the package: with which constants each file is compiled, and which kernels use tensor cores."""
+"""The kernels of the package: the constants that each file is compiled with, and the kernels with tensor cores."""
 
 from collections.abc import Callable
 from itertools import product
@@ -14,14 +14,14 @@ def _each(name: str, values: range) -> list[dict[str, Any]]:
 
 
 def attention_constants(direction: str, half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
-    """The constants of attention_forward.cu or attention_backward.cu; if `small` on a GPU with 99 KiB for a block."""
+    """Return the constants of attention_DIRECTION.cu; if `small`, for GPUs with 99 KiB of shared memory per block."""
     if direction == "forward":
         return forward_constants(half, padded, extras, small)
     return backward_constants(half, padded, extras, small)
 
 
 _ATTENTION = [*product((1,), (64, 128), (0, 1)), (1, 96, 0), (0, 64, 1), (0, 128, 1)]  # half, head_dim, extras
-# Those that have other blocks where there is less shared memory.
+# The cases that have other block sizes on GPUs with less shared memory.
 _SMALL = [(1, 64, 0), (1, 64, 1), (1, 96, 0), (1, 128, 0), (1, 128, 1), (0, 128, 1)]
 
 # Every .cu file of autograd/kernels with the sets of constants that the package loads it with.
@@ -43,7 +43,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "normalization_warps.cu": [{**x, "EIGHTS": eights} for x in _each("RESIDUAL", range(2)) for eights in range(1, 5)],
 }
 
-# Names of kernels that must hold tensor-core instructions, unless they are compiled with HALF = 0.
+# Names of kernels that must contain tensor-core instructions, unless they are compiled with HALF = 0.
 TENSOR_CORE_KERNELS = {"attention_forward", "attention_backward_keys", "attention_backward_queries"}
 
 # Bytes of shared memory that a block gets at its launch, by file and constants.

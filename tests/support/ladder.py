@@ -1,4 +1,4 @@
-"""The ladder of attention kernels for learners (autograd/kernels/ladder): how each rung is launched."""
+"""The ladder of attention kernels for learners (autograd/kernels/ladder), and the launch of each rung."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ D, ROWS = 64, 64
 
 @dataclass(frozen=True)
 class Rung:
-    """A kernel in a file of its name: threads of a block, tiles of 64 rows in shared memory, what is new in it."""
+    """A kernel in the file of that name: threads per block, tiles of 64 rows in shared memory, what the rung adds."""
 
     name: str
     threads: int
@@ -33,7 +33,7 @@ class Rung:
         return self.threads == 128
 
     def run(self, module: Any, query: Any, key: Any, value: Any, scale: float) -> np.ndarray:
-        """Attention by a compiled module, (heads, length, 64) in float16."""
+        """Compute attention with a compiled module. The arrays are (heads, length, 64) in float16."""
         heads, queries, _ = query.shape
         out = np.empty_like(query)
         arguments = (query, key, value, out, np.int32(queries), np.int32(key.shape[1]), np.float32(scale))

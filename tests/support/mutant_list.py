@@ -1,4 +1,4 @@
-"""The wrong rules to plant, by family of ops, and harmless rewrites, which the tests must pass."""
+"""Wrong rules to plant, by family of ops, and harmless rewrites, with which the tests must still pass."""
 
 # ruff: noqa: E501  (one mutant a line: what is checked, where, what becomes what)
 
@@ -18,7 +18,7 @@ from tests.support.mutants import Mutant as M  # noqa: N817  (the table below is
 
 # fmt: off
 MUTANTS = (
-    # Signs, factors, operands exchanged, terms lost.
+    # Wrong signs and factors, exchanged operands, lost terms.
     M("arithmetic", "add", "ops.elementwise:Add.backward", "return g, g", "return g, -g"),
     M("arithmetic", "subtract", "ops.elementwise:Subtract.backward", "-g if", "g if"),
     M("arithmetic", "multiply", "ops.elementwise:Multiply.backward", "g * y if", "g * x if"),
@@ -32,7 +32,7 @@ MUTANTS = (
     M("arithmetic", "abs", "ops.elementwise:abs.gradient", "sign(x)", "sign(x * x)"),
     M("arithmetic", "remainder", "ops.elementwise:Remainder.backward", "x // y", "x / y"),
     M("arithmetic", "floor", "ops.elementwise:floor.gradient", "zeros_like(g)", "ones_like(g)"),
-    # The derivative of another function, an inner derivative forgotten.
+    # The derivative of another function, a missing inner derivative.
     M("functions", "exp2", "ops.exponential:exp2.gradient", " * math.log(2)", ""),
     M("functions", "expm1", "ops.exponential:expm1.gradient", "y + 1", "y"),
     M("functions", "log1p", "ops.exponential:log1p.gradient", "g / (1 + x)", "g / x"),
@@ -49,7 +49,7 @@ MUTANTS = (
     M("functions", "cosh", "ops.trigonometric:cosh.gradient", "g * xp.sinh(x)", "g * xp.cosh(x)"),
     M("functions", "arctan2", "ops.trigonometric:ArcTan2.backward", "-g * (y", "g * (y"),
     M("functions", "hypot", "ops.trigonometric:Hypot.backward", "g * (y / out)", "g * (x / out)"),
-    # The gradient given to the wrong one of several.
+    # The gradient goes to the wrong one of several inputs.
     M("choice", "where", "ops.selection:Where.backward", "xp.where(condition, 0.0, g)", "xp.where(condition, g, 0.0)"),
     M("choice", "maximum", "ops.selection:Extreme.backward", "first < second", "first > second"),
     M("choice", "minimum", "ops.selection:Extreme.backward", "else (y, x)", "else (x, y)"),
@@ -184,7 +184,7 @@ MUTANTS = (
     M("precision", numerics.test_sums_of_float16_are_taken_in_float32, "ops.reduction:accumulator", 'np.float32 if x.dtype == np.float16 else None', "x.dtype"),
     M("precision", numerics.test_sums_of_float16_are_taken_in_float32, "function:unbroadcast", "half = gradient.dtype == np.float16 and not isinstance(gradient, Tensor)", "half = False"),
     M("precision", numerics.test_erf_is_right_to_the_last_digits, "ops.erf:erf_array", "x.dtype.itemsize >= 8", "False"),
-    # The engine: un-broadcasting, accumulation, order, who may be written to, what a saved value stands for.
+    # The engine: un-broadcasting, accumulation, order, which arrays may be overwritten, which tensor a saved value is.
     M("engine", "multiply", "function:unbroadcast", "total.sum(axis=stretched, keepdims=True, **wide)", "total[tuple(slice(0, 1) if a in stretched else slice(None) for a in range(len(shape)))]"),
     M("engine", "where", "function:unbroadcast", "gradient.sum(axis=tuple(range(extra)), **wide)", "gradient.mean(axis=tuple(range(extra)), **wide)"),
     M("engine", sums, "engine:_Gradient.add", "self.value += value", "self.value = value"),
@@ -197,8 +197,8 @@ MUTANTS = (
     M("engine", higher.test_fused_attention_whose_inputs_depend_on_each_other, "engine:_backward_composed", "Alias()(tensor)", "tensor"),
 )
 
-# Planted in one implementation of an op, quick or plain, and noticed by comparing implementations alone, without references and
-# difference quotients: these, and those above in a file of quick implementations. What only rounds worse is for other tests.
+# Mutants of one implementation of an op, quick or plain. Comparing implementations alone, without references and
+# difference quotients, must notice them. MUTANTS in files of quick implementations are added. Rounding has other tests.
 OF_FORMS = (
     M("quick", partial(examine_implementations, "normalization"), "fast.normalization:Normalization.normalize", "+ eps", "+ 2 * eps"),
     M("quick", partial(examine_implementations, "linear"), "fast.linear:LinearOnCPU.finish", "y += bias", "pass"),

@@ -1,12 +1,12 @@
-"""Tests the tests of the engine and of the kernels: bugs are planted one by one, and each must be caught.
+"""Tests the tests of the engine and the kernels: bugs are planted one at a time, and the tests must catch each bug.
 
     python -m tests.support.mutants [part of a place or of a kind ...]          # wrong rules of the engine
     python -m tests.support.mutants kernels [part of a place or of a kind ...]  # bugs in CUDA C++ and at launches
 
-A mutant replaces a part of a function's source, in memory, or of a kernel's source. It is caught if the checks of every
-op (`op_checks.check_all`) or a named test fail. Kernels run on the emulator, in two orders of threads and in checked
-mode. Controls are changes without effect, which must pass for many seeds. The exit code is 1 if a mutant escapes or a
-control fails.
+A mutant replaces a part of the source of a function (in memory) or of a kernel. A mutant is caught if the checks of its
+op (`op_checks.check_all`) or its named test fail. Kernels run on the emulator, in two orders of threads and in checked
+mode. Controls are changes without effect; the checks must pass with them for many seeds. The exit code is 1 if a mutant
+escapes or a control fails.
 """
 
 import functools
@@ -31,18 +31,18 @@ from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import forget_kernels, installed, kernels
 from tests.support.op_checks import LAYOUTS, check_all
 
-SEEDS = 50  # as many as the test suite draws evenly
+SEEDS = 50  # as many as test_op_with_even_choices draws by default
 CONTROL_SEEDS = 40
 DTYPES = (np.float64, np.float64, np.float32, np.float16)
-MODES = ((0, False), (1, False), (2, True))  # of the emulator: seed, checked
+MODES = ((0, False), (1, False), (2, True))  # modes of the emulator: seed, checked
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` becomes `new` in the source of `where`: "module:function" or "module:Class.method" of the package, or a
-    file of CUDA C++.
+    """A bug: `old` becomes `new` in the source of `where`. `where` is "module:function" or "module:Class.method" of the
+    package, or a file of CUDA C++.
 
-    `check` is the op whose specification is drawn, or a test function without arguments.
+    `check` is the name of an op, whose specification is drawn, or a test function without arguments.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Mutant:
 
 
 def kernel_mutant(kind: str, where: str, old: str, new: str, check: Callable[[Any], None]) -> Mutant:
-    """A bug on a device: `check`, a test that takes the device's namespace, must notice it in one of the modes."""
+    """Return a bug on a device. `check`, a test that takes the device's namespace, must notice it in one of MODES."""
     return Mutant(kind, in_every_mode(check), where, old, new)
 
 
@@ -66,14 +66,14 @@ def in_every_mode(check: Callable[[Any], None]) -> Callable[[], None]:
     def examined() -> None:
         for mode in MODES:
             with kernels.mode(*mode), installed() as cupy, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # NaN is what many bugs end in
+                warnings.simplefilter("ignore")  # many bugs produce NaN
                 check(cupy)
 
     return examined
 
 
 def each(test: Any, *cases: tuple[Any, ...]) -> Any:
-    """The test for several cases, its first arguments, as one check: the fixtures follow by their names."""
+    """Return one check for all cases of a test. A case is the test's first arguments; fixtures follow by name."""
     names = list(inspect.signature(test).parameters)
 
     def check(device: Any) -> None:
@@ -87,13 +87,13 @@ def each(test: Any, *cases: tuple[Any, ...]) -> Any:
 
 
 def source(where: str) -> str:
-    """The text in which a mutant replaces a piece."""
+    """Return the source text that a mutant at `where` changes."""
     return planting.source_of(planting.function_at(where)) if ":" in where else loading.read_source(where)
 
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
-    """Within the block the changed source is run, or loaded. ValueError unless `old` occurs once."""
+    """Run or load the changed source within the `with` block. Raises ValueError unless `old` occurs once."""
     forget_kernels()
     try:
         if ":" in mutant.where:
@@ -111,7 +111,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
 
 
 def examine(check: str | Callable[[], None], seeds: int = SEEDS) -> None:
-    """Run a check, that of an op for `seeds` seeds. Raises whatever it raises; warnings are errors."""
+    """Run a check, or the checks of an op for `seeds` seeds. Errors propagate, and warnings are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         if callable(check):
@@ -123,11 +123,11 @@ def examine(check: str | Callable[[], None], seeds: int = SEEDS) -> None:
 
 
 def failure(mutant: Mutant, seeds: int = SEEDS) -> BaseException | None:
-    """The error by which the checks or the emulator notice a planted mutant; None if they don't."""
+    """Return the error by which the checks or the emulator notice a mutant, or None if they don't notice it."""
     with planted(mutant):
         try:
             examine(mutant.check, seeds)
-        except (Exception, pytest.fail.Exception) as error:  # whatever it is, the mutant has been noticed
+        except (Exception, pytest.fail.Exception) as error:  # any error means that the mutant is noticed
             return error
     return None
 
@@ -148,7 +148,7 @@ def main(words: list[str]) -> int:
     ]
     controls = () if of_kernels or parts else CONTROLS
     for check in {str(m.check): m.check for m in (*mutants, *controls)}.values():
-        examine(check)  # unplanted, everything passes
+        examine(check)  # without a mutant, every check passes
     caught = 0
     for mutant in mutants:
         noticed = failure(mutant)

@@ -1,9 +1,9 @@
-"""Run commands of handloom as on a system that lacks what Windows lacks.
+"""Run handloom commands without the names, modules and files that Windows lacks.
 
     python no_posix.py [--interrupt N] WORDS... [then WORDS...]
 
 Names are removed from `os` and `signal`, modules can't be imported, and /proc and /sys can't be read. With --interrupt,
-a training receives Ctrl-C at update N. Other libraries are imported before, because only handloom is tested.
+a training run receives Ctrl-C at update N. Other libraries are imported first, because only handloom is tested.
 """
 
 import builtins
@@ -63,7 +63,7 @@ def hide() -> None:
 
 
 def interrupt_at(number: int) -> None:
-    """Ctrl-C at the beginning of this update."""
+    """Raise SIGINT (Ctrl-C) at the beginning of update `number`."""
     from handloom.train.updates import Updates
 
     made, update = [0], Updates.update

@@ -1,4 +1,4 @@
-"""NVIDIA's run-time compiler without a GPU: what each kernel needs, and a record of it.
+"""Runs NVIDIA's run-time compiler without a GPU, and records the resources that each kernel needs.
 
     python -m tests.support.nvrtc  # compile all for every kind of GPU, write benchmarks/results/nvrtc_kernels.json
 
@@ -20,19 +20,19 @@ from typing import Any
 from benchmarks.side_by_side import write_results
 from handloom.autograd.kernels.loading import compile_options, read_source
 
-OF_CUPY = ("-ftz=true",)  # what cupy.RawModule adds to the options it is given (cupy/cuda/compiler.py)
-UNRECORDED = "sm_87", "sm_103", "sm_121"  # Orin, B300, GB10: the tests compile for them, the record leaves them out
+OF_CUPY = ("-ftz=true",)  # the option that cupy.RawModule adds (cupy/cuda/compiler.py)
+UNRECORDED = "sm_87", "sm_103", "sm_121"  # Orin, B300, GB10: the tests compile for them, but the record omits them
 RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "nvrtc_kernels.json"
 
 
 def architectures(file: str) -> tuple[str, ...]:
-    """The GPUs whose figures the record has for a file; see also `UNRECORDED`."""
+    """Return the architectures that the record contains for a file; see also `UNRECORDED`."""
     recent = "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"
     return recent if file.startswith("attention") else ("sm_75", *recent)
 
 
 def digest(file: str, constants: dict[str, Any]) -> str:
-    """Changes with whatever the compiler is given, but for comments."""
+    """Return a hash of everything that the compiler gets, except comments and white space."""
     code = re.sub(r"//.*|^#line.*", "", read_source(file), flags=re.MULTILINE)
     given = [*code.split(), *compile_options(constants), *OF_CUPY, *architectures(file)]
     return hashlib.sha256("\n".join(given).encode()).hexdigest()[:16]
@@ -44,7 +44,7 @@ class NvrtcError(AssertionError):
 
 @dataclass(frozen=True)
 class Usage:
-    """What one kernel needs of a multiprocessor. Bytes, except for `registers` (32 bits each, per thread)."""
+    """What one kernel needs, in bytes. `registers` (32 bits each, per thread) and `mma_instructions` are counts."""
 
     registers: int
     spilled: int
@@ -102,7 +102,7 @@ def _bytes(program: ctypes.c_void_p, what: str) -> bytes:
 
 
 def _compiled(source: str, options: tuple[str, ...], architecture: str) -> tuple[str, str, bytes]:
-    """The compiler's log, the PTX and the machine code. Raises NvrtcError with the log, for warnings too."""
+    """Return the compiler's log, the PTX and the machine code. Raises NvrtcError with the log, also for warnings."""
     installed = _installed()
     assert installed is not None, missing()
     words = [*options, f"--gpu-architecture={architecture}", f"-I{installed[1]}", "--ptxas-options=-v"]
@@ -121,13 +121,13 @@ def _compiled(source: str, options: tuple[str, ...], architecture: str) -> tuple
 
 
 def compile_kernels(source: str, options: tuple[str, ...], architecture: str) -> dict[str, Usage]:
-    """Compile `source` for a real architecture; what each of its kernels needs, by name."""
+    """Compile `source` for a real architecture. Return what each kernel needs, by kernel name."""
     log, ptx, _ = _compiled(source, options, architecture)
     return _usage(log, ptx)
 
 
 def _usage(log: str, ptx: str) -> dict[str, Usage]:
-    """Read ptxas' report (one stretch for each kernel) and count tensor-core instructions in the PTX."""
+    """Read the report of ptxas (one section per kernel), and count the tensor-core instructions in the PTX."""
     bodies = re.split(r"\.entry\s+(\w+)", ptx)
     entries = zip(bodies[1::2], bodies[2::2], strict=True)
     products = {name: len(re.findall(r"\b(?:mma|wgmma)\.", body)) for name, body in entries}
@@ -149,12 +149,12 @@ def _usage(log: str, ptx: str) -> dict[str, Usage]:
 
 
 def compile_file(file: str, constants: dict[str, Any], architecture: str) -> dict[str, Usage]:
-    """`compile_kernels` for a file of the package, with the options it is loaded with, and those that CuPy adds."""
+    """Compile the kernels of a file of the package, with the package's options and the options that CuPy adds."""
     return compile_kernels(read_source(file), (*compile_options(constants), *OF_CUPY), architecture)
 
 
 def machine_code(file: str, constants: dict[str, Any], architecture: str) -> bytes:
-    """The cubin of a file of the package."""
+    """Return the cubin of a file of the package."""
     return _compiled(read_source(file), (*compile_options(constants), *OF_CUPY), architecture)[2]
 
 
@@ -163,15 +163,15 @@ def variant_name(file: str, constants: dict[str, Any]) -> str:
 
 
 def usages(record: dict[str, Any], variant: str) -> dict[str, dict[str, Usage]]:
-    """Of a record: what each kernel of a variant needs, by architecture."""
+    """Return the recorded needs of each kernel of a variant, by kernel name and architecture."""
     kernels = record["kernels"][variant].items()
     return {name: {kind: Usage(*x) for kinds, x in rows.items() for kind in kinds.split()} for name, rows in kernels}
 
 
 def measure_all(known: dict[str, Any]) -> dict[str, Any]:
-    """The record: each kernel of each variant for each architecture, and bytes of shared memory at their launch.
+    """Return the record: each kernel of each variant on each architecture, and its shared memory at launch in bytes.
 
-    What a record that is `known` says of the same text, by the same compiler, is taken over.
+    Entries of the record `known` are reused if the source text and the compiler are the same.
     """
     from tests.support.kernel_variants import SHARED_MEMORY, VARIANTS
 

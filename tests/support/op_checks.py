@@ -1,6 +1,6 @@
 """Checks that every op must pass, on samples drawn from its specification.
 
-They raise AssertionError with the op, the sample and the numbers. The tests of the ops and of the mutants use them.
+The checks raise AssertionError with the op, the sample and the numbers. The op tests and the mutant tests use them.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ GRADIENT_ULPS = 400
 
 
 def laid_out(array: np.ndarray, layout: str) -> np.ndarray:
-    """A copy with another layout in memory."""
+    """Return a copy of the array with this memory layout."""
     if not array.ndim:
         layout = "read-only" if layout == "read-only" else "contiguous"
     if layout == "transposed":
@@ -45,12 +45,12 @@ def arranged(sample: Sample, layout: str) -> Sample:
 
 
 def widened(sample: Sample) -> list[Any]:
-    """The arguments in float64."""
+    """Return the arguments of the sample, with floating point arrays in float64."""
     return [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in sample.args]
 
 
 def tensors_of(sample: Sample, wanted: Sequence[int]) -> list[Any]:
-    """The arguments with floating point arrays as Tensors, those at `wanted` with a gradient."""
+    """Return the arguments with floating point arrays as Tensors. Tensors at the indices `wanted` require gradients."""
     return [
         Tensor(a, requires_grad=i in wanted) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a
         for i, a in enumerate(sample.args)
@@ -60,7 +60,7 @@ def tensors_of(sample: Sample, wanted: Sequence[int]) -> list[Any]:
 def close(actual: Any, expected: Any, tolerance: float, what: str, least_scale: float = 1e-3) -> None:
     """Assert that errors are at most `tolerance` times the largest expected element, or `least_scale` if larger."""
     actual, expected = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
-    scale = np.abs(expected).max(initial=least_scale)  # NaN if one is NaN
+    scale = np.abs(expected).max(initial=least_scale)  # NaN if an element is NaN
     assert np.isfinite(scale), what
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale, err_msg=what, strict=True)
 
@@ -77,7 +77,7 @@ def cotangents_for(result: Any, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def check_value(spec: OpSpec, sample: Sample) -> None:
-    """Value, shape and dtype against the reference; inputs unchanged; memory shared only by ops with `views`."""
+    """Compare value, shape, dtype with the reference. Inputs must not change; only ops with `views` share memory."""
     before = [a.copy() if isinstance(a, np.ndarray) else a for a in sample.args]
     with no_grad():
         results = as_tuple(spec.function(*tensors_of(sample, ()), **sample.kwargs))
@@ -110,16 +110,16 @@ def check_value(spec: OpSpec, sample: Sample) -> None:
 def first_gradients(
     spec: OpSpec, sample: Sample, cotangents: Sequence[np.ndarray], wanted: Sequence[int]
 ) -> list[np.ndarray]:
-    """The gradients of the arguments `wanted`, computed on arrays (not recorded)."""
+    """Return the gradients of the arguments `wanted`, computed on arrays without recording a graph."""
     tensors = tensors_of(sample, wanted)
     outputs = float_outputs(spec.function(*tensors, **sample.kwargs))
     if len(outputs) == 1:
         outputs[0].backward(cotangents[0])
         for i, tensor in enumerate(tensors):
             if isinstance(tensor, Tensor) and i not in wanted:
-                assert tensor.grad is None, f"{spec.name}: input {i} got a gradient that nobody asked for"
+                assert tensor.grad is None, f"{spec.name}: input {i} got a gradient that was not requested"
         found = [tensors[i].grad for i in wanted]
-        # An input on which the output doesn't depend (no element selected, an empty slice) gets no gradient.
+        # If the output doesn't depend on an input (no element selected, an empty slice), the input gets no gradient.
         return [np.zeros_like(sample.args[i]) if g is None else g for i, g in zip(wanted, found, strict=True)]
     return [g.data for g in grad(outputs, [tensors[i] for i in wanted], cotangents)]
 
@@ -132,7 +132,7 @@ def true_gradient(spec: OpSpec, sample: Sample, cotangents: Sequence[np.ndarray]
 
 
 def check_gradient(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> None:
-    """The gradients for a random output gradient."""
+    """Compare the gradients for a random output gradient with numerical derivatives."""
     differentiable = sample.differentiable or ()
     with no_grad():
         result = spec.function(*tensors_of(sample, ()), **sample.kwargs)
@@ -150,12 +150,12 @@ def check_gradient(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> No
         truth = true_gradient(spec, sample, cotangents, position)
         if x.dtype == np.float64:
             close(gradient, truth, tolerance, what)
-        else:  # the output gradient is about 1, and a small result may be the difference of such numbers
+        else:  # output gradients are about 1; a small gradient may be a difference of such numbers
             close(gradient, truth, GRADIENT_ULPS * float(np.finfo(x.dtype).eps), what, least_scale=1.0)
 
 
 def check_second_order(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> None:
-    """The derivative of v . gradient(x, g) by x and g along a random direction, against differences of the gradient."""
+    """Compare the derivative of v . gradient(x, g) in a random direction of (x, g) with differences of the gradient."""
     wanted = sample.differentiable or ()
     inputs = tensors_of(sample, wanted)
     outputs = float_outputs(spec.function(*inputs, **sample.kwargs))

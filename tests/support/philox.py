@@ -1,4 +1,4 @@
-"""The mask of dropout's kernels, computed on the CPU."""
+"""The mask of the dropout kernels, computed on the CPU."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from handloom.autograd.kernels.philox import philox4x32_10
 
 
 def keep_mask(seed: int, call: int, shape: tuple[int, ...], threshold: int) -> np.ndarray:
-    """Return a boolean array: the elements that dropout keeps in call number `call` of stream `seed`.
+    """Return a boolean array of the elements that dropout keeps in call number `call` of stream `seed`.
 
     In CUDA, `dropout_keeps` computes the same value for each element. `threshold` is the probability of dropping times
     65536.

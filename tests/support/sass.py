@@ -1,8 +1,8 @@
-"""The machine code of kernels, read: what one pass of an inner loop issues.
+"""Reads the machine code of kernels and counts what one pass of an inner loop issues.
 
-NVRTC compiles without a GPU, and `nvdisasm` (wheel nvidia-cuda-nvdisasm) prints the code. In the loop with most
-tensor-core instructions, the path of a tile without an edge is followed: all products, all copies and additions to
-memory, and as little else as possible.
+NVRTC compiles without a GPU, and `nvdisasm` (wheel nvidia-cuda-nvdisasm) prints the code. The counts are for the
+loop with the most tensor-core instructions, on the path of a tile that touches no edge: all products, all copies and
+additions to memory, and as few other instructions as possible.
 """
 
 import functools
@@ -24,7 +24,7 @@ _LABEL = re.compile(r"^(\.L_x_\d+):", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: its address, its opcode with modifiers, what follows, and where it may jump, an address."""
+    """One instruction: its address, its opcode with modifiers, the rest of its line, and the address of its target."""
 
     address: int
     opcode: str
@@ -44,7 +44,7 @@ class Instruction:
 
 @functools.cache
 def _program() -> str | None:
-    """Where nvdisasm is: on the path, or in NVIDIA's wheel."""
+    """Return the path of nvdisasm in NVIDIA's wheel, or else on PATH, or None."""
     spec = importlib.util.find_spec("nvidia")
     for root in map(Path, (spec.submodule_search_locations or []) if spec else []):
         for found in root.glob("*/bin/nvdisasm"):
@@ -53,14 +53,14 @@ def _program() -> str | None:
 
 
 def missing() -> str | None:
-    """Why code can't be disassembled here, or None."""
+    """Return why code can't be disassembled here, or None."""
     return (
         None if _program() else "nvdisasm is not installed: pip install nvidia-cuda-nvdisasm (with the extra oracles)"
     )
 
 
 def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
-    """The instructions of each kernel of a compiled module, by its name."""
+    """Return the instructions of each kernel of a compiled module, by kernel name."""
     program = _program()
     assert program is not None, missing()
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -72,7 +72,7 @@ def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
 
 
 def read(text: str) -> list[Instruction]:
-    """The instructions of a listing."""
+    """Return the instructions of a listing."""
     found, labels, waiting = [], {}, []
     for line in text.splitlines():
         if label := _LABEL.match(line):
@@ -93,9 +93,9 @@ def read(text: str) -> list[Instruction]:
 
 
 def inner_loop(instructions: list[Instruction], main: str = "HMMA") -> list[Instruction]:
-    """One pass of the loop with most instructions called `main`, as a tile takes it that no edge touches.
+    """Return one pass of the loop with the most `main` instructions, on the path of a tile that touches no edge.
 
-    Raises AssertionError if a loop stands on that way: then one listing of an instruction is not one issue of it.
+    Raises AssertionError if this path contains a loop, because a listed instruction could then be issued repeatedly.
     """
     places = {instruction.address: place for place, instruction in enumerate(instructions)}
     jumps = [(places[x.target], place) for place, x in enumerate(instructions) if x.target in places]
@@ -104,7 +104,7 @@ def inner_loop(instructions: list[Instruction], main: str = "HMMA") -> list[Inst
     for instruction in instructions:
         products.append(products[-1] + (instruction.name == main))
     start, end = max(loops, key=lambda loop: (products[loop[1] + 1] - products[loop[0]], loop[0] - loop[1]))
-    # From the end backwards: the best way on, as (products, copies and additions, minus instructions), and the next.
+    # Backwards from the end: the best path, as (products, copies and additions, minus instructions), and the next place
     best: dict[int, tuple[tuple[int, int, int], int | None]] = {}
     for place in range(end, start - 1, -1):
         now = instructions[place]
@@ -133,16 +133,16 @@ def inner_loop(instructions: list[Instruction], main: str = "HMMA") -> list[Inst
 
 @dataclass(frozen=True)
 class Pass:
-    """What a warp issues in one pass of the inner loop."""
+    """The instructions that a warp issues in one pass of the inner loop."""
 
     products: int  # HMMA
-    issued: int  # all
+    issued: int  # all instructions
     fragment_loads: int  # LDSM
-    fragment_bytes: int  # that these read from shared memory
+    fragment_bytes: int  # read from shared memory by LDSM
     copies: int  # LDGSTS
-    plain_turns: int  # of shared memory, 128 bytes each, for LDS and STS: as if no two lanes had a number in common
+    plain_turns: int  # turns of shared memory (128 bytes) for LDS and STS, as if no lanes shared a number
     special: int  # MUFU: exponentials
-    floats: int  # on the pipe of float32's products and sums
+    floats: int  # on the pipe of float32 multiplications and additions
     additions: int  # to memory: RED, ATOM
 
 
@@ -150,7 +150,7 @@ def count(way: list[Instruction]) -> Pass:
     names = Counter(instruction.name for instruction in way)
     matrices = [int(match[1] or 1) for x in way if (match := re.match(r"LDSM\.16\.MT?88(?:\.([24]))?$", x.opcode))]
     assert len(matrices) == names["LDSM"], "an LDSM of an unknown form"
-    # The compiler puts a few `LDS RZ, [RZ]` before copies: issued, but no work for the memory.
+    # The compiler puts a few `LDS RZ, [RZ]` before copies. They are issued, but are no work for the memory.
     plain = [x.opcode for x in way if x.name in ("LDS", "STS") and not x.rest.strip().startswith("RZ,")]
     return Pass(
         products=names["HMMA"],

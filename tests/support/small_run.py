@@ -1,6 +1,6 @@
-"""A small translation run for the tests of training: in this process, or as a command in a separate one.
+"""A small translation run for the training tests, in this process or as a command in a separate process.
 
-It has dropout, bucketed batches and two batches an update; with 13 batches an epoch, epochs don't end with updates.
+It has dropout, bucketed batches and two batches per update. An epoch has 13 batches and can end within an update.
 """
 
 import argparse
@@ -28,7 +28,7 @@ VOCABULARY, STEPS = 24, 24
 
 
 def small_batches(pairs: int = 160, seed: int = 1, tokens: int = 110, **options: Any) -> TokenBatches:
-    """Sequences of 2 to 12 tokens, to be copied in reverse order. `options` are those of TokenBatches."""
+    """Return batches of sequences of 2 to 11 tokens, to be copied in reverse. `options` are those of TokenBatches."""
     generator = np.random.default_rng(seed)
     source = [generator.integers(4, VOCABULARY, size=generator.integers(2, 12)).tolist() for _ in range(pairs)]
     target = [ids[::-1] for ids in source]
@@ -40,9 +40,9 @@ def small_trainer(
     run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", layers: int = 1, config: Any = None,
     data: Any = None, **options: Any,
 ) -> Trainer:  # fmt: skip
-    """The trainer of such a run: a model with `layers` encoder and decoder layers and other settings `config`, trained
-    on small_batches(**data). `options` are those of Trainer, UpdateOptions, Record and Validation, where `log_every`
-    and `validate_every` are the `every` of the last two, `optimizer` (a function of the model) and `schedule`."""
+    """Return the trainer of a small run on small_batches(**data). The model has `layers` encoder and decoder layers and
+    the settings `config`. `options` are `optimizer` (a function of the model), `schedule`, and options of Trainer,
+    UpdateOptions, Record and Validation, where `log_every` and `validate_every` are the `every` of the last two."""
     manual_seed(3)
     sizes = Seq2SeqConfig(
         VOCABULARY, VOCABULARY, 16, 2, layers, layers, 32, dropout,
@@ -80,12 +80,12 @@ def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None,
 
 
 def log(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run's metrics.jsonl."""
+    """Return the rows of a run's metrics.jsonl."""
     return read_metrics(folder / "metrics.jsonl")
 
 
 def forbid_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make it an error that an update waits for the device."""
+    """Make updates raise an error if they wait for the device."""
     import cupyx
 
     update = Trainer.update

@@ -1,4 +1,4 @@
-"""Texts that are difficult for tokenizers, and Hugging Face tokenizers that are trained or configured like ours."""
+"""Texts that are difficult for tokenizers, and Hugging Face tokenizers with handloom's training or settings."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from handloom.tokenizer.pre_tokenizer import PATTERNS, WHITE_SPACE
 
-# Each alphabet has another difficulty. All characters are old enough to belong to the same category in every version of
+# Each alphabet has a different difficulty. All characters are old enough to have the same category in every version of
 # Unicode that Python, regex and tokenizers use.
 ALPHABETS = [
-    "ab",  # every pair about as frequent as every other, and long runs
+    "ab",  # all pairs are about equally frequent, and runs are long
     "ab ",
     "aaab\n",
     "acgt",
@@ -37,25 +37,25 @@ SPECIALS = ["<pad>", "<eos>", " <bos> ", "<unk", "<eos><eos>"]
 
 @st.composite
 def texts(draw: st.DrawFn, max_size: int = 60) -> str:
-    """A text of one or several alphabets, sometimes with special tokens in it."""
+    """Draw a text from one or several alphabets, sometimes with special tokens."""
     alphabet = "".join(draw(st.lists(st.sampled_from(ALPHABETS), min_size=1, max_size=3)))
     parts = draw(st.lists(st.text(st.sampled_from(alphabet), max_size=max_size), min_size=1, max_size=3))
     return draw(st.sampled_from(["", "", "", *SPECIALS])).join(parts)
 
 
 def corpora(max_texts: int = 8) -> st.SearchStrategy[list[str]]:
-    """Some texts, not all of them empty."""
+    """Return a strategy for lists of texts that are not all empty."""
     return st.lists(texts(), min_size=1, max_size=max_texts).filter(any)
 
 
 def hugging_face() -> Any:
-    """The module `tokenizers`; the test is skipped where it is not installed."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # with threads it warns of every fork that comes later
+    """Return the module `tokenizers`, or skip the test if the module is not installed."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # with threads, it warns at every later fork
     return pytest.importorskip("tokenizers", reason="Hugging Face's tokenizers is not installed")
 
 
 def peer_tokenizer(pattern: str = "gpt2") -> Any:
-    """An untrained byte-level BPE tokenizer of Hugging Face that splits text by `pattern`."""
+    """Return an untrained byte-level BPE tokenizer of Hugging Face that splits text by `pattern`."""
     peer = hugging_face()
     tokenizer = peer.Tokenizer(peer.models.BPE())
     byte_level = peer.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern == "gpt2")
@@ -76,7 +76,7 @@ def train_peer(
     min_frequency: int = 0,
     pattern: str = "gpt2",
 ) -> Any:
-    """Hugging Face's tokenizer, trained with the arguments of `BPETokenizer.train`."""
+    """Return a Hugging Face tokenizer, trained with the arguments of `BPETokenizer.train`."""
     peer = hugging_face()
     tokenizer = peer_tokenizer(pattern)
     trainer = peer.trainers.BpeTrainer(
@@ -94,5 +94,5 @@ def train_peer(
 
 
 def peer_merges(tokenizer: Any) -> list[tuple[str, str]]:
-    """The merges of a Hugging Face tokenizer in order."""
+    """Return the merges of a Hugging Face tokenizer in order."""
     return [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]

@@ -1,4 +1,4 @@
-"""Work that is counted instead of timed, so that other work on the machine doesn't change a test; or in a thread."""
+"""Counts calls instead of time, so that other work on the machine can't change a test; runs functions in threads."""
 
 import gc
 import sys
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def calls_in(function: Callable[[], Any], within: str = "") -> int:
-    """The number of calls of Python and C functions that `function()` makes in this thread, generator steps included.
+    """Return the number of Python and C function calls of `function()` in this thread, generator steps included.
 
-    Loops inside a C function are not counted: for these, count the sizes of its arguments. With `within`, only calls in
-    modules whose names begin with it are counted.
+    Loops inside a C function are not counted; to measure them, count the sizes of its arguments. With `within`, only
+    calls in modules whose names begin with `within` are counted.
     """
     count = 0
 
@@ -21,7 +21,7 @@ def calls_in(function: Callable[[], Any], within: str = "") -> int:
         count += event in ("call", "c_call") and frame.f_globals.get("__name__", "").startswith(within)
 
     collecting, before = gc.isenabled(), sys.getprofile()
-    gc.disable()  # its callbacks would be counted at random
+    gc.disable()  # otherwise its callbacks would be counted at random
     sys.setprofile(note)
     try:
         function()
@@ -29,11 +29,11 @@ def calls_in(function: Callable[[], Any], within: str = "") -> int:
         sys.setprofile(before)
         if collecting:
             gc.enable()
-    return count - (not within)  # the call that ends the counting
+    return count - (not within)  # without the call that ends the counting
 
 
 def in_threads(*functions: Callable[[], Any]) -> None:
-    """Call each in a thread of its own, all at once, and wait for their ends."""
+    """Call each function in its own thread, all at the same time, and wait until all threads end."""
     threads = [threading.Thread(target=function) for function in functions]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""Encoding: ids equal to Hugging Face's, for characters that both know; every text and all bytes are restored."""
+"""BPE encoding gives Hugging Face's ids, for characters that both know, and is lossless for all texts and bytes."""
 
 import random
 import sys
@@ -46,7 +46,7 @@ def test_ids_and_decoded_text_equal_the_peers(tokenizer: BPETokenizer, peer: obj
 
 
 def test_every_assigned_character_is_of_the_same_kind_to_the_peer() -> None:
-    """Letter, digit or neither, for some 150,000 in Python's version of Unicode. Newer ones may differ."""
+    """Both agree on letter, digit or neither for some 150,000 characters of Python's Unicode. Newer ones may differ."""
     known = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) not in ("Cn", "Cs", "Co")]
     text = "\n".join(f"a{character}1" for character in known)
     pieces = peer_tokenizer().pre_tokenizer.pre_tokenize_str(text)
@@ -71,11 +71,11 @@ def test_all_bytes_come_back(tokenizer: BPETokenizer, data: bytes) -> None:
 @given(ids=st.lists(st.integers(0, 500), max_size=20))
 def test_ids_that_are_not_utf8_decode_as_the_peers(tokenizer: BPETokenizer, peer: object, ids: list[int]) -> None:
     data = tokenizer.decode_bytes([id for id in ids if id > 3])
-    if b"\xed" not in data:  # lone surrogates come back here, and don't exist there
+    if b"\xed" not in data:  # handloom decodes lone surrogates, and the peer has none
         assert tokenizer.decode(ids) == peer.decode(ids)  # type: ignore[attr-defined]
 
 
-# Words: two ways, one result
+# Words: two algorithms give the same result
 
 
 def test_list_and_heap_give_the_same_ids(tokenizer: BPETokenizer) -> None:
@@ -89,13 +89,13 @@ def test_list_and_heap_give_the_same_ids(tokenizer: BPETokenizer) -> None:
 
 
 def test_merges_out_of_order_are_applied_by_rank_as_the_peer_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A foreign file can have a merge before those that make its parts."""
+    """In a file of another trainer, a merge can precede the merges that make its parts."""
     monkeypatch.setattr(encoders, "_HEAP", 0)
     trained = BPETokenizer.train(CORPUS, 700, special_tokens=[])
     letters = {token: id for token, id in trained.vocab.items() if id < 256}
     shuffled = random.Random(1).sample(trained.merges, len(trained.merges))
     for vocab, merges in (
-        ({**letters, "aba": 256, "ab": 257}, [("ab", "a"), ("a", "b")]),  # the first ab takes the a of the second one
+        ({**letters, "aba": 256, "ab": 257}, [("ab", "a"), ("a", "b")]),  # in abab, the first ab merges with the a
         (trained.vocab, shuffled),
     ):
         ours = BPETokenizer(vocab, merges)
@@ -181,8 +181,8 @@ def test_dropout_is_seeded_and_its_state_can_be_restored() -> None:
 
 
 def test_dropout_leaves_out_each_merge_with_its_probability() -> None:
-    """One merge is possible in "ab": it is left out in a share p of the draws. In "aba" (ab before ba) the first has
-    1 - p, and ba takes what is left: p (1 - p)."""
+    """In "ab", the only merge is left out with probability p. In "aba", ab is tried before ba: the merge ab has the
+    probability 1 - p, and the merge ba has p (1 - p)."""
     letters = BPETokenizer.train(["ab"], 260).vocab
     size = len(letters)
     tokenizer = BPETokenizer({**letters, "ab": size, "ba": size + 1}, [("a", "b"), ("b", "a")], dropout=0.25)

@@ -1,4 +1,4 @@
-"""Training: our two trainers and Hugging Face's learn the same merges in order, for characters that all know."""
+"""Both BPE trainers and Hugging Face's learn the same merges in the same order, for characters that all know."""
 
 import random
 import re
@@ -69,7 +69,7 @@ def test_the_trainers_agree_over_several_epochs_and_large_batches() -> None:
     generator = random.Random(0)
     draw = generator.randint
     words = {bytes(generator.choices(b"abcdefghij", range(1, 11), k=draw(1, 12))): draw(1, 900) for _ in range(3000)}
-    assert merge_pair([1, 1, 1, 2, 1, 2], (1, 1), 9) == [9, 1, 2, 1, 2], "from left to right"
+    assert merge_pair([1, 1, 1, 2, 1, 2], (1, 1), 9) == [9, 1, 2, 1, 2], "merge_pair merges from left to right"
     fast = merges_of(train_fast, words, 256 + 3000)
     assert len(fast) == 3000
     assert fast == merges_of(train_reference, words, 256 + 3000)
@@ -108,7 +108,7 @@ def test_words_are_the_same_in_any_number_of_blocks(monkeypatch: pytest.MonkeyPa
     assert count_words(iter(corpus), PreTokenizer()) == counted_plainly(corpus, "gpt2")
 
 
-# What can't be trained on
+# Invalid training input
 
 
 def test_input_that_cannot_be_used_is_named() -> None:

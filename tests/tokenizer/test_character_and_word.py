@@ -46,7 +46,7 @@ def test_cleaned_text_holds_nothing_else_and_is_clean(text: str) -> None:
     cleaned = clean_text(text)
     assert set(cleaned) <= set(DEFAULT_ALPHABET)
     assert clean_text(cleaned) == cleaned
-    assert clean_text("Ärger – née", "abcdefghijklmnopqrstuvwxyzAÄ–é ") == "Ärger – née", "the alphabet decides"
+    assert clean_text("Ärger – née", "abcdefghijklmnopqrstuvwxyzAÄ–é ") == "Ärger – née", "marks of the alphabet stay"
     assert clean_text("Ärger – née", "abcdefghijklmnopqrstuvwxyzA ") == "Arger nee"
 
 
@@ -111,7 +111,7 @@ def test_a_text_is_split_word_by_word_as_nltk_splits_the_whole(pieces: list[str]
     assert WordTokenizer([]).split(text) == nltk.NLTKWordTokenizer().tokenize(preprocess(text))
 
 
-# What both, and all three, have in common
+# What both tokenizers, and all three, have in common
 
 
 def test_files_keep_everything(nltk: object, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_all_tokenizers_share_the_interface(nltk: object) -> None:
         assert [ids[0] for ids in batch] == [tokenizer.bos_id] * 2
         assert [ids[-1] for ids in batch] == [tokenizer.eos_id] * 2
         assert tokenizer.decode_batch(batch) == ["one", "two one"]
-        sent = pickle.loads(pickle.dumps(tokenizer))  # to another process of a training
+        sent = pickle.loads(pickle.dumps(tokenizer))  # as for another training process
         assert sent.encode("two one") == tokenizer.encode("two one")
         with pytest.raises(InputError, match="a list of texts, not the single text 'one'"):
             tokenizer.encode_batch("one")

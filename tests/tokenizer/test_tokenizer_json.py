@@ -1,4 +1,4 @@
-"""tokenizer.json both ways: Hugging Face's tokenizers reads ours, and its own byte-level BPE files are read here."""
+"""Hugging Face's tokenizers reads handloom's tokenizer.json; handloom reads Hugging Face's byte-level BPE files."""
 
 import copy
 import itertools
@@ -36,7 +36,7 @@ def file(trained: BPETokenizer, tmp_path: Path) -> Path:
 
 
 def changed(file: Path, change: dict[str, Any], inside: str | None = None) -> Path:
-    """The file with some entries changed."""
+    """Change some entries of the file and return its path."""
     data = json.loads(file.read_text())
     (data[inside] if inside else data).update(change)
     file.write_text(json.dumps(data))
@@ -177,14 +177,14 @@ def test_files_of_other_tokenizers_are_refused(
     assert len(str(one.value)) < 500 + len(str(file))
 
 
-#: Values of all kinds and of odd sizes; wherever they are put, at least one of them is wrong.
+#: Values of all types and of unusual sizes. At any place in a file, at least one of them is wrong.
 WRONG: tuple[Any, ...] = (
     None, True, 0, -1, 10**30, 1.5, math.nan, "", "x", "(", [], [1], ["a"], [["a"]], {}, {"a": 1}, "\ud800", "\0",
 )  # fmt: skip
 
 
 def paths(value: Any, path: tuple = (), most: int = 40) -> Iterator[tuple]:
-    """The path to each value in a tree of dicts and lists; of long ones only the first `most`."""
+    """Yield the path to each value in a tree of dicts and lists, for the first `most` entries of a dict or list."""
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in list(inside)[:most]:
@@ -192,7 +192,7 @@ def paths(value: Any, path: tuple = (), most: int = 40) -> Iterator[tuple]:
 
 
 def wrong_values(value: Any, most: int = 40) -> Iterator[tuple[tuple, Any]]:
-    """Copies of a tree, each with one value replaced by one of WRONG or left out, and the path to that value."""
+    """Yield the path to a value, and a copy of the tree in which the value is left out or replaced by one of WRONG."""
     for path in paths(value, most=most):
         for wrong in (*WRONG, ...):
             if not path:

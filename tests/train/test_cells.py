@@ -76,6 +76,6 @@ def test_a_table_in_markdown() -> None:
 
 
 def test_a_column_without_values_is_left_out_and_a_narrow_one_is_still_one() -> None:
-    """In Markdown a column has a dash at the least."""
+    """In Markdown a column needs at least one dash."""
     lines = markdown_table([{"a": 1}, {"a": 2, "b": None}], {"a": "a:d", "b": "b:d"}).splitlines()
     assert lines[:2] == ["|  a |", "| -: |"]

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Imports once, then forks one training after the other: a kill costs a tenth of a second, not a whole start of Python.
+# The program imports once, then forks each training, so a kill costs a tenth of a second and not a start of Python.
 KILLER = """
 import contextlib, json, os, random, signal, sys, time
 from pathlib import Path
@@ -82,7 +82,7 @@ def test_a_training_killed_at_random_moments_ends_like_one_that_was_not(tmp_path
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["status"] == 0
     assert result["kills"] == 12
-    assert len(set(result["steps"])) > 4, "the kills should not all fall on the same save"
+    assert len(set(result["steps"])) > 4, "the kills should hit different saves"
     assert result["steps"] == sorted(result["steps"]), "no kill may lose an earlier save"
     small_run(tmp_path / "straight", **options)
     logs = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("killed", "straight")]
@@ -94,7 +94,7 @@ def test_a_training_killed_at_random_moments_ends_like_one_that_was_not(tmp_path
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory) -> bytes:
-    """The log of an undisturbed run."""
+    """Return the log of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("crashes") / "straight"
     small_run(folder)
     return (folder / "metrics.jsonl").read_bytes()
@@ -110,7 +110,7 @@ def stopped(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def half_a_run(stopped, tmp_path) -> Path:
-    """A run with saves at steps 8 and 11."""
+    """Return the folder of a run with saves at steps 8 and 11."""
     return shutil.copytree(stopped, tmp_path / "run")
 
 
@@ -120,7 +120,7 @@ def no_room(*_args: object, **_kwargs: object) -> None:
 
 @pytest.mark.parametrize("at_write", [1, 2, 3, 5])
 def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, straight, monkeypatch, at_write) -> None:
-    """The nth fsync from step 11 on fails: of the log, the save, the best weights or the picture."""
+    """After a resume at step 11, the nth fsync fails: of the log, a save, the best weights or the picture."""
     calls = iter(range(1, 1000))
     fsync = os.fsync
     monkeypatch.setattr(files.os, "fsync", lambda file: no_room() if next(calls) == at_write else fsync(file))
@@ -129,7 +129,7 @@ def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, straight, mo
     monkeypatch.undo()
     assert SavedStates(half_a_run / "checkpoints").load().step >= 11
     with open(half_a_run / "metrics.jsonl", "a") as log:
-        log.write('{"step": 30, "lo')  # a line that was cut short
+        log.write('{"step": 30, "lo')  # an incomplete line
     small_run(half_a_run, resume=True)
     assert (half_a_run / "metrics.jsonl").read_bytes() == straight
 

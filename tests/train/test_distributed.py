@@ -1,4 +1,4 @@
-"""Several processes give the same numbers as one, also after one died or with another number of them."""
+"""Several processes give the numbers of one process, also if their number changes; a dead process ends the job."""
 
 import json
 import os
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests/support/small_run.py"
 
-# tests/support/small_run.py, but at step 11 each rank waits for a signal: it comes before the end on any machine.
+# Like tests/support/small_run.py, but each rank waits for a signal at step 11, so the signal comes before the end.
 WAITING = """
 import signal, time
 from tests.support.small_run import Trainer, main, run_main
@@ -65,7 +65,7 @@ def launch(
 
 @pytest.fixture(scope="module")
 def one_rank(tmp_path_factory) -> Path:
-    """One process, two batches an update, with dropout."""
+    """Return the folder of a run in one process, with dropout and two batches per update."""
     folder = tmp_path_factory.mktemp("ranks") / "one"
     small_run(folder, accumulate=2)
     return folder
@@ -73,7 +73,7 @@ def one_rank(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory) -> Path:
-    """Two processes, one batch each."""
+    """Return the folder of a run in two processes, with one batch per process and update."""
     folder = tmp_path_factory.mktemp("ranks") / "two"
     launch(2, folder, accumulate=1)
     return folder
@@ -107,11 +107,11 @@ class TestTwoProcesses:
     def test_a_killed_process_ends_the_job(self, tmp_path) -> None:
         with start(command(2, tmp_path / "run", steps=100_000)) as job:
             assert job.stdout is not None
-            for _ in range(2):  # after the second validation the first one is saved
+            for _ in range(2):  # the second validation comes after the first save
                 job.stdout.readline()
             victim = processes_of(job.pid)[1]
             os.kill(victim, signal.SIGKILL)
-            output = job.communicate(timeout=300)[0]  # unless the survivor hangs
+            output = job.communicate(timeout=300)[0]  # times out if the survivor hangs
         assert job.returncode != 0
         assert "KILLED BY SIGNAL: 9" in output or "signal 9" in output
         assert SavedStates(tmp_path / "run/checkpoints").load().step >= 8
@@ -147,7 +147,7 @@ class TestTwoProcesses:
 
 
 def processes_of(launcher: int) -> list[int]:
-    """The Python processes that mpirun, through its proxy, has started."""
+    """Return the ids of the Python processes that mpirun has started through its proxy."""
     found, waiting = [], [launcher]
     while waiting:
         pid = waiting.pop(0)
@@ -214,7 +214,7 @@ class TestOneProcess:
 
 
 class Doubling(ProcessGroup):
-    """Two ranks with the same gradients; records when each sum begins and ends."""
+    """A group of two ranks with equal gradients, which records when each sum begins and ends."""
 
     size = 2
 
@@ -270,7 +270,7 @@ class TestGradientSum:
 
 
 def test_without_nccl_the_error_says_what_to_install(monkeypatch) -> None:
-    """If the library is missing, CuPy's module can be imported all the same, but has no functions."""
+    """Without the NCCL library, CuPy's module can still be imported, but has no functions."""
     runtime = types.SimpleNamespace(runtimeGetVersion=lambda: 12090)
     cuda = types.SimpleNamespace(nccl=types.SimpleNamespace(available=False), runtime=runtime)
     monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
@@ -280,7 +280,7 @@ def test_without_nccl_the_error_says_what_to_install(monkeypatch) -> None:
 
 
 def test_nccl_sums_run_on_their_own_stream(monkeypatch) -> None:
-    """The calls that CuPy's NCCL and streams receive, in order: there is no GPU here."""
+    """CuPy's NCCL and streams receive the right calls in order. Stand-ins replace both, so no GPU is needed."""
     calls: list[tuple] = []
 
     class Stream:

@@ -1,4 +1,4 @@
-"""Training with passes and updates as CUDA graphs is bit-equal to that without, on a stand-in that captures."""
+"""Training with CUDA graphs is bit-equal to training without graphs, on a stand-in that captures graphs."""
 
 from pathlib import Path
 from typing import Any
@@ -52,10 +52,10 @@ def train(folder: Path, prepare: Any = None, **options: Any) -> Trainer:
 
 
 def test_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) -> None:
-    """Dropout, two batches an update, clipping, a schedule, an average, overflows, batches of several shapes; and no
-    update waits for the device."""
+    """The runs have dropout, two batches per update, clipping, a schedule, an average, overflows and batches of several
+    shapes. No update waits for the device."""
     def short_interval(trainer: Trainer) -> None:
-        trainer.scaler.scale, trainer.scaler.interval = 2.0**24, 8  # it overflows at once, and again
+        trainer.scaler.scale, trainer.scaler.interval = 2.0**24, 8  # gradients overflow at once, and again
         trainer.updates.write()
 
     forbid_waiting(monkeypatch)
@@ -69,8 +69,8 @@ def test_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) -> Non
     last = [row for row in rows(tmp_path / "graphs") if "loss" in row][-1]
     assert 0 < last["skipped"] < 8
     graphs = trainer.updates.graphs
-    assert graphs.captured > 3, "of several shapes, and the update"
-    assert graphs.launched > 32, "of 32 passes and 16 updates"
+    assert graphs.captured > 3, "passes of several shapes, and the update"
+    assert graphs.launched > 32, "most of the 32 passes and 16 updates"
 
 
 @pytest.mark.parametrize("positions", ["relative", "rotary", "alibi", "learned"])
@@ -101,7 +101,7 @@ def test_a_run_with_graphs_goes_on_from_its_save(tmp_path, fake_cupy) -> None:
 
 
 def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
-    """The number of launches for an update of two batches, once everything is captured."""
+    """After all graphs are captured, an update of two batches needs a bounded number of launches."""
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = small_trainer(run, device="cuda", layers=2, precision="fp16", graphs=True, data=SMALL)
         batches = next(trainer._updates())
@@ -111,7 +111,7 @@ def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
     started = operations[before[1] :]
     assert len(kernels.launches) == before[0], "every kernel runs within a graph"
     assert started.count("graph") == 3
-    assert len(started) <= 13, started  # beside them: inputs go in, results are copied out
+    assert len(started) <= 13, started  # the others copy inputs in and results out
     one_pass, update = trainer.updates.graphs.sizes().values()
     assert one_pass <= 197
     assert update <= 8

@@ -1,4 +1,4 @@
-"""A whole training run on a device: the same log as on the CPU, and it can be resumed."""
+"""A training run on a device writes the same log as on the CPU, and can be resumed."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from tests.support.small_run import forbid_waiting, log, small_run, small_traine
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
-SMALL = {"pairs": 24, "tokens": 40}  # batches of a few pairs: each thread of a kernel costs the stand-in its time
+SMALL = {"pairs": 24, "tokens": 40}  # small batches: the stand-in needs time for each thread of a kernel
 
 
 def test_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
@@ -41,7 +41,7 @@ def test_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
                 log_every=4, validate_every=24, name_overflows=True, ema=0.9, data=SMALL, schedule=noam(16, 60),
             )  # fmt: skip
             without_attention_dropout(trainer.model)
-            trainer.scaler.scale, trainer.scaler.interval = 2.0**26, 8  # it soon overflows
+            trainer.scaler.scale, trainer.scaler.interval = 2.0**26, 8  # gradients soon overflow
             trainer.updates.write()
             with np.errstate(over="ignore", invalid="ignore"):
                 trainer.fit()
@@ -57,7 +57,7 @@ def test_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
 
 
 def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, cuda) -> None:
-    # Not Adam: it would blow the rounding errors of gradients that are zero (of the key's bias) up to full steps.
+    # Not Adam: the key's bias has zero gradients, and Adam would amplify their rounding errors to full steps.
     options = {"steps": 6, "dropout": 0.0, "data": SMALL, "optimizer": lambda model: SGD(model.parameters(), 0.5, 0.9)}
     for device in ("cpu", "cuda"):
         small_run(tmp_path / device, device=device, **options)
@@ -83,7 +83,7 @@ def test_a_nan_gradient_ends_the_run_and_names_its_parameter(tmp_path, cuda, pre
         options = {"steps": 8, "log_every": 8, "validate_every": 8, "name_overflows": True, "data": SMALL}
         trainer = small_trainer(run, device="cuda", precision=precision, **options)
         if trainer.scaler is not None:
-            trainer.scaler.scale = 8.0  # it is 1 after three steps, and the fourth can't be an overflow
+            trainer.scaler.scale = 8.0  # it is 1 after three steps, so step 4 can't count as an overflow
             trainer.updates.write()
         trainer.model.output.bias.data[...] = np.nan
         with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match=r"the loss is nan .*, first of output"):
@@ -92,7 +92,7 @@ def test_a_nan_gradient_ends_the_run_and_names_its_parameter(tmp_path, cuda, pre
 
 @pytest.mark.parametrize("on_device", [False, True])
 def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, cuda, on_device) -> None:
-    """The number of targets is known at once, or lies on the device until the updates are read."""
+    """The number of targets is known at once, or remains on the device until the updates are read."""
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = small_trainer(run, device="cuda", steps=2)
         loss = trainer.loss

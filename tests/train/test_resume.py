@@ -1,4 +1,4 @@
-"""Exact resume: a run that was stopped and resumed in a new process is bit-equal to one that never stopped."""
+"""Exact resume: a run that is stopped and resumed in a new process is bit-equal to an uninterrupted run."""
 
 import itertools
 import os
@@ -34,7 +34,7 @@ def in_a_new_process(folder: Path, *arguments: object) -> None:
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:
-    """Logs byte for byte; all weights, moments and counters of the last save bit for bit."""
+    """Check that the logs are byte-equal, and that weights, moments and counters of the last saves are equal."""
     assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
     first, second = SavedStates(one / "checkpoints").load(), SavedStates(other / "checkpoints").load()
     assert first.step == second.step
@@ -48,14 +48,14 @@ def assert_equal_runs(one: Path, other: Path) -> None:
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory) -> Path:
-    """A run of 24 updates without a stop."""
+    """Return the folder of an uninterrupted run of 24 updates."""
     folder = tmp_path_factory.mktemp("resume") / "straight"
     small_run(folder)
     return folder
 
 
 def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_path) -> None:
-    """The rate falls and patience runs out during the run; a run that did not restore both would differ."""
+    """The learning rate falls and the patience runs out during the run, so a resume must restore both."""
 
     def options() -> dict:
         return {
@@ -71,7 +71,7 @@ def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_p
         }
 
     trainer = small_run(tmp_path / "straight", **options())
-    assert 9 < trainer.progress.step < 60, "patience ran out"
+    assert 9 < trainer.progress.step < 60, "the patience should run out"
     assert trainer.schedule.falls > 1
     for k in (4, 9):
         with pytest.raises(TrainingStopped):
@@ -81,8 +81,8 @@ def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_p
 
 
 def test_stopping_again_and_again_changes_nothing(straight, tmp_path) -> None:
-    """Inside an epoch, an accumulation of the log and between validations, and at a validation; the end is another
-    process."""
+    """The run stops inside an epoch, between two rows of the log, between two validations, and at a validation. A new
+    process trains to the end."""
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     for k in (1, 4, 7, 8, 13, 16, 23):
         with pytest.raises(TrainingStopped, match=f"after step {k} of {STEPS}.*--resume"):
@@ -93,7 +93,7 @@ def test_stopping_again_and_again_changes_nothing(straight, tmp_path) -> None:
 
 
 def test_dropout_and_the_order_of_batches_matter_in_these_runs(straight, tmp_path) -> None:
-    """Otherwise their equality would prove nothing."""
+    """Otherwise equal runs would prove nothing."""
     small_run(tmp_path / "still", dropout=0.0)
     small_run(tmp_path / "single", accumulate=1)
     logs = {(folder / "metrics.jsonl").read_bytes() for folder in (straight, tmp_path / "still", tmp_path / "single")}
@@ -117,7 +117,7 @@ def test_a_run_can_be_made_longer(tmp_path) -> None:
     assert_equal_runs(tmp_path / "long", tmp_path / "short")
     steps, seconds = RunFolder.open(tmp_path / "short").processor_seconds()
     assert seconds[: len(before[1])] == before[1]
-    assert sorted(seconds) == seconds, "the processor time goes on where it was"
+    assert sorted(seconds) == seconds, "the processor time continues from its earlier value"
     assert steps[-1] == 32
 
 
@@ -141,7 +141,7 @@ def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
 
 
 def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> None:
-    """They depend on (seed, epoch, batch, generator): all are different, in any order of the batches."""
+    """They depend only on (seed, epoch, batch, generator), in any order of the batches, and differ between batches."""
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer: Trainer = small_trainer(run)
     draws = {}
@@ -154,7 +154,7 @@ def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> Non
 
 
 def at_call(n: int, number: int, function: Callable) -> Callable:
-    """The function, with a signal sent to this process at its nth call."""
+    """Return the function with its nth call sending the signal `number` to this process."""
     calls = itertools.count(1)
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -185,7 +185,7 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
         monkeypatch.setattr(files.os, "replace", at_call(7, number, os.replace))
     elif moment == "picture":
         monkeypatch.setattr(display, "plot_losses", at_call(1, number, display.plot_losses))
-    else:  # after steps 8, 16 and 24, and of the mean of the last weights
+    else:  # called after steps 8, 16 and 24, and for the mean of the last weights
         options["metrics"] = at_call(2 if moment == "validation" else 4, number, lambda model: {})
     with pytest.raises(TrainingStopped, match=r"all saved\. Continue with --resume") as stop:
         small_run(tmp_path / "run", **options)

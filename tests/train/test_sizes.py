@@ -1,4 +1,4 @@
-"""Our models have the reports' numbers of parameters, to the digit where a report states them so."""
+"""The models of the presets `paper` have the numbers of parameters that the reports state, exactly or rounded."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,9 @@ from handloom.models.hyperparameters import TranslationPreset
 from handloom.nn import Module, init
 from handloom.train.cells import markdown_table
 
-#: Of the KTH report, which has 112 characters and 2,000 subwords.
+#: Vocabulary sizes of the KTH report.
 CHARACTERS, SUBWORDS = 112, 2000
-#: Its Table 1: (heads, head size) -> parameters.
+#: Table 1 of the KTH report: (heads, head size) -> number of parameters.
 KTH_TABLE_1 = {
     (1, 16): 6_960, (4, 16): 64_368, (8, 16): 226_928, (16, 16): 846_960,
     (1, 32): 19_952, (4, 32): 226_928, (8, 32): 846_960, (16, 32): 3_266_672,
@@ -24,7 +24,7 @@ KTH_TABLE_1 = {
 
 
 class Size(NamedTuple):
-    """A model of a report, the number of its parameters as the report states it, and our model."""
+    """The name of a report's model, the number of parameters that the report states, and handloom's model."""
 
     name: str
     stated: int | str
@@ -32,7 +32,7 @@ class Size(NamedTuple):
 
 
 def sizes() -> Iterator[Size]:
-    """The models of the presets `paper`, one after the other; each is built when its turn comes."""
+    """Yield the models of the presets `paper`. Each model is built only when it is requested."""
     kth = presets.LANGUAGE_MODEL_PRESETS["paper"]
     for (heads, size), stated in KTH_TABLE_1.items():
         config = kth.transformer(CHARACTERS, **presets.kth_cell(heads, size))
@@ -56,7 +56,7 @@ def sizes() -> Iterator[Size]:
 
 @pytest.fixture(scope="module")
 def counted():
-    with pytest.MonkeyPatch.context() as patch:  # the numbers count, not the values
+    with pytest.MonkeyPatch.context() as patch:  # the values do not matter, only their number
         for name in ("normal_", "uniform_", "xavier_uniform_"):
             patch.setattr(init, name, lambda *arguments: None)
         return {size.name: (size.stated, size.model.parameter_count()) for size in sizes()}
@@ -78,7 +78,7 @@ def test_the_rounded_numbers(counted) -> None:
 
 
 def test_the_news_models(counted) -> None:
-    """No report states these: with feed-forward networks of 2048 and biases everywhere but in q, k and v."""
+    """No report states these numbers. The feed-forward size is 2048, and only q, k and v have no biases."""
     d, ff = 512, 2048
     attention, feed_forward, norm = 4 * d**2 + d, 2 * d * ff + ff + d, 2 * d
     encoder = 2 * (attention + feed_forward + 2 * norm)

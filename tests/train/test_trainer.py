@@ -16,7 +16,7 @@ from tests.support.small_run import log
 
 
 class Line:
-    """Batches of noisy points on a line; the order depends on the epoch."""
+    """Batches of points with targets that are linear in the inputs; the points depend on epoch and batch."""
 
     def __len__(self) -> int:
         return 5
@@ -37,7 +37,7 @@ def squared_error(model: nn.Module, batch) -> tuple[Tensor, int]:
 def fitted(
     folder, model, validation, steps, *, loss=squared_error, optimizer=None, rate=0.05, batches=None, **options
 ) -> tuple[Trainer, float, list[dict]]:
-    """A trainer after its run, what `fit` returned, and the rows of the log."""
+    """Run a trainer. Return the trainer, the value that `fit` returned, and the rows of the log."""
     optimizer, batches = optimizer or Adam(model.parameters()), batches or Line()
     with RunFolder.create(folder, {}) as run:
         trainer = Trainer(
@@ -71,11 +71,11 @@ def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
     again = trainer.validation.measure(model, trainer.loss, trainer.group)
     assert again["valid_loss"] == pytest.approx(min(valid), rel=1e-6)
     assert (tmp_path / "run/loss.png").stat().st_size > 1000
-    assert "validation loss" in capsys.readouterr().out, "without a terminal there is a line for each validation"
+    assert "validation loss" in capsys.readouterr().out, "without a terminal, each validation prints a line"
 
 
 def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> None:
-    """With too high a learning rate the weights scatter around the solution; their mean is nearer to it."""
+    """With a learning rate that is too high, the weights scatter around the solution. Their mean is closer to it."""
     manual_seed(0)
     model = nn.Linear(3, 1)
     seen: list[np.ndarray] = []
@@ -127,7 +127,7 @@ def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
 
 
 def test_early_stopping_on_any_metric(tmp_path, capsys) -> None:
-    """The weights kept are those with the best value of the chosen metric, not of the loss."""
+    """Training keeps the weights with the best value of the chosen metric, not with the best loss."""
     manual_seed(0)
     model = nn.Linear(3, 1)
     seen: list[np.ndarray] = []
@@ -160,7 +160,7 @@ def test_a_diverged_run_says_so(tmp_path, steps: int, said: str) -> None:
 
 @pytest.mark.parametrize(("accumulate", "empty"), [(1, "Batch 2 of epoch 1"), (3, "Batch 2 of"), (1, "A validation")])
 def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, accumulate: int, empty: str) -> None:
-    """A batch of padding alone: its mean would be NaN, or, beside other batches, it would count nothing, unnoticed."""
+    """The mean loss of a batch of padding is NaN. Among other batches, such a batch would silently add nothing."""
     x = np.ones((4, 3), np.float32)
     full, padding = (x, np.array([0, 1, -100, 1])), (x, np.full(4, -100))
 

@@ -1,4 +1,4 @@
-"""Compiled loops (Numba, the extra `fast`) equal the plain implementations, whatever the threads, and are optional."""
+"""Compiled loops (Numba, the extra `fast`) are optional and equal the plain code for any number of threads."""
 
 import os
 import subprocess
@@ -35,10 +35,10 @@ def test_compiled_equals_plain(name: str, for_small_arrays_too: None) -> None:
 
 @needs_numba
 def test_bits_do_not_depend_on_the_threads(restored_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No product here depends on them: attention multiplies head by head, and products with ones and zeros are exact.
-    The dropout masks and the sums over rows are computed in several parts.
+    """The matrix products here do not depend on the threads: attention multiplies each head separately, and products
+    with ones and zeros are exact. The dropout masks and the sums over rows are computed in several parts.
     """
-    monkeypatch.setattr(parallel, "PART_NS", 1)  # each item pays for a thread
+    monkeypatch.setattr(parallel, "PART_NS", 1)  # one item justifies a thread
 
     def bits(count: int) -> dict[str, bytes]:
         parallel.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""Products by MKL: what it is called with, shown on a stand-in, and its own numbers where it is installed."""
+"""Matrix products by MKL. A stand-in checks the arguments of the calls; MKL itself is tested if it is installed."""
 
 import contextlib
 import ctypes
@@ -22,7 +22,7 @@ from handloom.autograd.ops import linear, linear_cross_entropy
 
 
 class StandIn:
-    """MKL's functions on NumPy; `calls` has the sizes of the products."""
+    """MKL's functions, computed by NumPy. `calls` lists the sizes (m, k, n) of the products."""
 
     def __init__(self, branch: int = 14, layers: tuple[int, int] = (0, 1)) -> None:
         self.calls: list[tuple[int, int, int]] = []
@@ -34,7 +34,7 @@ class StandIn:
 
     def _set_mode(self, mode: int) -> int:
         self.settings.append(mode)
-        return -8 if len(self.settings) > 1 else 0  # once only
+        return -8 if len(self.settings) > 1 else 0  # MKL accepts a mode only once
 
     def _gemm(self, real: Any) -> Any:
         def matrix(at: int, rows: int, columns: int, step: int, turn: int) -> np.ndarray:
@@ -63,7 +63,7 @@ def forget() -> None:
 
 @pytest.fixture
 def unknown(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """MKL is looked for again, in this test and after it."""
+    """Make handloom look for MKL again, in this test and after it."""
     monkeypatch.setattr(mkl, "_allowed", True)
     monkeypatch.setattr(mkl, "blas_of_numpy", lambda: Blas("scipy-openblas 0.3.31", "SkylakeX", 2))
     forget()
@@ -107,11 +107,11 @@ def test_matrices_by_rows_and_transposed_and_parts_of_them(
         mkl.multiply(left, right, out[1:, 2:6], add=add)
         np.testing.assert_allclose(out[1:, 2:6], expected, rtol=1e-5)
         out[1:, 2:6] = 1
-        assert (out == 1).all()  # nothing beside the result was written
+        assert (out == 1).all()  # nothing outside the result was written
     assert stand_in.calls == [(5, 7, 4)] * 2
 
 
-#: What becomes of a (6, 8), b (8, 4) and the place for the product.
+#: Functions that turn a (6, 8), b (8, 4) and the output array into operands that MKL does not support.
 NO_MATRICES: dict[str, Any] = {
     "one row": lambda a, b, out: (a[:1], b, out[:1]),
     "one column": lambda a, b, out: (a, b[:, :1], out[:, :1]),
@@ -140,7 +140,7 @@ def test_what_is_no_matrix_to_mkl_is_left_to_numpy(stand_in: StandIn, case: str)
 @pytest.mark.parametrize("most", [None, 2**31 - 1, 2**15 - 1])
 def test_products_of_bytes_are_trusted_only_if_they_are_right(stand_in: StandIn, most: int | None) -> None:
     def gemm(layout, trans_a, trans_b, offset, m, n, k, scale, a, lda, ao, b, ldb, bo, old, out, ldc, nothing) -> None:  # type: ignore[no-untyped-def]
-        """Sums of pairs of products stop at `most`, 2^15 - 1 on processors without instructions for bytes."""
+        """Clip sums of two products at `most`, which is 2^15 - 1 on processors without 8-bit instructions."""
         assert (layout, trans_a, trans_b, offset, scale, ao, bo, old) == (101, 111, 112, 173, 1.0, 0, 0, 0.0)
         x = np.ctypeslib.as_array((ctypes.c_uint8 * (m * k)).from_address(a)).reshape(m, 1, k // 2, 2).astype(int)
         w = np.ctypeslib.as_array((ctypes.c_int8 * (n * k)).from_address(b)).reshape(n, k // 2, 2).astype(int)
@@ -165,7 +165,7 @@ def test_the_gradients_of_a_linear_layer_and_of_its_loss(stand_in: StandIn) -> N
     inputs = [Tensor(generator.standard_normal(shape), requires_grad=True) for shape in ((6, 5), (9, 5), (9,))]
     assert gradcheck(linear, inputs)
     target = np.array([0, 3, 8, 2, 2, 7])
-    # In blocks of two rows: later ones add to the gradient of the weight.
+    # With blocks of two rows, each block after the first adds to the gradient of the weight.
     assert gradcheck(lambda *arrays: linear_cross_entropy(*arrays, target, block_rows=2), inputs)
     assert {(6, 5, 9), (6, 9, 5), (9, 6, 5), (2, 5, 9)} <= set(stand_in.calls)
 
@@ -177,7 +177,7 @@ def test_it_is_set_up_once_whichever_threads_ask_first(stand_in: StandIn, monkey
 
     def slowly() -> Path | None:
         with contextlib.suppress(threading.BrokenBarrierError):
-            both.wait(0.2)  # until the other one is here, too
+            both.wait(0.2)  # until the other thread is here, too
         return find()
 
     monkeypatch.setattr(mkl, "_file", slowly)
@@ -189,7 +189,7 @@ def test_it_is_set_up_once_whichever_threads_ask_first(stand_in: StandIn, monkey
 @pytest.mark.usefixtures("unknown")
 def test_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(mkl, "_file", lambda: tmp_path / "libmkl_rt.so.3")
-    assert "MKL can't be used" in str(mkl.missing())  # the file is gone
+    assert "MKL can't be used" in str(mkl.missing())  # the file does not exist
     forget()
     monkeypatch.setattr(mkl, "ctypes", types.SimpleNamespace(**{**vars(ctypes), "CDLL": lambda path: object()}))
     assert "MKL can't be used" in str(mkl.missing())  # a library without these functions
@@ -198,7 +198,7 @@ def test_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setattr(mkl, "ctypes", types.SimpleNamespace(**{**vars(ctypes), "CDLL": lambda path: others}))
     assert mkl.missing() == "MKL has no mode with reproducible bits for this processor"
     forget()
-    for layers in ((1, 1), (0, 0)):  # integers of 64 bits, which end in a crash; threads of its own
+    for layers in ((1, 1), (0, 0)):  # 64-bit integers, which cause a crash; MKL's own threads
         others = StandIn(layers=layers)
         assert "already in use" in str(mkl.missing())
         forget()
@@ -235,7 +235,7 @@ def test_the_bits_do_not_depend_on_how_a_product_is_divided(sizes, turned, cut, 
         row, column = int(m * cut), int(n * cut)
         parts = np.empty((m, n), dtype)
         for rows in (slice(row), slice(row, m)):
-            if len(a[rows]) > 1:  # a single row is NumPy's
+            if len(a[rows]) > 1:  # NumPy multiplies a single row
                 mkl.multiply(a[rows], b, parts[rows])
                 np.testing.assert_array_equal(parts[rows], whole[rows])
         for columns in (slice(column), slice(column, n)):

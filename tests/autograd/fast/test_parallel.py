@@ -1,4 +1,4 @@
-"""Threads inside ops: every part is done once, errors arrive, and the numbers don't depend on how many there are."""
+"""Threads inside ops: each part runs once, errors reach the caller, results do not depend on the number of threads."""
 
 import _thread
 import os
@@ -19,7 +19,7 @@ from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.fast import compiled, parallel, products
 from tests.support.implementations import computed, names_with, samples_of
 
-COSTLY = 1e9  # nanoseconds an item: always worth a thread
+COSTLY = 1e9  # nanoseconds per item: each item justifies a thread
 
 pytestmark = pytest.mark.skipif(
     parallel._set_blas_threads is None, reason="the BLAS that NumPy uses can't be told its threads"
@@ -65,9 +65,9 @@ def test_errstate_reaches_the_parts() -> None:
 
 
 class Signal(int):
-    """A signal's number. Reading `pending` lets the signal arrive, to be handled where Python next looks for signals.
+    """A signal number. Reading `pending` simulates the signal, which Python handles at its next check for signals.
 
-    A property implemented in C: Python does not look for signals after it, so the trace function itself isn't hit.
+    `pending` is implemented in C. Python checks for no signals after it, so the trace function is not interrupted.
     """
 
     pending = property(_thread.interrupt_main)
@@ -81,7 +81,7 @@ def ctrl_c() -> Iterator[Signal]:
 
 
 def nothing_is_torn() -> None:
-    """The next op computes on three threads and waits for all of them."""
+    """Check that the next op computes on three threads and waits for all of them."""
     seen, barrier = np.zeros(3, int), threading.Barrier(3, timeout=300)
 
     def body(start: int, stop: int) -> None:
@@ -105,7 +105,7 @@ def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal) -> Non
         if event == "opcode":
             count += 1
             if count == at:
-                sys.settrace(None)  # or the signal would be handled in the next call of this function
+                sys.settrace(None)  # otherwise the next call of this function would handle the signal
                 ctrl_c.pending  # noqa: B018  # see Signal
         return trace
 
@@ -130,7 +130,7 @@ def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal) -> Non
             sys.settrace(None)
         left = seen.copy()
         nothing_is_torn()
-        np.testing.assert_array_equal(seen, left)  # nobody still works on an op that has ended
+        np.testing.assert_array_equal(seen, left)  # no thread still works on an op that has ended
     assert interrupted == at - 1 > 100
 
 
@@ -228,7 +228,7 @@ print(parallel._get_blas_threads(), parallel.get_num_threads(), len(among), diff
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_call_has_the_bits_of_the_same_call_alone_whatever_other_threads_compute(threads: int) -> None:
-    """Alone, while another thread is in the middle of an op, and in four threads at once."""
+    """The calls run alone, then while another thread is inside an op, then in four threads at once."""
     environment = os.environ | {"OPENBLAS_NUM_THREADS": str(threads)}
     done = subprocess.run([sys.executable, "-c", BESIDE_OTHERS], capture_output=True, text=True, env=environment)
     given = min(threads, os.cpu_count() or 1)  # OpenBLAS has no more threads than there are processors
@@ -240,21 +240,21 @@ def test_a_number_of_threads_must_be_positive() -> None:
         parallel.set_num_threads(0)
 
 
-@pytest.mark.parametrize("least", [0, compiled.MIN_ARRAY_SIZE])  # of compiled loops, where there are some
+@pytest.mark.parametrize("least", [0, compiled.MIN_ARRAY_SIZE])  # for compiled loops, if Numba is installed
 @pytest.mark.parametrize("name", names_with("cpu", "blocked", "standard", "in place"))
 def test_values_and_gradients_do_not_depend_on_the_threads(
     name: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
-    monkeypatch.setattr(parallel, "PART_NS", 1e-9)  # each item pays for a thread
-    monkeypatch.setattr(quick, "PIECE", 8)  # for `blocks`
+    monkeypatch.setattr(parallel, "PART_NS", 1e-9)  # one item justifies a thread
+    monkeypatch.setattr(quick, "PIECE", 8)  # small pieces in `blocks`
     for sample in samples_of(name, np.float32, 20):
         results = []
         for threads in (1, 3):
             parallel.set_num_threads(threads)
             results.append(computed(CATALOGUE[name], sample, False, "cpu"))
         for (what, _, one), (_, _, three) in zip(*results, strict=True):
-            # Products of other sizes may take other paths through the BLAS: the last bits can differ.
+            # BLAS may compute products of different sizes by different code, so the last bits can differ.
             scale = np.abs(one[np.isfinite(one)]).max(initial=1e-3)
             np.testing.assert_allclose(three, one, rtol=2e-5, atol=2e-5 * scale, err_msg=f"{what}: {sample}")
 

@@ -1,4 +1,4 @@
-"""Several threads at once: graphs of their own over shared leaves, modes of their own."""
+"""Several threads at once: each thread has its own graphs, over shared leaf tensors, and its own gradient mode."""
 
 import threading
 import time
@@ -60,7 +60,7 @@ def test_threads_that_meet_a_leaf_for_the_first_time_agree_on_it(monkeypatch) ->
 
 
 class Interrupted(Function):
-    """x squared; another pass goes through the same call while this one's rule runs."""
+    """The square of x. While its backward rule runs, another thread makes a backward pass through the same call."""
 
     other: Any = None
 

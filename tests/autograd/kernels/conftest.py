@@ -1,4 +1,4 @@
-"""Where kernels are tested: on the emulator in its two orders of threads and in its checked mode, and on a GPU."""
+"""The devices of the kernel tests: the emulator with both orders of threads and in checked mode, and a GPU."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ _MODES = {"in order": (0, False), "reversed": (1, False), "checked": (2, True)}
 
 @pytest.fixture(params=[*_MODES, pytest.param("gpu", marks=pytest.mark.gpu)])
 def device(request: Any) -> Iterator[Any]:
-    """The namespace of the device's arrays: the stand-in for CuPy, or CuPy."""
+    """Yield the module of the device's arrays: the stand-in for CuPy, or CuPy."""
     if request.param == "gpu":
         try:
             yield import_cupy()

@@ -1,4 +1,4 @@
-"""The fused attention kernels, run by the emulator: as good as the plain path, whatever is asked of them."""
+"""The fused attention kernels, on the emulator, are as accurate as the plain implementation for all options."""
 
 from itertools import product
 from typing import Any
@@ -19,7 +19,7 @@ from tests.support.fake_cupy import another_gpu, installed, kernels
 pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
 
 HALF, SINGLE = np.float16, np.float32
-EDGES = frozenset({"causal", "window", "key_lengths"})  # what the leaner variant of the kernels knows
+EDGES = frozenset({"causal", "window", "key_lengths"})  # the restrictions that the smaller variant supports
 
 
 @settings(max_examples=60)
@@ -47,7 +47,7 @@ def test_a_gpu_with_little_shared_memory_gets_smaller_blocks(dtype, width, deter
 
 
 def test_some_blocks_fit_into_every_gpu_that_is_served() -> None:
-    """99 KiB is the least that compute capability 8.0 and later has."""
+    """GPUs of compute capability 8.0 and later have at least 99 KiB of shared memory per block."""
     for case in product((0, 1), (32, 64, 96, 128), (0, 1)):
         assert attention.forward_shared(attention.forward_constants(*case, small=True)) <= 99 * 1024
         assert attention.backward_shared(attention.backward_constants(*case, small=True)) <= 99 * 1024
@@ -61,12 +61,12 @@ def test_scale_zero_and_negative(scale, fake_cupy) -> None:
 
 
 class WithPartOfTheKeys(attention.AttentionKernels):
-    """The kernels get memory for the first `seen` keys and values alone, whatever they are told: more is an error."""
+    """Kernels that get the full lengths but memory for only the first `seen` keys and values: reading more fails."""
 
     def __init__(self, seen: int, *keys_and_values: Any):
         super().__init__(load_module, 227 * 1024)
         self.seen, self.keys_and_values = seen, keys_and_values
-        self.launches: list[str] = []  # of kernels that take keys and values
+        self.launches: list[str] = []  # names of kernels that take keys and values
 
     def _launch(self, which: tuple[str, str, Any], grid: tuple[int, ...], shared: int, *arguments: Any) -> None:
         given = [any(x is array for array in self.keys_and_values) for x in arguments[0]]
@@ -79,7 +79,7 @@ class WithPartOfTheKeys(attention.AttentionKernels):
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
 def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic, fake_cupy) -> None:
-    """Gradients and output are those of the keys that some query may see, and no others are read."""
+    """Output and gradients equal those without the keys that are hidden from all queries. Hidden keys are not read."""
     seen, rng = 128, np.random.default_rng(0)
     sides = (150, 203, 203, 150)
     *arrays, g = (fake_cupy.asarray(rng.standard_normal((1, 1, side, 32)).astype(dtype)) for side in sides)
@@ -120,7 +120,7 @@ def test_empty_axes(shape, fake_cupy) -> None:
         assert all((x.numpy() == 0).all() for x in (out, *gradients))
 
 
-#: The width of arrays and the columns that are the query and the key: in float16, 16 bytes are eight of them.
+#: The width of the array, and its columns that are the query and the key. In float16, 16 bytes are eight columns.
 PLACES = {
     "begin": (16, slice(4, 12)), "end": (16, slice(12)), "rows": (12, slice(8)), "step": (16, slice(None, None, 2)),
 }  # fmt: skip
@@ -128,7 +128,7 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_rows_may_begin_and_end_anywhere(place, fake_cupy) -> None:
-    """Where not every row is a multiple of 16 bytes from such an address, the kernels copy element by element."""
+    """If some row does not begin and end at multiples of 16 bytes, the kernels copy element by element."""
     width, columns = PLACES[place]
     rng, results = np.random.default_rng(0), []
     wide = fake_cupy.asarray(rng.standard_normal((2, 2, 2, 40, width)).astype(HALF))[..., columns]
@@ -142,14 +142,14 @@ def test_rows_may_begin_and_end_anywhere(place, fake_cupy) -> None:
 
 
 def test_variants_are_kept_apart(fake_cupy) -> None:
-    """Kernels of several widths, as a GPU's are loaded: some need more than 48 KiB of shared memory."""
+    """Kernels of several widths are loaded as on a GPU. Some need more than 48 KiB of shared memory."""
     for width in (128, 32, 64):
         Case(0, (20, 30), (width, width)).check(HALF, method="fused", device="cuda")
 
 
 def test_deterministic_gradients_do_not_depend_on_the_order_of_threads(fake_cupy) -> None:
     case = Case(5, (128, 203), (32, 32), frozenset({"bias", "alibi"}))
-    case.arrays[3] = case.arrays[3][:1, :1]  # many pairs add to one number of its gradient
+    case.arrays[3] = case.arrays[3][:1, :1]  # many pairs add to one element of its gradient
     results = []
     for seed in (0, 1, 2):
         with kernels.mode(seed):
@@ -162,7 +162,7 @@ def test_deterministic_gradients_do_not_depend_on_the_order_of_threads(fake_cupy
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
 @pytest.mark.parametrize("chosen", [frozenset({"causal", "key_lengths"}), frozenset(RESTRICTIONS)])
 def test_every_access_is_in_order(dtype, chosen, fake_cupy) -> None:
-    """No races, nothing read before it is written, nothing out of bounds: each access is watched."""
+    """The emulator watches each access: there are no races, no reads of unwritten memory and none out of bounds."""
     options: dict[str, Any] = {"dropout": 0.2} if "mask" in chosen else {}
     for seed, lengths, width, deterministic in ((0, (65, 70), 32, False), (1, (33, 130), 5, True)):
         case = Case(seed, lengths, (width, width), chosen)

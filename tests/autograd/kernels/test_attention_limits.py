@@ -1,5 +1,5 @@
-"""What attention's kernels must bear: long rows of dropout, scores beyond float16, sums of many weights, rows that lie
-gigabytes apart, tiles without bank conflicts; run by the emulator.
+"""Limits of the attention kernels, on the emulator: dropout over long rows, scores beyond float16, sums of many
+weights, rows that lie gigabytes apart, and tiles without bank conflicts.
 """
 
 from collections import Counter
@@ -17,17 +17,17 @@ from tests.support.fake_cupy.array import wrap
 pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
 
 HALF, SINGLE = np.float16, np.float32
-EXTRAS = {"alibi_slopes": np.zeros(1)}  # asks for the variant that bias and masks need, and changes nothing
+EXTRAS = {"alibi_slopes": np.zeros(1)}  # selects the variant for bias and masks, and changes no result
 
 
 def test_dropout_over_more_keys_and_queries_than_a_few_blocks(fake_cupy) -> None:
-    """No two pairs of a row, or of a column, draw the same bits because some place was counted in too few of them."""
+    """Positions are counted with enough bits: no two pairs of a row or of a column draw the same random bits."""
     for lengths in ((9, 601), (601, 9)):
         Case(1, lengths, (32, 32)).check_dropout(HALF, 0.3, method="fused", deterministic=False)
 
 
 def test_padding_may_hold_anything(fake_cupy) -> None:
-    """Keys and values beyond the lengths may be NaN: they are not read, or count as zeros, in both directions."""
+    """Keys and values beyond `key_lengths` may be NaN: both passes skip them or treat them as zeros."""
     rng, lengths = np.random.default_rng(0), fake_cupy.asarray(np.array([77, 200]))
     query, *rest = (rng.standard_normal((2, 2, 200, 32)).astype(HALF) for _ in range(4))
     results = []
@@ -45,9 +45,9 @@ def test_padding_may_hold_anything(fake_cupy) -> None:
 @pytest.mark.parametrize("options", [{}, EXTRAS], ids=["lean", "extras"])
 @pytest.mark.parametrize("dtype", [HALF, SINGLE])
 def test_scores_beyond_float16(dtype, options, fake_cupy) -> None:
-    """Scores from 0 to 114,688, beyond float16: each query sees one key alone, and the greatest come last.
+    """Scores go from 0 to 114,688, beyond float16. Each query attends to one key, and the largest scores come last.
 
-    Query i and key j have a product where i % 32 == j % 32, and the greater the later key j is.
+    The product of query i and key j is nonzero if i % 32 == j % 32. It is larger for later keys j.
     """
     places, rng = np.arange(97), np.random.default_rng(0)
     query, key = np.zeros((2, 1, 1, 97, 32), dtype)
@@ -60,17 +60,17 @@ def test_scores_beyond_float16(dtype, options, fake_cupy) -> None:
     out = ops.attention(*leaves, scale=1.0, method="fused", **own)
     d_query, d_key, d_value = (x.numpy().astype(SINGLE) for x in grad(out, leaves, fake_cupy.asarray(g)))
     np.testing.assert_allclose(out.numpy(), value[:, :, seen], rtol=1e-6)
-    # The log-sum-exp's last place is 2^-7 here, in units of log 2: a weight is formed again to within one in a hundred.
+    # Rounding changes the log2-sum-exp by up to 2^-7 here, so the backward pass recomputes a weight to within 1 %.
     expected = np.zeros((97, 32), SINGLE)
     np.add.at(expected, seen, g[0, 0].astype(SINGLE))
     np.testing.assert_allclose(d_value[0, 0], expected, atol=0.02 * np.abs(expected).max())
-    for gradient in (d_query, d_key):  # of a weight that is 1 whatever the score
+    for gradient in (d_query, d_key):  # zero, because the weight is 1 for any score
         np.testing.assert_allclose(gradient, 0, atol=0.02)
 
 
 @pytest.mark.parametrize("extras", [{}, {"slopes": np.zeros(2, SINGLE)}], ids=["lean", "extras"])
 def test_sums_of_float16_inputs_are_float32(extras, fake_cupy) -> None:
-    """The log-sum-exp of float16 inputs is that of float64, to float32's precision."""
+    """The log-sum-exp of float16 inputs equals the float64 result to the precision of float32."""
     query, key, value = (array.astype(HALF) for array in Case(2, (33, 601), (32, 32)).arrays)
     own = {name: fake_cupy.asarray(array) for name, array in extras.items()}
     arrays = map(fake_cupy.asarray, (query, key, value))
@@ -81,7 +81,7 @@ def test_sums_of_float16_inputs_are_float32(extras, fake_cupy) -> None:
 
 @pytest.mark.parametrize("extras", [False, True])
 def test_rows_that_lie_gigabytes_apart(extras, fake_cupy) -> None:
-    """Strides are 64 bits wide wherever one is multiplied: the results are those of the same rows side by side."""
+    """All products with strides have 64 bits: rows that lie far apart give the same results as adjacent rows."""
     rng = np.random.default_rng(0)
     near = [rng.standard_normal((2, 2, 3, 32)).astype(HALF) for _ in range(4)]
     near += [rng.random((2, 2, 3, 3)) < 0.7, rng.standard_normal((2, 2, 3, 3)).astype(HALF)] if extras else []
@@ -99,21 +99,21 @@ def test_rows_that_lie_gigabytes_apart(extras, fake_cupy) -> None:
 
 @pytest.mark.parametrize("width", [32, 64, 96, 128])
 def test_tiles_are_read_without_bank_conflicts(width, fake_cupy) -> None:
-    """Every access to shared memory in float16 takes as few turns as can be."""
+    """Each float16 access to shared memory takes the minimum number of turns."""
     case = Case(1, (70, 113), (width, width), frozenset({"causal"}))
     shared_memory_turns()
     with kernels.mode(check=True):
         for deterministic in (False, True):
             case.run(HALF, method="fused", device="cuda", deterministic=deterministic)
     for place, (least, taken) in shared_memory_turns().items():
-        assert taken == least, f"{place}: {taken} turns, {least} would do"
+        assert taken == least, f"{place}: {taken} turns instead of {least}"
 
 
 def test_bank_conflicts_of_float32(fake_cupy) -> None:
-    """By how much they lengthen the turns of shared memory for each kernel, in percent: docs/flash_attention.md.
+    """Bank conflicts add these percentages to each kernel's turns of shared memory, as in docs/flash_attention.md.
 
-    Where sums are written into a tile, 8 bytes a lane: chunks 2n and 2n + 1 of an even row and the odd one after it lie
-    in the same banks, and half a warp writes both rows.
+    They occur where sums are written into a tile, 8 bytes per lane. Chunks 2n and 2n + 1 of an even row and of the next
+    odd row are in the same banks, and half a warp writes both rows.
     """
     shared_memory_turns()
     case = Case(1, (40, 50), (32, 32), frozenset({"causal"}))

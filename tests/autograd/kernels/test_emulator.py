@@ -1,6 +1,6 @@
-"""The CUDA emulator: what it says of wrong kernels.
+"""The CUDA emulator reports the errors of wrong kernels.
 
-That the kernels' tests notice bugs by it, `make kernel-mutants` shows; here are the kinds of error, each by itself.
+Each case checks one kind of error. `make kernel-mutants` shows that the kernel tests find bugs with the emulator.
 """
 
 import platform
@@ -24,7 +24,7 @@ def run(text: str, grid, block, args, *, checked=False, seeds=SEEDS, **keywords)
 
 
 def problem(text: str, grid, block, args, **keywords) -> KernelError:
-    """What the emulator says of a wrong kernel."""
+    """Return the error that the emulator raises for a wrong kernel."""
     with pytest.raises(KernelError) as caught:
         run(text, grid, block, args, **keywords)
     return caught.value
@@ -32,7 +32,7 @@ def problem(text: str, grid, block, args, **keywords) -> KernelError:
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator flushes on x86-64 only")
 def test_subnormal_numbers_are_flushed_as_cupy_s_kernels_do() -> None:
-    """CuPy compiles with -ftz=true. Subnormal numbers of float16 are numbers."""
+    """CuPy compiles with -ftz=true, which flushes subnormal float32 numbers to zero, but keeps those of float16."""
     text = r"""
     #include <cuda_fp16.h>
     extern "C" __global__ void k(float* x, __half* y) {
@@ -42,7 +42,7 @@ def test_subnormal_numbers_are_flushed_as_cupy_s_kernels_do() -> None:
     x, y = np.array([1e-20, 1e-20, 7, 7, 1e-40], np.float32), np.array([2**-24, 0], np.float16)
     run(text, (1,), (1,), (x, y), seeds=[0])
     assert (x[2], x[3], y[1]) == (0, 0, np.float16(2**-24))
-    assert np.float32(1e-20) * np.float32(1e-20) > 0  # and no longer, once the kernel is over
+    assert np.float32(1e-20) * np.float32(1e-20) > 0  # flushing ends with the kernel
 
 
 @pytest.mark.parametrize(

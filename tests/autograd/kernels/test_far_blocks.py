@@ -1,6 +1,6 @@
-"""Offsets are 64 bits wide: a block some 2^32 elements further on does what the first one does.
+"""Offsets have 64 bits: a block whose elements begin some 2^32 elements later computes the same as the first block.
 
-Only that block runs, and the pointers are moved back by as much as it lies further on: so the arrays stay small.
+Only that block runs. Its pointers are moved back by the same distance, so the arrays stay small.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from handloom.autograd.kernels import attention, fused
 from handloom.autograd.kernels.attention import AttentionOptions, device_kernels
 from tests.support.fake_cupy.array import unwrap
 
-ROW = (1 << 22) + 3  # of 1,024 elements or more
-HEAD = 70 * 65535 + 3  # number 3 of batch row 70, of 1,024 elements or more
+ROW = (1 << 22) + 3  # number of a row with 1,024 or more elements
+HEAD = 70 * 65535 + 3  # head 3 of batch row 70; a head has 1,024 or more elements
 
 
 @dataclass
 class Far:
-    """A block's number, the bytes that each block goes further in an argument, and arguments with other values."""
+    """A block number and, by argument, the bytes from one block to the next and the values for the far launch."""
 
     number: int
     steps: dict[int, int]
@@ -28,7 +28,7 @@ class Far:
 
 
 def compare(where: Any, cases: dict[str, Far], call: Callable[[], Any]) -> None:
-    """Run each launch that `call` makes of these kernels, one block each, near and far: all arrays must be equal."""
+    """For each launch of these kernels in `call`, check that one block computes equal arrays near and far."""
     compared = set()
 
     def launch(kernel: Any, grid: Any, block: Any, args: Any, shared: int = 0) -> None:
@@ -92,12 +92,12 @@ def test_an_id_far_down_the_table(fake_cupy) -> None:
 
 
 def test_batch_rows_and_heads_far_down(fake_cupy) -> None:
-    """The sums of dQ, the log-sum-exp and delta; other strides are arguments (`test_rows_that_lie_gigabytes_apart`)."""
+    """Offsets of dQ's sums, log-sum-exp and delta. `test_rows_that_lie_gigabytes_apart` checks the stride arguments."""
     rng = np.random.default_rng(0)
     query, key, value, g = (fake_cupy.asarray(rng.standard_normal((1, 1, 3, 32)).astype(np.float16)) for _ in range(4))
     own = device_kernels(0)
     out, log_sum_exp = own.forward(query, key, value, AttentionOptions(scale=0.3))
-    # All batch rows and heads lie at one place (their strides are 0), but for what the kernels themselves lay out.
+    # All batch rows and heads share memory (their strides are 0), except in the arrays that the kernels lay out.
     strides = {10 + 3 * array + axis: np.int64(0) for array in range(6) for axis in range(2)}
     of_keys = Far(HEAD, {4: 12, 5: 12, 8: 4 * 32 * 32}, {**strides, 33: np.int32(65535)})
     of_queries = Far(HEAD, {0: 4 * 32 * 32}, {2: np.int64(0), 3: np.int64(0)})

@@ -21,20 +21,20 @@ def drawn(cuda: Any, *shape: int, seed: int = 0) -> Any:
 
 
 def attention(*arrays: Any, method: str = "fused", **options: Any) -> list[Any]:
-    """The output and the gradients of query, key and value; the fourth array is the gradient of the output."""
+    """Return the output and the gradients of query, key and value. The fourth array is the gradient of the output."""
     leaves = [Tensor(array, requires_grad=True) for array in arrays[:3]]
     out = ops.attention(*leaves, causal=True, method=method, **options)
     return [tensor.data for tensor in (out, *grad(out, leaves, arrays[3]))]
 
 
 def assert_near(found: list[Any], wanted: list[Any], share: float) -> None:
-    """No error exceeds this share of the largest number of its array."""
+    """Check that no error exceeds `share` times the largest element of its array."""
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a.get(), b.get(), rtol=0, atol=share * float(abs(b).max()))
 
 
 def test_attention_over_long_sequences(cuda, small) -> None:
-    """The blocked method in float32 does not use handloom's kernels."""
+    """The reference is the blocked method in float32, which does not use handloom's kernels."""
     for length, head_dim in [(96, 64)] if small else product((4096, 16384), (64, 128)):
         arrays = [drawn(cuda, 1, 2, length, head_dim, seed=seed) for seed in range(4)]
         wanted = attention(*(array.astype(np.float32) for array in arrays), method="blocked")

@@ -30,7 +30,7 @@ def mask_of(shape: tuple[int, ...], call: int = 3, threshold: int = 13107) -> np
 
 
 def close(found: Any, wanted: np.ndarray, dtype: Any, what: str, ulps: float = 4, least: float = 1e-3) -> None:
-    """Within some last places of the largest element (of `least` if that is larger): results are rounded once."""
+    """Check the error in ulps of the largest element, or of `least` if that is larger. Results are rounded once."""
     host = found.get()
     assert host.dtype == dtype, what
     bound = ulps * float(np.finfo(dtype).eps) * max(np.abs(wanted).max(initial=0), least)
@@ -50,7 +50,7 @@ def test_layer_norm(shape, residual, dtype, device) -> None:
     wide = x.astype(np.float64)
     if residual:
         close(z, r + wide * mask_of(shape), dtype, "z")
-        wide = z.get().astype(np.float64)  # statistics are those of what was stored
+        wide = z.get().astype(np.float64)  # the statistics are those of the stored z
     middle = wide.mean(axis=1, keepdims=True)
     inverse = 1 / np.sqrt(wide.var(axis=1, keepdims=True) + 1e-5)
     x_hat = (wide - middle) * inverse
@@ -64,7 +64,7 @@ def test_layer_norm(shape, residual, dtype, device) -> None:
     dz = inverse * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)) + past
     wanted = (dz, dz * mask_of(shape) if residual else dz, (g * x_hat).sum(axis=0), g.sum(axis=0, dtype=np.float64))
     for name, found, want in zip(("dz", "dx", "dweight", "dbias"), grads, wanted, strict=True):
-        # dz is a difference: its errors are of the size of h / standard deviation.
+        # dz is a difference of terms of the size of h / standard deviation, and its errors are of their size.
         scale = float((np.abs(h) * inverse).max()) / max(float(np.abs(want).max()), 1e-3)
         close(found, want, dtype, name, 32 * max(scale, 1))
 
@@ -96,7 +96,7 @@ def test_dropout_of_more_elements_than_16_bits_count(device) -> None:
     want, arrays = x * mask_of(shape), [device.asarray(a) for a in (x, *np.ones((2, 400), dtype), r)]
     close(fused.dropout_add(arrays[0], dropout_key_on(device)), want, dtype, "dropout", 1)
     close(fused.layer_norm(*arrays[:3], 1e-5, arrays[3], dropout_key_on(device))[1], r + want, dtype, "z")
-    wide = [array.reshape(-1, 1700) for array in (arrays[0], arrays[3])]  # a block a row
+    wide = [array.reshape(-1, 1700) for array in (arrays[0], arrays[3])]  # one block per row
     ones = device.ones(1700, dtype)
     z = fused.layer_norm(wide[0], ones, ones, 1e-5, wide[1], dropout_key_on(device))[1]
     close(z, (r + want).reshape(-1, 1700), dtype, "z of wide rows")
@@ -171,7 +171,7 @@ def test_cross_entropy(shape, smoothing, dtype, device) -> None:
 
 
 def test_cross_entropy_of_far_apart_and_infinite_logits(device) -> None:
-    # 7000 classes: some threads meet nothing but -inf, several times; the last row grows, and with it the maximum.
+    # With 7000 classes, some threads read only -inf, several times. In the last row, the running maximum keeps growing.
     logits = np.zeros((4, 7000), np.float32)
     logits[0, :2], logits[1], logits[2, :2] = [1e4, -1e4], -np.inf, [-3e38, 3e38]
     logits[1, 5130], logits[3] = 2.0, np.linspace(0, 50, 7000)
@@ -183,7 +183,7 @@ def test_cross_entropy_of_far_apart_and_infinite_logits(device) -> None:
     np.testing.assert_array_equal(on_device.get()[:3], 0)
     logits[0, 3], logits[1, 6999] = np.nan, np.inf
     loss = fused.cross_entropy_rows(device.asarray(logits), None, device.asarray(target), -1, 0.0)
-    assert not np.isfinite(loss.get()[:2]).any(), "no number among the logits is not overlooked"
+    assert not np.isfinite(loss.get()[:2]).any(), "NaN or infinite logits give a loss that is not finite"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -236,13 +236,13 @@ def test_embedding(count, rows, width, dtype, device) -> None:
 
 
 def test_a_frequent_id_is_summed_with_the_others(device) -> None:
-    """Runs of 1 to 300 equal ids, each in a shuffled batch: some are sorted to where a piece of 64 begins or ends."""
+    """Ids occur 1 to 300 times each, shuffled. After sorting, some runs begin or end where a piece of 64 ids does."""
     rng, runs = np.random.default_rng(0), (1, 2, 61, 64, 65, 7, 8, 48, 128, 17, 300, 3, 64)
     ids = rng.permutation(np.repeat(np.arange(len(runs)), runs))
     for width in (37, 8):
         g, want = drawn(rng, np.float32, len(ids), width), np.zeros((len(runs) + 1, width))
         np.add.at(want, ids, g.astype(np.float64))
-        for _ in range(2):  # the tickets are ready for another launch
+        for _ in range(2):  # each launch resets the tickets for the next
             found = fused.embedding_backward(device.asarray(g), device.asarray(ids), len(want))
             close(found, want, np.float32, "gradient", 8)
 
@@ -276,7 +276,7 @@ def test_ids_and_targets_outside_give_nan_and_touch_nothing(device) -> None:
 def test_sums_of_columns(device) -> None:
     for shape in [(1, 1), (1000, 3), (17, 97), (9, 304), (70, 1000)]:
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-        for _ in range(2):  # the tickets are ready for another launch
+        for _ in range(2):  # each launch resets the tickets for the next
             close(fused.column_sums(device.asarray(x)), x.sum(axis=0, dtype=np.float64), np.float32, "sums", 32)
 
 
@@ -292,17 +292,17 @@ def test_a_sum_of_columns_is_the_same_whichever_block_comes_last(fake_cupy, monk
 def test_tickets_suffice_for_the_widest_and_for_most_blocks(fake_cupy) -> None:
     tickets = len(fused._tickets(fake_cupy.empty(1)))
     assert tickets > fused._BLOCKS // 16 + 1
-    x = fake_cupy.asarray(np.ones((40, 256 * fused._BLOCKS + 5), np.float16))  # more columns: each chunk is a whole one
+    x = fake_cupy.asarray(np.ones((40, 256 * fused._BLOCKS + 5), np.float16))  # so wide that all rows are one chunk
     np.testing.assert_array_equal(fused.column_sums(x[:, : 256 * 3].copy()).get(), 40)
     np.testing.assert_array_equal(fused.column_sums(x).get(), 40)
-    with mock.patch.object(fused, "_BLOCKS", 1):  # pieces of ids, for each 256 columns: 2 x 5
+    with mock.patch.object(fused, "_BLOCKS", 1):  # 2 pieces of ids x 5 tiles of 256 columns
         found = fused.embedding_backward(fake_cupy.ones((70, 1030), np.float32), fake_cupy.zeros(70, np.int64), 1)
     np.testing.assert_array_equal(found.get(), 70)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arrays_may_begin_anywhere(dtype, device) -> None:
-    """Kernels read 16 bytes at once, which must begin at a multiple of 16: a view may not."""
+    """Kernels read 16 bytes at once from addresses that are multiples of 16. A view may begin at other addresses."""
     rng, ids = np.random.default_rng(0), device.asarray(np.array([3, 0, 3]))
 
     def results(first: int) -> list[Any]:
@@ -330,7 +330,7 @@ def test_arrays_may_begin_anywhere(dtype, device) -> None:
 
 @pytest.mark.parametrize("width", [96, 97])
 def test_the_variance_of_rows_far_from_zero(width, device) -> None:
-    """As the mean of (x - mean)^2: the difference of mean(x^2) and mean^2 would have three digits less."""
+    """The variance is the mean of (x - mean)^2; mean(x^2) - mean^2 would have three correct digits less."""
     x = (1000 + np.random.default_rng(0).standard_normal((4, width))).astype(np.float32)
     one, zero = device.ones(width, np.float32), device.zeros(width, np.float32)
     wide = x.astype(np.float64)

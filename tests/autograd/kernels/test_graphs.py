@@ -1,4 +1,4 @@
-"""CUDA graphs: what is captured does the same again, what can't be captured is refused, frozen numbers are noticed."""
+"""CUDA graphs: a replay repeats what was captured, each number has its own graph, and unsupported captures raise."""
 
 from typing import Any, NamedTuple
 
@@ -45,12 +45,12 @@ def test_every_form_is_plain_then_captured_then_replayed(cuda) -> None:
             assert found["rows"] == size
             counts.append((graphs.captured, graphs.launched))
     four = graphs.sizes() == {"name": 4}
-    assert four or graphs.cupy.__version__ < "14", "a cast, a product, a power, an assignment"
+    assert four or graphs.cupy.__version__ < "14", "launches: a cast, a product, a power, an assignment"
     assert counts == [(0, 0)] * 3 + [(1, 1), (2, 2), (3, 3)] + [(3, n) for n in range(4, 10)]
 
 
 def test_arrays_of_a_batch_are_aligned_and_keep_their_types(cuda) -> None:
-    """Kernels read 16 bytes at a time; and 1.0 in float32 is another number in int32."""
+    """Kernels read 16 bytes at a time. The bytes of 1.0 in float32 are another number in int32."""
     graphs, odd = Graphs(), np.ones(3, np.uint8)
 
     def function(given: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def test_the_oldest_graph_makes_room(cuda) -> None:
     assert graphs.captured == 3
     assert graphs.launched == 5
     graphs("name", compute, batch(0, 2))
-    assert graphs.captured == 4, "2 was forgotten when 3 came"
+    assert graphs.captured == 4, "size 3 replaced the graph of size 2"
 
 
 def test_a_constant_is_kept(cuda) -> None:
@@ -120,7 +120,7 @@ def test_what_a_capture_refuses(refused, fake_cupy) -> None:
         return {"y": given * 2}
 
     x = np.ones((3, 3), np.float32)
-    graphs("refused", function, x)  # plain: nothing is wrong
+    graphs("refused", function, x)  # the first call is not captured, so nothing is refused
     with pytest.raises(GraphError, match="can't be captured"):
         graphs("refused", function, x)
     assert calls == [1]
@@ -130,7 +130,7 @@ def test_what_a_capture_refuses(refused, fake_cupy) -> None:
 
 
 def test_no_memory_is_given_back_during_a_capture(fake_cupy, monkeypatch) -> None:
-    """CuPy's pools free what they can before they raise an error that is not a MemoryError."""
+    """The allocator raises MemoryError, since for other errors CuPy's pools first free the blocks that seem unused."""
 
     class NoMemoryError(RuntimeError):
         pass

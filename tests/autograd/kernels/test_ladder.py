@@ -1,4 +1,4 @@
-"""Each rung of the ladder computes attention; what it is there to show is so."""
+"""Each rung of the ladder computes attention and has the property that it demonstrates."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_the_swizzle_is_what_spares_turns() -> None:
         shared_memory_turns()
         rung.run(EmulatedModule(rung.source, checked=True), *inputs(64, 64), 0.2)
         turns[rung.name] = sum(taken - least for least, taken in shared_memory_turns().values())
-    # 2 heads, 4 warps: 4 + 16 + 16 ldmatrix of four matrices each, seven turns too many for each matrix
+    # 2 heads, 4 warps, 4 + 16 + 16 ldmatrix of four matrices each, and seven extra turns per matrix
     assert turns == {"tensor_cores": 2 * 4 * 36 * 4 * 7, "swizzle": 0, "pipelined": 0}
 
 

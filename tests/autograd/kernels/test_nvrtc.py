@@ -1,4 +1,4 @@
-"""Every kernel compiles without spills for every kind of GPU that it supports; a record holds what each needs."""
+"""Each kernel compiles without spills for each kind of GPU that it supports. A record lists the resources used."""
 
 import json
 
@@ -22,7 +22,7 @@ def test_every_kernel_file_is_compiled_here() -> None:
 
 @pytest.mark.parametrize(("file", "constants"), CASES, ids=[nvrtc.variant_name(*case) for case in CASES])
 def test_the_record_is_of_the_kernels_as_they_are_and_nothing_spills(file, constants) -> None:
-    """For every kind of GPU."""
+    """The record covers each kind of GPU that the file supports."""
     variant = nvrtc.variant_name(file, constants)
     assert RECORDED["digests"].get(variant) == nvrtc.digest(file, constants), f"run: {RECORDED['command']}"
     shared = SHARED_MEMORY[file](constants) if file in SHARED_MEMORY else None
@@ -38,7 +38,7 @@ def test_the_record_is_of_the_kernels_as_they_are_and_nothing_spills(file, const
 
 @pytest.mark.parametrize(("file", "constants"), SAMPLE, ids=[nvrtc.variant_name(*case) for case in SAMPLE])
 def test_it_compiles_as_recorded(file, constants) -> None:
-    """Every fourth variant, each for one kind of GPU of the record and one that the record leaves out."""
+    """Every fourth variant compiles for a kind of GPU in the record and for a kind that the record leaves out."""
     place, kinds = SAMPLE.index((file, constants)), nvrtc.architectures(file)
     now, unrecorded = kinds[place % len(kinds)], nvrtc.UNRECORDED[place % len(nvrtc.UNRECORDED)]
     assert not any(usage.spilled for usage in nvrtc.compile_file(file, constants, unrecorded).values())
@@ -52,7 +52,7 @@ def test_it_compiles_as_recorded(file, constants) -> None:
 
 
 def test_only_attention_asks_for_more_than_the_oldest() -> None:
-    """What `AttentionKernels.why_not_here` says is so, and of these files alone."""
+    """Only attention needs sm_80, as `AttentionKernels.why_not_here` says. The record has sm_75 for all other files."""
     for file in ("attention_forward.cu", "attention_backward.cu"):
         with pytest.raises(nvrtc.NvrtcError, match=r"requires \.target sm_80 or higher"):
             nvrtc.compile_file(file, VARIANTS[file][-1], "sm_75")

@@ -1,4 +1,4 @@
-"""Random bits by counter: the published numbers, and the same on the CPU and in a kernel."""
+"""Counter-based random bits (Philox): the published known answers, and equal masks on the CPU and in a kernel."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.support.philox import keep_mask
 
 @pytest.mark.parametrize(
     ("counter", "key", "want"),
-    [  # the known answers that its authors publish with their implementation
+    [  # the known answers that Philox's authors publish with their implementation
         ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
         ([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
         (

@@ -1,4 +1,4 @@
-"""Products bound directly: right for every order of memory, and the ones that a training step makes.
+"""Products by direct calls of cuBLAS: they are correct for all memory layouts, and a training step uses them.
 
 The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """
@@ -27,7 +27,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 HEADS = normal(3, 7, 4, 5)  # (batch, length, heads, features)
-# Both operands as functions of device arrays: views of all kinds.
+# Two functions that make the operands, views of all kinds, from device arrays, and these arrays.
 STACKS = {
     "contiguous": (lambda x: x, lambda x: x.swapaxes(1, 2), normal(4, 3, 5), normal(4, 6, 5)),
     "heads, whose steps differ": (
@@ -59,7 +59,7 @@ def test_a_stack_of_products(name, cuda) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_rows_too_far_apart_for_the_library_are_copied(turned, fake_cupy) -> None:
-    """From one row to the next the library counts in 32 bits."""
+    """cuBLAS has 32 bits for the number of elements from one row to the next."""
     x, y = far_apart(normal(2, 2, 3, 5))[0, 0], normal(3, 5)
     left, right = (x.T, y) if turned else (x, y.T)
     found = product(wrap(left), fake_cupy.asarray(right))
@@ -76,7 +76,7 @@ def test_a_product_is_added_in_float32(turned, cuda) -> None:
 
 
 def test_no_product_is_left_to_cupy(fake_cupy) -> None:
-    """Where attention is made of products (weights asked for, standard method) they are bound directly, both ways."""
+    """Attention composed of products (weights requested, standard method) calls cuBLAS directly in both passes."""
     q, k, v = (Tensor(fake_cupy.asarray(normal(2, 3, 5, 8)), requires_grad=True) for _ in range(3))
     out = ops.matmul(ops.softmax(ops.matmul(q, ops.swapaxes(k, 2, 3))), v)
     grad(out, [q, k, v], fake_cupy.asarray(normal(2, 3, 5, 8)))
@@ -91,7 +91,7 @@ def test_no_product_is_left_to_cupy(fake_cupy) -> None:
 
 @pytest.mark.parametrize("library", [True, False])
 def test_gradients_that_meet_are_added_by_the_product(library, fake_cupy, monkeypatch) -> None:
-    """By beta = 1, into a buffer that nobody else holds: also for a weight that is used twice, and on every pass."""
+    """A product with beta = 1 adds to a buffer without other owners, also for a weight used twice and in every pass."""
     if not library:
         monkeypatch.setattr(products, "load_cublas", lambda: None)
     x, first, second, g = normal(2, 3, 8), normal(8, 8), normal(8, 8), normal(2, 3, 8)
@@ -111,11 +111,11 @@ def test_gradients_that_meet_are_added_by_the_product(library, fake_cupy, monkey
     want = gradients("cpu", np.float64)
     for found, wanted in zip(gradients("cuda", np.float16), want, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=4e-3 * np.abs(wanted).max())
-    if library:  # what meets g itself, which is another's
+    if library:  # one in each pass, for the sum with g, which has another owner
         assert operations.count("add") == 2
 
 
-#: A library that notes what it is called with, in order and as C gets it.
+#: A library that records its arguments, in order and as C receives them.
 STUB = r"""
 #include <stddef.h>
 #define ARGUMENTS long long handle, int op_a, int op_b, int m, int n, int k, const float *alpha
@@ -147,7 +147,7 @@ int cublasGemmStridedBatchedEx(ARGUMENTS, long long a, int a_type, int lda, long
 
 
 def test_the_library_gets_every_argument_as_c_expects_it(fake_cupy, tmp_path, monkeypatch) -> None:
-    """And it is the one of CuPy's CUDA, where another is there as well."""
+    """The library is that of CuPy's CUDA version, although another version is there as well."""
     (tmp_path / "stub.c").write_text(STUB)
     for version in (12, 13):
         name = f"libcublas.so.{version}"

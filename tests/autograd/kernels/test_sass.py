@@ -1,4 +1,4 @@
-"""What the attention kernels issue, read from their machine code, is within its budget and as the docs have it."""
+"""The machine code of the attention kernels keeps the instruction budget and agrees with the tables of the docs."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The update on the device: Adam as the optimiser does it, clipping, the loss scale, skipped steps."""
+"""The update on the device: Adam equal to the optimiser's, gradient clipping, the loss scale and skipped steps."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def settings_of(device: Any, average: float = 1.0) -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_parts_are_added_each_in_its_place(dtype, device) -> None:
     rng = np.random.default_rng(0)
-    sizes = [1, 7, 300, 5, 0, *range(20, 20 + PARTS), 5000]  # more than one launch takes
+    sizes = [1, 7, 300, 5, 0, *range(20, 20 + PARTS), 5000]  # more parts than a launch takes
     starts = np.cumsum([0, *(size + 3 for size in sizes)])
     flat = rng.standard_normal(starts[-1]).astype(dtype)
     wide = [None if size == 5 else rng.standard_normal(2 * size).astype(dtype) for size in sizes]
@@ -87,7 +87,7 @@ def test_overflow_skips_the_step_and_moves_the_scale(device) -> None:
     assert scales == [4, 8, 8, 4, 2, 1, 1, 1, 2]
     assert steps == [1, 2, 3, 3, 3, 3, 3, 4, 5]
     assert skipped == [0, 0, 0, 1, 2, 3, 4, 4, 4]
-    assert failed == [0, 0, 0, 0, 0, 0, 1, 1, 1], "steps that overflowed at the least scale"
+    assert failed == [0, 0, 0, 0, 0, 0, 1, 1, 1], "`failed` counts steps that overflowed at the minimum scale"
     assert np.isfinite(w.get()).all()
     assert np.isfinite(v.get()).all()
 

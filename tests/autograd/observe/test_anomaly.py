@@ -1,4 +1,4 @@
-"""detect_anomaly: the op, the shapes and the line."""
+"""`detect_anomaly` reports the op, the shapes and the line of code."""
 
 import inspect
 
@@ -11,7 +11,7 @@ from tests.support.derivatives import leaf
 
 
 def inside(function) -> str:
-    """ "file:line" of the first line of a function's body."""
+    """Return "file:line," for the first line of a function's body."""
     return f"test_anomaly.py:{inspect.unwrap(function).__code__.co_firstlineno + 1},"
 
 
@@ -67,7 +67,7 @@ def test_infinity_may_pass_and_masks_are_no_alarm() -> None:
     with detect_anomaly():
         scores = ops.where(np.array([True, False]), leaf([1.0, 2.0]), -np.inf)
         loss = ops.linear_cross_entropy(ops.softmax(scores)[None], leaf(np.ones((3, 2))), None, np.array([2]))
-        loss.backward(retain_graph=True)  # hands over arrays that the call held
+        loss.backward(retain_graph=True)  # returns arrays that the call held
         loss.backward()
         assert np.isneginf(ops.masked_fill(leaf([1.0, 2.0]), np.array([True, False]), -np.inf).data[0])
         with pytest.raises(AnomalyError, match="Subtract made NaN"):
@@ -112,7 +112,7 @@ def test_bad_gradients_from_outside() -> None:
 
 
 class Scale(Function):
-    """x times a table that is held as an attribute, x also kept."""
+    """Multiply x by a table that is an attribute; keep x too."""
 
     def __init__(self, table):
         self.table = table

@@ -1,4 +1,4 @@
-"""PyTorch as an oracle for the ops of networks, on the catalogue's samples: values, shapes, dtypes and gradients."""
+"""Compare values, shapes, dtypes and gradients of neural network ops with PyTorch, on the catalogue's samples."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ F = torch.nn.functional
 
 
 def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
-    """PyTorch's classes are the second axis, handloom's the last."""
+    """Flatten the leading axes: PyTorch has the classes on the second axis, handloom on the last axis."""
     classes = logits.shape[-1:]
     target = target.reshape(-1, *classes) if target.is_floating_point() else target.reshape(-1)
     out = F.cross_entropy(logits.reshape(-1, *classes), target, **options)
@@ -24,7 +24,7 @@ def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
 
 
 def attention(query: Any, key: Any, value: Any, bias: Any = None, **options: Any) -> Any:
-    """All masks as one of numbers: PyTorch's causal one is aligned at the beginning, handloom's at the end."""
+    """Combine all masks into an additive mask: PyTorch aligns causal masks at the beginning, handloom at the end."""
     if {"window", "dropout", "alibi_slopes", "key_lengths"} & set(options):
         return None
     scores = torch.zeros(query.shape[2], key.shape[2], dtype=query.dtype)
@@ -36,7 +36,7 @@ def attention(query: Any, key: Any, value: Any, bias: Any = None, **options: Any
     return F.scaled_dot_product_attention(query, key, value, scores, scale=options.get("scale"))
 
 
-# NumPy's functions are those of the catalogue's references; here are the ops that only PyTorch has, too.
+# The catalogue's references compare with NumPy's functions; these are the ops that only PyTorch has.
 SAME = "rsqrt erf relu sigmoid selu masked_fill"  # PyTorch takes the same arguments
 OF_LAYERS = (
     "softplus silu mish softsign leaky_relu elu gelu linear mse_loss l1_loss binary_cross_entropy "
@@ -60,7 +60,7 @@ TORCH: dict[str, Any] = {
 
 
 def peer(value: Any, requires_grad: bool = False) -> Any:
-    """Arrays, and Python's floats, as PyTorch's tensors."""
+    """Convert arrays and Python floats to PyTorch tensors."""
     if isinstance(value, (np.ndarray, float)):
         return torch.tensor(np.asarray(value), requires_grad=requires_grad)
     return tuple(map(peer, value)) if isinstance(value, tuple) else value
@@ -71,7 +71,7 @@ def test_an_op_agrees_with_pytorch(name: str) -> None:
     spec, rng, compared = CATALOGUE[name], np.random.default_rng(0), 0
     for sample in spec.samples(rng, count=30):
         inputs = [peer(value, i in sample.differentiable) for i, value in enumerate(sample.args)]
-        if sample.kwargs.get("axis") == ():  # PyTorch takes no axes for all of them
+        if sample.kwargs.get("axis") == ():  # PyTorch reduces over all axes for an empty tuple
             continue
         expected = as_tuple(TORCH[name](*inputs, **{key: peer(value) for key, value in sample.kwargs.items()}))
         if expected == (None,):

@@ -1,4 +1,4 @@
-"""The methods of attention against float64; errors are bounded by that of the plain method in the same precision."""
+"""Compare attention methods with float64; the plain method's error in the same precision bounds their errors."""
 
 import tracemalloc
 
@@ -31,7 +31,7 @@ def test_blocked_is_as_good_as_the_plain_path(seed, lengths, widths, chosen, blo
     block_size=st.sampled_from([None, 7, 16]),
 )
 def test_dropout_falls_on_the_same_weights_in_both_directions(seed, lengths, chosen, block_size) -> None:
-    """The gradient equals that of the composed ops, which are given the mask that the blocks draw."""
+    """The gradient equals the gradient of the composed ops with the dropout mask that the blocks draw."""
     case = Case(seed, lengths, (5, 6), chosen)
     case.check_dropout(np.float64, 0.3, device="cpu", method="blocked", block_size=block_size)
 
@@ -65,8 +65,8 @@ def peak_memory(length: int, method: str) -> int:
 
 def test_memory_grows_with_the_length_and_not_its_square() -> None:
     short, long = peak_memory(1024, "blocked"), peak_memory(4096, "blocked")
-    assert long - short < 3 * 9 * (4096 - 1024) * 2 * 8 * 4  # nine arrays like the input, and some more
-    assert long < 2 * 4096 * 4096 * 4 / 8  # an eighth of the weights
+    assert long - short < 3 * 9 * (4096 - 1024) * 2 * 8 * 4  # three times nine arrays of the input's size
+    assert long < 2 * 4096 * 4096 * 4 / 8  # an eighth of the attention weights
     assert peak_memory(1024, "standard") > 2 * 1024 * 1024 * 4
 
 
@@ -83,7 +83,7 @@ def test_auto_takes_blocks_for_long_sequences() -> None:
 @pytest.mark.parametrize("kind", ["mask", "bias"])
 @pytest.mark.parametrize("shape", [(1, 1, 8, 8), (2, 1, 4, 4), (2, 4), (1, 3, 2, 4, 4)])
 def test_a_mask_or_bias_that_does_not_broadcast_is_refused(method, kind, shape) -> None:
-    """Cutting it into blocks would otherwise use the corner of one that is too large."""
+    """Without the check, the blocks would use only a corner of a mask or bias that is too large."""
     x = Tensor(np.zeros((3, 2, 4, 5)))
     restriction = {kind: np.ones(shape, bool if kind == "mask" else float)}
     with pytest.raises(ValueError, match=rf"the {kind} of shape .* does not broadcast to \(3, 2, 4, 4\)"):

@@ -1,4 +1,4 @@
-"""Attention on a device, with every method and option: as good as the plain path of the CPU, forward and backward.
+"""Attention on a device is as accurate as the plain path on the CPU, for every method and option, in both passes.
 
 The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """
@@ -48,7 +48,7 @@ def test_scores_of_any_size(method, size, largest_score, cuda) -> None:
 def test_dropout_drops_the_asked_share(method, dropout, cuda) -> None:
     query, value = (cuda.full((4, 2, 128, 8), number, SINGLE) for number in (0, 1))
     out = ops.attention(query, query, value, dropout=dropout, method=method, block_size=48, generator=Generator(1))
-    kept = out.numpy()[..., 0] * 128 * (1 - dropout)  # how many weights each query kept
+    kept = out.numpy()[..., 0] * 128 * (1 - dropout)  # the number of weights that each query keeps
     assert abs(kept.mean() - 128 * (1 - dropout)) < 1
     assert 0.9 * dropout < kept.std() / np.sqrt(128 * 0.25 * 0.75) < 1.1 or dropout == 1
 
@@ -58,7 +58,7 @@ def test_dropout_drops_the_asked_share(method, dropout, cuda) -> None:
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
 @pytest.mark.parametrize("method", METHODS)
 def test_dropout_falls_on_the_same_weights_in_both_directions(method, dtype, chosen, deterministic, cuda) -> None:
-    """The composed ops, given the mask that the method drew, have the same output and gradients."""
+    """The composed ops return the same output and gradients with the dropout mask that the method draws."""
     case = Case(9, (61, 97), (32, 40), frozenset(chosen))
     case.check_dropout(dtype, 0.3, method=method, block_size=32, deterministic=deterministic)
 
@@ -81,7 +81,7 @@ def test_weights_of_chosen_heads(method, cuda) -> None:
 @pytest.mark.parametrize("head_dim", [32, 136])
 @pytest.mark.parametrize("method", ["auto", "blocked"])
 def test_no_method_waits_for_the_device(method, head_dim, cuda) -> None:
-    """With any options, also for a head_dim that only the blocked method takes."""
+    """This holds for all options together, and for a head_dim that only the blocked method supports."""
     import cupyx
 
     case = Case(6, (61, 97), (head_dim, head_dim), frozenset(RESTRICTIONS))
@@ -97,7 +97,7 @@ def test_no_method_waits_for_the_device(method, head_dim, cuda) -> None:
 
 
 def test_attention_shares_no_random_words_with_other_dropout(fake_cupy) -> None:
-    """Its first call and second head, and the second call of a generator: the counters differ by one bit alone."""
+    """The counters of attention's first call and second head, and of the generator's second call, differ in one bit."""
     generator = Generator(3)
     query, key = (Tensor(fake_cupy.zeros((1, 2, length, 8), np.float16), requires_grad=True) for length in (1, 256))
     out = ops.attention(query, key, key, dropout=0.5, generator=generator, method="fused")

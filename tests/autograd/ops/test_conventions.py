@@ -1,4 +1,4 @@
-"""Each row of the table of conventions in docs/autograd_reference.md, by quick and plain implementations."""
+"""Check each row of the conventions table in docs/autograd_reference.md for quick and plain implementations."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def row(case: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 
 def value_and_gradients(function: Any, *values: Any) -> list[Any]:
-    """The result, then the gradients for an output gradient of ones, as lists."""
+    """Return the result, then the gradients for an output gradient of ones, as lists."""
     leaves = [Tensor(np.asarray(value, dtype=np.float64), requires_grad=True) for value in values]
     with np.errstate(all="ignore"):
         out = function(*leaves)
@@ -170,7 +170,7 @@ def _() -> None:
     for dtype, smoothing in ((np.float32, 0.0), (np.float16, 0.1)):
         logits, weight = (Tensor(np.ones((2, 2), dtype), requires_grad=True) for _ in range(2))
         padding, none, options = np.array([-100, -100]), np.zeros((0, 2)), {"label_smoothing": smoothing}
-        classes = np.array([0, 1], dtype)  # class weights: the first counts nothing
+        classes = np.array([0, 1], dtype)  # class weights: class 0 has the weight 0
         losses = [
             ops.cross_entropy(logits, np.array([0, 0]), weight=classes, **options),
             ops.cross_entropy(logits, padding, **options),
@@ -179,11 +179,11 @@ def _() -> None:
             ops.cross_entropy(logits[:0], none, **options),
         ]
         assert np.isnan([loss.item() for loss in losses]).all()
-        for loss in losses[bool(smoothing) :]:  # smoothed, the other class counts
+        for loss in losses[bool(smoothing) :]:  # with smoothing, class 1 counts in the first loss
             assert grad(loss, logits).data.tolist() == [[0.0, 0.0], [0.0, 0.0]]
         assert ops.cross_entropy(logits, padding, reduction="sum").item() == 0
         assert ops.linear_cross_entropy(logits, weight, None, padding, reduction="sum").item() == 0
-    # The Trainer: tests/train/test_trainer.py, test_a_batch_without_targets_ends_the_run_with_a_word
+    # For the Trainer: tests/train/test_trainer.py, test_a_batch_without_targets_ends_the_run_with_a_word
 
 
 @row("`binary_cross_entropy` of probabilities 0 and 1")
@@ -206,7 +206,7 @@ def _() -> None:
 @row("operands of several dtypes")
 def _() -> None:
     def arrays(*shapes: tuple[int, ...]) -> list[Tensor]:
-        """float16, then float32, then float64."""
+        """Return Tensors of ones in float16, float32 and float64, in this order."""
         dtypes = (np.float16, np.float32, np.float64)
         return [Tensor(np.ones(s, d), requires_grad=True) for s, d in zip(shapes, dtypes, strict=False)]
 
@@ -254,7 +254,7 @@ def _() -> None:
 
 @row("float16")
 def _() -> None:
-    # Whole ranges: test_whole_range.py
+    # test_whole_range.py tests the whole range.
     large = Tensor(np.array([300.0, 300.0], np.float16), requires_grad=True)
     zero = np.zeros(2, np.float16)
     assert ops.mse_loss(large * 0.5, zero).item() == 22496  # 22,500, rounded; 300^2 is beyond 65,504

@@ -1,6 +1,6 @@
-"""One test for every op: samples are drawn from its specification, in any memory layout and precision, and checked.
+"""One test for every op: draw samples from its specification, in all memory layouts and precisions, and check them.
 
-What is checked stands in `tests/support/op_checks.py`, what is drawn in `autograd/catalogue`.
+`tests/support/op_checks.py` defines the checks, and `autograd/catalogue` defines the samples.
 """
 
 import itertools
@@ -24,7 +24,7 @@ DRAWS = 500
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 @given(data=st.data())
 def test_op(name: str, data: Any) -> None:
-    # The choices are made while the sample is drawn, interactively.
+    # Hypothesis makes each choice interactively, while the sample is drawn.
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), label="seed"))
     dtype = data.draw(st.sampled_from(DTYPES), label="dtype")
     layout = data.draw(st.sampled_from(LAYOUTS), label="layout")
@@ -33,7 +33,7 @@ def test_op(name: str, data: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_op_with_even_choices(name: str) -> None:
-    """Hypothesis prefers simple samples; drawn from a seed, options are equally frequent, in all layouts and dtypes."""
+    """Hypothesis prefers simple samples; seeded draws choose all options equally often, in all layouts and dtypes."""
     cases = itertools.cycle(itertools.product(LAYOUTS, DTYPES))
     for seed, (layout, dtype) in zip(range(2 * settings().max_examples), cases, strict=False):
         check_all(CATALOGUE[name], Draw.seeded(np.random.default_rng(seed), dtype), layout)

@@ -1,4 +1,4 @@
-"""Ops of several steps that are one kernel on a device: values and gradients are those of the CPU, masks included.
+"""Ops of several steps that run as one kernel on a device: NaN, padding, second passes, loss scales, memory and views.
 
 The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """
@@ -39,7 +39,7 @@ def test_nan_passes_an_activation_and_so_does_its_gradient(activation, cuda) -> 
 def test_the_mean_over_padding_alone_is_nan_and_has_no_gradient(cuda, linear) -> None:
     x, weight = (Tensor(to_device(a.astype(np.float16), "cuda"), requires_grad=True) for a in normal((4, 6), (9, 6)))
     target = np.zeros(4, int)
-    with np.errstate(invalid="ignore"):  # a device divides 0 by 0 in silence
+    with np.errstate(invalid="ignore"):  # a device divides 0 by 0 without a warning
         if linear:
             loss = ops.linear_cross_entropy(x, weight, None, target, ignore_index=0)
         else:
@@ -59,7 +59,7 @@ def test_a_second_pass_through_linear_cross_entropy_gives_the_same(cuda) -> None
 
 
 def test_a_loss_scale_far_beyond_float16_keeps_small_gradients(cuda) -> None:
-    """F = softmax - target stays within -1 .. 1 in the forward pass; the scale comes in the backward pass alone."""
+    """F = softmax - target stays between -1 and 1 in the forward pass; only the backward pass applies the scale."""
     x, weight = (Tensor(to_device(a.astype(np.float16), "cuda"), requires_grad=True) for a in normal((64, 6), (9, 6)))
     loss = ops.linear_cross_entropy(x, weight, None, np.arange(64) % 9)
     loss.backward(cuda.asarray(2.0**15, dtype=np.float16))
@@ -73,7 +73,7 @@ def test_a_loss_scale_far_beyond_float16_keeps_small_gradients(cuda) -> None:
 
 def test_no_logits_of_all_rows_are_held_on_a_device(fake_cupy, monkeypatch) -> None:
     sizes: list[int] = []
-    product(fake_cupy.ones((2, 2), np.float16), fake_cupy.ones((2, 2), np.float16))  # cuBLAS has its workspace now
+    product(fake_cupy.ones((2, 2), np.float16), fake_cupy.ones((2, 2), np.float16))  # allocates the workspace of cuBLAS
     empty = fake_cupy.empty
 
     def noted(shape: Any, *rest: Any, **more: Any) -> Any:
@@ -100,14 +100,14 @@ OPS: dict[str, Callable[..., Tensor]] = {
 
 @pytest.mark.parametrize("name", OPS)
 def test_views_are_as_good_as_copies(name, cuda) -> None:
-    """Forward and backward, of columns two apart and rows in another order; operands stay what they are."""
+    """Transposed operands with a column stride of 2 give the results and gradients of copies, and stay unchanged."""
     arrays = [a.astype(np.float16) for a in normal((6, 2, 12), (6, 2, 12))]
     x, y = (cuda.asarray(a).transpose(1, 0, 2)[..., ::2] for a in arrays)
     ids, found = cuda.asarray(np.array([3, 0, 3, 1, 2, 0], np.int32)), []
     for operands in ((x, y), (x.copy(), y.copy())):
         tensors = [Tensor(a, requires_grad=True) for a in operands]
         out = OPS[name](*tensors, ids)
-        g = cuda.asarray(normal((24, *out.shape[::-1]))[0].astype(out.dtype))[5].T  # out of order
+        g = cuda.asarray(normal((24, *out.shape[::-1]))[0].astype(out.dtype))[5].T  # not contiguous
         out.backward(g if operands[0] is x else g.copy())
         found.append([out.data, *(t.grad for t in tensors if t.grad is not None)])
         for array, operand in zip(arrays, operands, strict=True):

@@ -1,4 +1,4 @@
-"""Compares each quick implementation of an op with its plain one on the catalogue's inputs: values and derivatives."""
+"""Compare values and derivatives of quick and plain implementations of each op, on the catalogue's inputs."""
 
 from typing import Any
 
@@ -24,11 +24,11 @@ def test_quick_equals_plain(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
 def test_quick_forms_round_about_as_well_as_plain_ones(name: str) -> None:
-    """The largest errors of all float32 samples: at most twice those of the plain one, three times for gradients."""
+    """Float32 errors are at most 2, 3 and 4 times the plain errors: values, gradients and second derivatives."""
     spec, worst = CATALOGUE[name], {order: np.zeros(2) for order in range(3)}
     for single in samples_of(name, np.float32, 40):
         if single.kwargs.get("dropout") and single.kwargs.get("method") == "blocked":
-            continue  # the implementations draw other masks
+            continue  # the implementations draw different masks
         args = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in single.args]
         truth = computed(spec, Sample(tuple(args), single.kwargs, single.differentiable), True, "cpu")
         for form in (0, 1):
@@ -46,7 +46,7 @@ def test_kernels_equal_plain(name: str, fake_cupy: Any, counted_masks: Any) -> N
 
 
 def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
-    """A condition that never holds would leave its form untested."""
+    """A condition that never holds would leave its implementation untested."""
     served: dict[str, set[str]] = {name: set() for name in quick_implementations()}
     for name in names_with(*ORDER):
         for sample in samples_of(name, np.float32, 25):
@@ -58,13 +58,13 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
                 serving = {line[2:11].strip() for line in told[1:] if line.endswith("  selected")}
                 served[name] |= serving
     for name, forms in quick_implementations().items():
-        # Compiled ones take large arrays: tests/autograd/fast/test_compiled.py.
+        # tests/autograd/fast/test_compiled.py tests compiled implementations, which need large arrays.
         missing = {known.name for known in forms} - served[name] - {"fused", "compiled"}
         assert not missing, (name, missing)
 
 
 def without_compiled(told: str) -> list[str]:
-    """The lines of `explain` but for the form that depends on what is installed."""
+    """Return the lines of `explain` without the compiled implementation, which depends on the installed packages."""
     return [line for line in told.splitlines() if not line.startswith("  compiled ")]
 
 
@@ -89,7 +89,7 @@ def test_explain_says_which_form_serves_and_why_the_others_do_not() -> None:
     assert "only implementation" in explain("exp", x)
     with pytest.raises(ValueError, match="must be a probability from 0 to 1"):
         explain("dropout", x, 2.0)
-    assert isinstance(ops.layer_norm(x, weight, weight), Tensor)  # and computes again
+    assert isinstance(ops.layer_norm(x, weight, weight), Tensor)  # after `explain`, ops compute again
 
 
 def test_plain_is_a_matter_of_the_thread_and_ends_with_its_block() -> None:

@@ -1,6 +1,6 @@
-"""Tests of the tests of ops and kernels: they notice every planted bug, and pass harmless rewrites.
+"""Check that the tests of ops and kernels catch every planted bug and pass for harmless rewrites.
 
-`make kernel-mutants` plants all bugs of the kernels; here is every third of one file.
+`make kernel-mutants` plants all kernel bugs; this file plants every third bug of `columns.cu`.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_a_wrong_rule_is_noticed(mutant: Mutant) -> None:
 @pytest.mark.parametrize("mutant", OF_COLUMNS[::3], ids=lambda mutant: mutant.kind)
 def test_a_bug_of_a_kernel_is_noticed(mutant: Mutant) -> None:
     assert failure(mutant) is not None
-    examine(mutant.check)  # and gone again, the test passes
+    examine(mutant.check)  # without the bug, the test passes
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=[m.where.partition(":")[2] for m in CONTROLS])
@@ -51,7 +51,7 @@ def test_there_are_mutants_of_every_family() -> None:
 
 
 def test_every_bug_of_a_kernel_fits_the_source_as_it_is() -> None:
-    """A rewritten line takes its bugs along; noticed here, not when the long run gets there."""
+    """A bug no longer fits after its line is rewritten; this test reports it before the long run of all bugs does."""
     assert [str(mutant) for mutant in KERNEL_MUTANTS if source(mutant.where).count(mutant.old) != 1] == []
 
 

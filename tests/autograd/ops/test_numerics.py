@@ -1,4 +1,4 @@
-"""Where formulas need care: zeros, infinities, tails, padding, float16 sums; by quick and plain implementations."""
+"""Numerically difficult inputs of quick and plain ops: zeros, infinities, tails, padding and float16 sums."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def form(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def gradients(function: Any, *values: Any) -> list[Any]:
-    """The gradients for an output gradient of ones, as lists."""
+    """Return the gradients for an output gradient of ones, as lists."""
     leaves = [Tensor(np.asarray(value, dtype=np.float64), requires_grad=True) for value in values]
     with np.errstate(over="ignore"):
         out = function(*leaves)
@@ -34,7 +34,7 @@ def test_the_gradient_of_logsumexp_sums_to_1() -> None:
 def test_tails_keep_their_digits() -> None:
     for dtype in (np.float32, np.float64):
         x = np.array([-60.0, -20.0, 20.0], dtype)
-        tail, rtol = np.exp(-np.abs(x.astype(np.float64))), max(4 * np.finfo(dtype).eps, 3e-9)  # e/(1+e) is not e
+        tail, rtol = np.exp(-np.abs(x.astype(np.float64))), max(4 * np.finfo(dtype).eps, 3e-9)  # e approximates e/(1+e)
         np.testing.assert_allclose(ops.sigmoid(Tensor(x)).data[:2], tail[:2], rtol=rtol)
         np.testing.assert_allclose(ops.softplus(Tensor(x)).data[:2], tail[:2], rtol=rtol)
         loss = ops.binary_cross_entropy_with_logits(Tensor(x[2:]), np.ones(1, dtype))
@@ -121,7 +121,7 @@ def test_indices_belong_to_the_call(fake_cupy) -> None:
 
 
 def test_cross_entropy_depends_on_differences_of_logits_only() -> None:
-    """log 2, whatever is added to both logits."""
+    """Two equal logits of any size have the loss log 2."""
     for smoothing in (0.0, 0.1):
         for dtype, size in ((np.float16, 6e4), (np.float32, 1e30), (np.float64, 1e300)):
             logits = Tensor(np.full((3, 2), size, dtype), requires_grad=True)
@@ -154,7 +154,7 @@ def test_attention_over_no_keys_or_no_features() -> None:
         for queries, keys, width in ((3, 0, 2), (0, 3, 2), (0, 0, 2)):
             for options in ({}, {"causal": True}, {"bias": np.zeros((queries, keys))}):
                 assert not any(np.any(g) for g in attend(queries, keys, width, method=method, **options))
-        # Nothing tells the keys apart.
+        # Without features all keys have equal weights.
         np.testing.assert_allclose(attend(3, 2, 0, method=method)[2], np.full((2, 1, 2, 4), 1.5))
     none = Tensor(np.zeros((1, 1, 0, 2)))
     out, weights = ops.attention(Tensor(np.ones((1, 1, 3, 2))), none, none, return_weights=np.True_)
@@ -162,7 +162,7 @@ def test_attention_over_no_keys_or_no_features() -> None:
 
 
 def test_attention_with_scores_far_below_zero_beside_hidden_keys() -> None:
-    """The maximum is that of the keys that may be attended to."""
+    """The maximum of the scores leaves out the hidden keys."""
     query, key = (np.full((1, 1, 3, 1), size, np.float32) for size in (20, -20))
     value, mask = np.arange(3, dtype=np.float32).reshape(1, 1, 3, 1), np.array([[1, 1, 0], [0, 0, 0], [1, 1, 1]], bool)
     for method in ("standard", "blocked"):

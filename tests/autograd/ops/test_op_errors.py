@@ -1,4 +1,4 @@
-"""A wrong shape, dtype or axis is an error that names the op and what it was given."""
+"""A wrong shape, dtype or axis raises an error that names the op and the wrong value."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every op takes what NumPy users pass: arrays in the other byte order, NumPy scalars for numbers and axes."""
+"""Every op takes what NumPy users pass: arrays in the other byte order, and NumPy scalars as numbers and axes."""
 
 import zlib
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from handloom.autograd.catalogue import CATALOGUE
 
 
 def swapped(value: Any) -> Any:
-    """The same numbers in the other byte order."""
+    """Return the same numbers in the other byte order."""
     if isinstance(value, np.ndarray):
         return value.astype(value.dtype.newbyteorder("S"))
     return type(value)(map(swapped, value)) if isinstance(value, tuple | list) else value
 
 
 def numpy_scalars(value: Any) -> Any:
-    """NumPy scalars instead of Python numbers; float64 scalars don't change dtypes, as Python floats don't."""
+    """Replace Python numbers by NumPy scalars; like Python floats, float64 scalars don't change dtypes."""
     for kind, scalar in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
         if isinstance(value, kind):
             return scalar(value)
@@ -29,7 +29,7 @@ def numpy_scalars(value: Any) -> Any:
 
 
 def forms_agree(name: str, changed: Callable[[Any], Any], dtype: Any) -> None:
-    """Values, gradients and dtypes are bit-equal with all arguments and output gradients changed."""
+    """Check that `changed`, applied to all arguments and output gradients, keeps values and gradients bit-equal."""
     spec = CATALOGUE[name]
     for number, sample in enumerate(spec.samples(np.random.default_rng(zlib.crc32(name.encode())), dtype, count=8)):
         results = []
@@ -53,7 +53,7 @@ def forms_agree(name: str, changed: Callable[[Any], Any], dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_both_byte_orders(name: str) -> None:
-    """As leaves, as plain operands, as indices and masks, and as output gradients."""
+    """Arrays may have either byte order as leaves, constant operands, indices, masks and output gradients."""
     forms_agree(name, swapped, np.float64)
 
 
@@ -77,7 +77,7 @@ def test_integers_become_float64_where_differences_would_wrap_around_or_results_
         for i in wanted:
             args[i] = np.abs(3 * args[i]).astype(kind)
         if name == "cross_entropy" and len(wanted) > 1:
-            continue  # integers are classes
+            continue  # integer targets mean class ids
         whole = spec.function(*args, **sample.kwargs)
         for i in wanted:
             args[i] = args[i].astype(np.float64)
@@ -106,7 +106,7 @@ def test_integers_of_numpy_where_the_catalogue_draws_none() -> None:
 
 def test_subclasses_of_arrays_mean_their_numbers() -> None:
     """For np.matrix, * would be the matrix product."""
-    matrix = np.array([[1.0, 2.0], [3.0, 4.0]]).view(np.matrix)  # np.matrix itself warns of its end
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]]).view(np.matrix)  # np.matrix itself warns that it is deprecated
     for square in (ops.multiply(matrix, matrix), Tensor(matrix) * matrix, Tensor(matrix) ** 2):
         assert type(square.data) is np.ndarray
         assert square.data.tolist() == [[1, 4], [9, 16]]

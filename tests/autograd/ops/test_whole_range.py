@@ -1,6 +1,6 @@
-"""float16 over its whole range, up to 65,504: every op gives the float32 result for the same numbers, rounded.
+"""For all float16 numbers, up to 65,504, every op gives the rounded float32 result of the same numbers.
 
-Nothing may turn into NaN or infinity on the way, or warn of an overflow, whose result in float32 is a float16 number.
+If the float32 result fits into float16, no intermediate result may be NaN or infinite or warn of an overflow.
 """
 
 import zlib
@@ -18,18 +18,18 @@ LARGEST = 65504.0
 EPS = 2.0**-10
 DRAWS = 40
 
-# Ops with a float16 number on the way, whose overflow or underflow is one: x W^T before the activation, x + residual
-# before the norm, the gradient of each product in a stack, of a number times an array or of a gate. Inputs between 2^-n
-# and 2^n keep it in bounds.
+# These ops have a float16 intermediate result, which may overflow or underflow: x W^T before the activation, x +
+# residual before the norm, the gradient of each product in a stack, of a scalar times an array, or of a gate. Inputs
+# between 2^-n and 2^n keep this result in range.
 GATES = ("glu", "reglu", "geglu", "swiglu")
 EXPONENTS = {"linear_activation": 6, "residual_layer_norm": 13, "matmul": 6, "dot": 8}
 EXPONENTS |= dict.fromkeys(GATES, 9)
-# A float16 number on the way is rounded (the gate, attention's output in its backward pass): errors grow with x.
+# These ops round an intermediate result to float16 (the gate; attention's output, for backward): errors grow with x.
 ROUNDED = ("attention", *GATES)
 
 
 class WholeRange(Draw):
-    """Draws numbers of any size that float16 has, with the sign that the specification asks for."""
+    """Draw float16 numbers of any magnitude, with the sign that the specification asks for."""
 
     lowest, highest = -24.0, 16.0  # exponents
 
@@ -47,7 +47,7 @@ class WholeRange(Draw):
 
 def drawn(name: str, draw: WholeRange) -> Sample:
     sample = CATALOGUE[name].draw(draw)
-    if name == "attention":  # scores of a size that float32 knows to the last digits of a float16 weight
+    if name == "attention":  # float32 must resolve the scores as finely as float16 weights need
         scales = (2.0**-10, 2.0**-10, 1.0, 2.0**-6)
         args = tuple((x * s).astype(np.float16) for x, s in zip(sample.args, scales, strict=False))
         return Sample(args, sample.kwargs)
@@ -59,7 +59,7 @@ def cast(value: Any, dtype: Any) -> Any:
 
 
 def computed(spec: OpSpec, sample: Sample, dtype: Any, rng: np.random.Generator) -> tuple[list[Any], list[Any], float]:
-    """Values and gradients in a precision, and the largest of the output gradients."""
+    """Return values and gradients in a precision, and the magnitude of the largest output gradient."""
     args = [cast(a, dtype) for a in sample.args]
     kwargs = {key: cast(value, dtype) for key, value in sample.kwargs.items()}
     leaves = []
@@ -78,7 +78,7 @@ def computed(spec: OpSpec, sample: Sample, dtype: Any, rng: np.random.Generator)
 
 
 def compare(what: str, found: np.ndarray, truth: np.ndarray, scale: Any) -> None:
-    """Assert that `found` is `truth` wherever that is a float16 number, within four ulps of `scale`."""
+    """Check that `found` equals `truth`, within four ulps of `scale`, wherever `truth` fits into float16."""
     with np.errstate(over="ignore", invalid="ignore"):
         fits = np.abs(truth) < LARGEST * (1 - 8 * EPS)
         wrong = fits & ~(np.abs(found.astype(np.float64) - truth) <= 4 * EPS * scale)
@@ -93,7 +93,7 @@ def test_float16_is_float32_rounded(name: str) -> None:
         draw = WholeRange.seeded(np.random.default_rng([zlib.crc32(name.encode()), seed]), np.float16)
         if name in EXPONENTS:
             draw.lowest, draw.highest = -EXPONENTS[name], EXPONENTS[name]
-        with np.errstate(over="ignore"):  # an input that is a product itself
+        with np.errstate(over="ignore"):  # some inputs are products, which may overflow
             sample = drawn(name, draw)
         floats = [a for a in sample.args if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
         if not all(np.isfinite(a).all() for a in floats):
@@ -110,14 +110,14 @@ def test_float16_is_float32_rounded(name: str) -> None:
                 finite = np.abs(b[np.isfinite(b)]).max(initial=0)
                 compare(f"{name}, {kind} {number}, {sample}", a, b, max(finite, *largest))
             if not fits and kind == "value" and any((np.abs(b) >= LARGEST * (1 - 8 * EPS)).any() for b in theirs):
-                break  # a value that overflows has no gradient to speak of
+                break  # a value that overflows has no meaningful gradient
         compared += 1
     assert compared > DRAWS / 2
 
 
 @pytest.mark.parametrize("name", [*UNARY, "leaky_relu", "elu", "gelu", "gelu tanh"])
 def test_every_float16_number(name: str) -> None:
-    """All 63,488, elementwise."""
+    """Elementwise ops are correct for all 63,488 finite float16 numbers."""
     kwargs = {"approximate": "tanh"} if name.endswith("tanh") and name.startswith("gelu") else {}
     function = getattr(ops, name.partition(" ")[0])
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -133,7 +133,7 @@ def test_every_float16_number(name: str) -> None:
     compare(f"{name}, value", value, true_value, np.maximum(1, np.abs(true_value)))
     inside = np.isfinite(value)
     compare(f"{name}, gradient", gradient[inside], true_gradient[inside], np.maximum(1, np.abs(true_gradient[inside])))
-    # Where neither overflows, nothing on the way does.
+    # Where neither value nor gradient overflows, no intermediate result overflows.
     fits = inside & (np.abs(true_gradient) < LARGEST * (1 - 8 * EPS))
     leaf = Tensor(x[fits], requires_grad=True)
     with np.errstate(over="raise", invalid="raise"):
@@ -143,7 +143,7 @@ def test_every_float16_number(name: str) -> None:
 @pytest.mark.parametrize("name", [*UNARY, "leaky_relu", "elu", "gelu", "gelu tanh"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_number_is_too_large_or_too_small(name: str, dtype: Any) -> None:
-    """Numbers of any size that the dtype has: the gradient is NaN only where the value is."""
+    """For numbers of any magnitude, the gradient is NaN only where the value is NaN."""
     kwargs = {"approximate": "tanh"} if name == "gelu tanh" else {}
     info = np.finfo(dtype)
     size = np.exp(np.linspace(np.log(float(info.smallest_subnormal)), np.log(float(info.max)), 2001)).astype(dtype)
@@ -158,9 +158,9 @@ def test_no_number_is_too_large_or_too_small(name: str, dtype: Any) -> None:
 @pytest.mark.parametrize(
     ("function", "inputs", "g"),
     [
-        (ops.divide, ([4.2e-6], [1.1e-5]), 0.5),  # g / y is beyond float16, times x / y it is not
+        (ops.divide, ([4.2e-6], [1.1e-5]), 0.5),  # g / y overflows float16, but g / y * x / y does not
         (ops.square, ([0.1],), 4e4),
-        (ops.hypot, ([6e-8], [6e-8]), 1.0),  # whose value float16 has to round by half
+        (ops.hypot, ([6e-8], [6e-8]), 1.0),  # float16 rounds the value by almost half an ulp
         (ops.arctan2, ([8e-5], [1e-5]), 1.0),
         (ops.prod, ([300.0, 300.0, 0.01],), 0.1),
         (ops.logsumexp, ([1e4, 1e4],), 1.0),  # float16 rounds the value by 0.7

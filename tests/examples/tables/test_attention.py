@@ -1,4 +1,4 @@
-"""Attention weights: pictures, word alignments, and what heads attend to."""
+"""Attention weights: word alignments, and the tokens that heads attend to."""
 
 import numpy as np
 import pytest
@@ -16,9 +16,9 @@ def test_alignment_joins_tokens_to_words() -> None:
     weights = np.array(
         [
             [0.6, 0.1, 0.1, 0.1, 0.1],
-            [0.4, 0.3, 0.2, 0.1, 0.0],  # the largest weight alone is that of "Ein", but "Hund." has 0.6 together
+            [0.4, 0.3, 0.2, 0.1, 0.0],  # "Ein" has the largest single weight, but "Hund." has a total of 0.6
             [0.0, 0.5, 0.5, 0.0, 0.0],
-            [0.0, 0.0, 0.0, 0.3, 0.7],  # what <eos> gets counts for no word
+            [0.0, 0.0, 0.0, 0.3, 0.7],  # the weight of <eos> counts for no word
             [0.0, 0.0, 0.0, 0.0, 1.0],
         ]
     )
@@ -30,7 +30,7 @@ TOKENS = ["<bos>", "the", "senate", "passes", "the", "bill", "."]
 
 
 def looking(at) -> np.ndarray:
-    """Weights of a head whose query i looks at key at(i) alone, within the text."""
+    """Return the weights of a head whose query i attends only to key at(i), limited to the text."""
     size = len(TOKENS)
     weights = np.zeros((size, size), np.float32)
     for i in range(size):
@@ -45,7 +45,7 @@ def test_shares_of_heads_that_look_at_one_token() -> None:
     assert [row["cell"] for row in rows[:2]] == ["layer 2, head 1", "layer 2, head 2"]
     assert even["cell"] == EVEN
     assert first["first"] == itself["itself"] == 1
-    assert previous["previous"] == pytest.approx(6 / 7), "before the first token there is none"
+    assert previous["previous"] == pytest.approx(6 / 7), "the first token has no previous token"
     assert following["next"] == pytest.approx(6 / 7)
     assert itself["content"] == pytest.approx(3 / 7)
     assert itself["function"] == pytest.approx(2 / 7)
@@ -64,11 +64,11 @@ def test_of_the_first_token_the_words_that_it_looks_at() -> None:
     assert "words" not in even
     assert "words" not in head_rows([(maps, TOKENS)])[0]
     rare = head_rows([(maps, TOKENS)] * 2, first_only=True)[0]["words"]
-    assert not rare, "what occurs four times is too little to say anything"
+    assert not rare, "words that occur only four times are left out"
 
 
 class KnowsWhere(Translator):
-    """Head 1 looks at the source's second token, head 2 at the same token."""
+    """A translator: head 1 attends to the second source token, head 2 to the token that equals the target token."""
 
     def attention_maps(self, sentence, target=None):
         source, written = (self.tokenizer.token_strings(ids) for ids in (self.tokenizer.encode(sentence), target))
@@ -83,7 +83,7 @@ def test_alignments_are_of_copied_content_words() -> None:
     manual_seed(0)
     texts = ["the senate passes the bill", " bill senate"]
     tokenizer = BPETokenizer.train(texts * 9, 300)
-    assert len(tokenizer.encode(texts[0])) == 5, "a token is a word here"
+    assert len(tokenizer.encode(texts[0])) == 5, "each word is one token"
     size = tokenizer.vocab_size
     config = Seq2SeqConfig(size, size, 8, 2, 1, 1, 12, 0.0, max_length=24)
     translator = KnowsWhere(Seq2SeqTransformer(config).eval(), tokenizer)
@@ -92,7 +92,7 @@ def test_alignments_are_of_copied_content_words() -> None:
     assert [row["cell"] for row in rows] == [
         "layer 1, head 1", "layer 1, head 2", "layer 1, mean of its heads", EVEN,
     ]  # fmt: skip
-    assert rows[0]["written"] == pytest.approx(1 / 3), "senate is the second of senate, passes and bill"
+    assert rows[0]["written"] == pytest.approx(1 / 3), "head 1 finds only senate of senate, passes and bill"
     assert (rows[1]["written"], rows[1]["written_words"]) == (1, 3)
     assert rows[0]["reference"] == pytest.approx(2 / 4)
     assert rows[-1]["written"] == pytest.approx(1 / 5)

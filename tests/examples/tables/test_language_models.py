@@ -1,4 +1,4 @@
-"""The tables of language models have the KTH report's cells, and its figures beside ours."""
+"""The tables of language models have the KTH report's cells, and its figures next to handloom's."""
 
 from dataclasses import replace
 
@@ -41,11 +41,11 @@ def test_table_2_has_the_reports_models_with_their_sizes() -> None:
     assert rows[3] == {"cell": "RNN", "report_parameters": 32_612, "report_loss": 1.85, "report_accuracy": 0.448}
     subwords = replace(task, text=replace(task.text, tokenizer=BPETokenizer.train(["a text"], 270)))
     row = {"cell": "RNN"}
-    assert tables.with_report_figures("baselines", [row], subwords) == [row], "of characters only"
+    assert tables.with_report_figures("baselines", [row], subwords) == [row], "figures are for characters only"
 
 
 def test_losses_over_processor_time(tmp_path) -> None:
-    """A validation between two rows of the timings lies between them; a run without timings is left out."""
+    """The time of a validation is interpolated between two rows of timings; a run without timings is left out."""
     runs = {name: RunFolder.create(tmp_path / name, {}) for name in ("timed", "untimed")}
     for name, run in runs.items():
         with run:

@@ -1,4 +1,4 @@
-"""What layers cost: the counts are those of the formulas, and grow as they say."""
+"""The cost of layers: the counts equal the formulas, and grow as the formulas state."""
 
 import pytest
 

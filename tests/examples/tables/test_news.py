@@ -1,4 +1,4 @@
-"""The news report's figures beside ours, and training means of the updates between two validations."""
+"""The news report's figures next to handloom's, and training means of the updates between two validations."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from handloom.examples.tables.news import EPOCHS, epoch_rows
 
 
 def test_training_means_are_of_the_updates_between_two_validations() -> None:
-    """Rows of 4 updates, validations after 6: half of the second row belongs to either epoch."""
+    """A training row covers 4 updates, and an epoch has 6: half of the second row belongs to each epoch."""
     metrics = [
         {"step": 4, "epoch": 0, "loss": 4.0, "accuracy": 0.1},
         {"step": 6, "epoch": 0, "valid_loss": 3.0, "valid_accuracy": 0.2},
@@ -22,7 +22,7 @@ def test_training_means_are_of_the_updates_between_two_validations() -> None:
     assert second["train_accuracy"] == pytest.approx((2 * 0.4 + 4 * 0.7) / 6)
 
     rows = {row["epoch"]: row for row in epoch_rows(metrics)}
-    assert list(rows) == [1, 2, 5, 10, 15, 20], "those that the run has not reached have the report's figures alone"
+    assert list(rows) == [1, 2, 5, 10, 15, 20], "epochs that the run has not reached have only the report's figures"
     assert (rows[1]["report_loss"], rows[1]["report_train"], rows[1]["report_valid"]) == EPOCHS[1]
     assert rows[1]["valid_accuracy"] == 0.2
     assert "report_loss" not in rows[2]

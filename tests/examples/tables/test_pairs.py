@@ -20,7 +20,7 @@ def test_best_and_worst_are_of_a_batch_that_the_seed_draws() -> None:
         assert best.hypothesis == written[best.index]
         assert len(best.hypothesis) > len(worst.hypothesis)
     assert [(row["which"], row["report"]) for row in batch_rows(batches[0])] == [("best", 75.98), ("worst", 8.25)]
-    assert len(batch_rows(batch_samples(["a b"], ["a b"], ["a b"], 0))) == 1, "one pair has no worst"
+    assert len(batch_rows(batch_samples(["a b"], ["a b"], ["a b"], 0))) == 1, "a single pair has no worst translation"
 
 
 def test_saved_memory_counts_gradients_once() -> None:
@@ -40,14 +40,14 @@ def test_long_sentences_are_in_no_other_part() -> None:
     longest = max(len(source.split()) for part in (data.train, data.valid, data.test) for source, _ in part)
     assert longest == 95
     assert min(len(source.split()) for source, _ in long) == 96
-    assert long[0][1].startswith("2 "), "those of the test part come first"
+    assert long[0][1].startswith("2 "), "sentences of the test part come first"
     assert len(long) == 1 + 5
     assert len(data.train) == 95
 
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_loss_is_that_of_one_sentence_at_a_time(backwards: bool, monkeypatch) -> None:
-    """In the tokens that targets have, which may be others than those of sources: here they are turned round."""
+    """The loss uses the tokens of targets, which can differ from those of sources: `backwards` reverses them."""
     manual_seed(0)
     pairs = [("the cat", "le chat"), ("the old dog runs", "le vieux chien court"), ("a", "un")]
     tokenizer = BPETokenizer.train([text for pair in pairs for text in pair], 280)

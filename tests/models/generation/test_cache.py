@@ -1,4 +1,4 @@
-"""The cached state against the model without a cache, for any selections."""
+"""Compare the cached state with the model without a cache, for any selections of sequences."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.support.decoding import build, random_source, start_uncached
 
 @pytest.fixture(autouse=True)
 def small_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small initial capacity, so that short sequences grow and sweep the cache, too."""
+    """Set a small initial capacity, so that short sequences also grow and sweep the cache."""
     monkeypatch.setattr(cache_module, "INITIAL_CAPACITY", 3)
 
 
@@ -54,14 +54,14 @@ def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, act
 
 
 def test_the_sweep_keeps_the_cache_small() -> None:
-    """Three beams that always continue the same one: the cache keeps one past, not three."""
+    """If three sequences always continue the same sequence, the cache keeps one past, not three."""
     cache = TreeCache(1, 2, 1, 4, np.float32, np)
     cache.extend(0)
     cache.select(np.array([0, 0, 0, 1, 1, 1]), 3)
     for position in range(1, 101):
         cache.extend(position)
         cache.select(np.array([1, 1, 1, 5, 5, 5]), 3)
-    # Of 303 nodes: twice what a sweep leaves, and twice again because the arrays grow by doubling.
+    # The steps add 301 nodes. A sweep begins at twice the nodes that the last sweep left; arrays grow by doubling.
     assert cache.keys[0].shape[2] <= 4 * (101 + 3)
     assert cache.length <= 2 * (101 + 3)
     assert cache.allowed is not None
@@ -82,7 +82,7 @@ def test_reordering_a_beam_copies_no_keys() -> None:
 
 @pytest.mark.parametrize("beam", [False, True])
 def test_attention_is_that_of_the_plain_path(beam: bool) -> None:
-    """Each layer and head, step by step, with beams that are reordered."""
+    """The attention of each layer and head agrees with the plain path in each step, also if the beam is reordered."""
     model, rng = build(0, layers=2), np.random.default_rng(0)
     source = random_source(rng, [3, 5])
     state = model.start(source, keep_attention=True)
@@ -139,7 +139,7 @@ def test_sources_without_tokens(keep_attention: bool) -> None:
 
 @pytest.mark.parametrize("name", ["_layer_by_layer", "_project", "_causal"])
 def test_an_interrupted_state_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its cache has tokens that its length does not count, so its logits would be wrong."""
+    """The cache has tokens that the length does not count, so the logits would be wrong."""
     state = build(0).start(np.array([[4, 5]]))
     state.step(np.array([[1]]))
 

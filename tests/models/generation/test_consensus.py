@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: lengths of common subsequences against the definition, and what is chosen."""
+"""Test minimum Bayes risk decoding: lengths of common subsequences by the definition, and the chosen sequences."""
 
 import itertools
 from typing import Any
@@ -28,7 +28,7 @@ def test_the_sequence_most_like_the_others_comes_first_and_none_twice() -> None:
     assert [one.ids for one in found] == [[4, 5, 6], [4, 5, 6, 7], [4, 6], [8, 9, 9]]
     assert found[0].score == pytest.approx((0 + 1 + 6 / 7 + 4 / 5) / 4)
     parity = by_consensus(drawn, lambda ids: [id % 2 == 0 for id in ids])
-    assert parity[0].ids == [4, 5, 6], "even, odd, even comes twice, and is nearly there once more"
+    assert parity[0].ids == [4, 5, 6], "even, odd, even occurs twice, and a third sequence begins with it"
     assert by_consensus([Hypothesis([], 0.0), Hypothesis([], 0.0)]) == [Hypothesis([], 1.0)]
     assert by_consensus([Hypothesis([4], 0.0)]) == [Hypothesis([4], 0.0)]
 

@@ -1,4 +1,4 @@
-"""Sampling: frequencies match the distribution, and the seed determines the draws."""
+"""Test sampling: frequencies match the distribution, and the seed determines the draws."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ RULES = Rules(BOS, EOS, max_length=8)
 
 
 def exact(log_p: np.ndarray, temperature: float, top_k: int, top_p: float) -> np.ndarray:
-    """The distribution of the draws, by the definition."""
+    """Return the distribution of the draws, computed by the definition."""
     p = np.exp(log_p / temperature)
     p /= p.sum()
     order = np.argsort(-p, kind="stable")
@@ -33,7 +33,7 @@ def exact(log_p: np.ndarray, temperature: float, top_k: int, top_p: float) -> np
     [(1.0, 0, 1.0), (0.7, 0, 1.0), (2.0, 4, 1.0), (1.0, 0, 0.8), (1.5, 0, 0.95), (1.0, 5, 0.7), (1.0, 1, 1.0)],
 )
 def test_frequencies_are_those_of_the_exact_distribution(temperature: float, top_k: int, top_p: float) -> None:
-    """4,000 draws of the second token, after a prefix; chi-square at the 99.9 % quantile."""
+    """Draw the second token 4,000 times after a prefix; apply a chi-square test at the 99.9 % quantile."""
     stats = pytest.importorskip("scipy.stats", reason="the chi-square quantile is scipy's")
     model, source = build(5, vocabulary=12), np.array([[4, 9, 6]])
     p = exact(log_probabilities(model, source, [7]), temperature, top_k, top_p)
@@ -50,7 +50,7 @@ def test_frequencies_are_those_of_the_exact_distribution(temperature: float, top
 
 @given(seed=st.integers(0, 1000), lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4))
 def test_a_batch_equals_single_sequences(seed: int, lengths: list[int]) -> None:
-    """Each sequence has its own stream of random numbers, whatever else is in the batch and however it begins."""
+    """The random numbers of a sequence do not depend on the other sequences of the batch or their prefixes."""
     model, rng = build(seed), np.random.default_rng(seed)
     source = random_source(rng, lengths)
     seeds = rng.integers(0, 1000, len(lengths)).tolist()
@@ -108,7 +108,7 @@ def test_a_stream_does_no_work_ahead() -> None:
 @pytest.mark.parametrize("choose", [likeliest, Sampler(), Sampler(top_k=3), Sampler(top_p=0.9)])
 @pytest.mark.parametrize("scores", [True, False])
 def test_nan_is_an_error(choose, scores: bool) -> None:
-    """A model whose training diverged; a beam search says the same."""
+    """NaN logits, as after diverged training, raise the same error in all searches."""
     model = build(0)
     model.output.bias.data[5] = np.nan
     with pytest.raises(ValueError, match="are NaN"):

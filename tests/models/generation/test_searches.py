@@ -1,4 +1,4 @@
-"""Greedy and beam search: invariants that hold for any model."""
+"""Test invariants of greedy and beam search that hold for any model."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def same(one: list[Hypothesis], other: list[Hypothesis]) -> None:
 
 @st.composite
 def constraints(draw, rows: int, vocabulary: int = 9) -> Rules:
-    """Rules of every kind for `rows` sentences, whose prefixes differ in length."""
+    """Draw rules of every kind for `rows` sentences, with prefixes of different lengths."""
     tokens = st.integers(4, vocabulary - 1)
     return Rules(
         BOS,
@@ -63,7 +63,7 @@ def test_a_batch_equals_single_sentences_and_the_cache_changes_nothing(data, see
 @settings(max_examples=15)
 @given(data=st.data(), seed=SEEDS, alpha=st.sampled_from([0.0, 0.6, 1.5, -0.5]), beta=st.sampled_from([0.0, 0.2]))
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(data, seed: int, alpha: float, beta: float) -> None:
-    """With every rule and penalty: the search must agree with an exhaustive search by the definitions."""
+    """With every rule and penalty, the search agrees with an exhaustive search by the definitions."""
     model = build(seed, vocabulary=6)
     source = random_source(np.random.default_rng(seed), [3], 6)
     drawn = data.draw(constraints(1, vocabulary=6))
@@ -109,7 +109,7 @@ class CountedState:
 
 
 def test_the_search_stops_when_no_hypothesis_can_still_win() -> None:
-    """Where <eos> is near certain the rest of the beam can't catch up: one step, or one for each of the n best."""
+    """If <eos> is almost certain, no other hypothesis can catch up, so the search takes n_best steps."""
     model = build(0)
     model.output.bias.data[EOS] = 30.0
     for n_best, expected in ((1, 1), (2, 2)):
@@ -129,7 +129,7 @@ def test_stopping_early_changes_no_result(seed: int) -> None:
 
 
 def test_the_models_end_their_sequences_at_different_times() -> None:
-    """In the draws of the other tests, some outputs are empty, some end, some reach the limit."""
+    """Of the outputs of random models, some are empty, some end with <eos>, and some reach the limit."""
     lengths = [len(greedy_search(build(s).start(np.array([[4, 5, 6]])), RULES)[0].ids) for s in range(100)]
     assert min(np.mean(np.array(lengths) == length) for length in (0, 8)) > 0.1
     assert len(set(lengths)) > 5
@@ -159,7 +159,7 @@ def test_the_prefix_that_all_have_is_fed_at_once() -> None:
 
 def test_the_models_positions_limit_the_length() -> None:
     model = build(0)
-    model.output.bias.data[EOS] = -1e4  # never ends by itself
+    model.output.bias.data[EOS] = -1e4  # never generates <eos>
     assert len(greedy_search(model.start(np.full((1, 30), 5)), Rules(BOS, EOS))[0].ids) == 40
     assert len(greedy_search(model.start(np.full((1, 2), 5)), Rules(BOS, EOS))[0].ids) == 14
     prompt = Rules(BOS, EOS, prefix=[[4] * 38])

@@ -1,4 +1,4 @@
-"""One object for all options of the searches: it calls them unchanged; lengths, forced and suppressed tokens."""
+"""Test that Strategy passes all options to the searches; test lengths, forced tokens and suppressed tokens."""
 
 import math
 
@@ -71,9 +71,9 @@ def test_scores_can_be_left_out() -> None:
     assert np.isnan([h.score for h in without]).all()
 
 
-# Options of the searches from `transformers`; that they are equal to theirs, tests/models/pretrained compares
+# Options of `transformers` for searches; tests/models/pretrained compares the results with `transformers`.
 
-TABLE = np.log(np.array([[0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.4, 0.35, 0.25]]))  # of the next token, by the last
+TABLE = np.log(np.array([[0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.4, 0.35, 0.25]]))  # row: last token, column: next token
 
 
 def start(rows: int = 1) -> Uncached:
@@ -87,7 +87,7 @@ def test_the_last_token_is_forced_and_others_are_suppressed() -> None:
         assert all(0 not in one.ids for one in found)
     one = greedy_search(start(), Rules(None, None, [[1]], max_length=2, forced_last=0))[0]
     assert one.ids == [1, 2, 0]
-    np.testing.assert_allclose(one.score, TABLE[1, 2])  # a forced token costs nothing
+    np.testing.assert_allclose(one.score, TABLE[1, 2])  # a forced token does not change the score
 
 
 def test_a_strategy_forbids_the_tokens_of_its_rules() -> None:

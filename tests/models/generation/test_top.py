@@ -1,4 +1,4 @@
-"""The largest logits and the sum of all."""
+"""Test the largest logits and the log-sum-exp of each row."""
 
 from unittest import mock
 
@@ -11,7 +11,7 @@ from handloom.autograd.fast import compiled, parallel
 from handloom.models.generation.fast import rows, team
 from handloom.models.generation.top import log_sum_exp, top_k
 
-#: The least size for compiled loops: for all rows, and for none.
+#: Values of MIN_ARRAY_SIZE: compiled loops compute all rows, or none.
 ALWAYS, NEVER = 0, 1 << 40
 
 
@@ -27,7 +27,7 @@ ALWAYS, NEVER = 0, 1 << 40
 def test_top_k_is_a_stable_sort(
     least: int, rows: int, vocabulary: int, k: int, levels: int, gap: int, seed: int
 ) -> None:
-    """Few levels make many equal numbers, which must come in the order of their ids."""
+    """With few levels, many logits are equal; equal logits must be in the order of their ids."""
     rng = np.random.default_rng(seed)
     logits = rng.integers(0, levels, (rows, vocabulary + gap)).astype(np.float32)[:, :vocabulary]
     logits[rng.random(logits.shape) < 0.2] = -np.inf
@@ -66,7 +66,7 @@ def test_threads_change_no_result(restored_threads: None) -> None:
     ("vocabulary", "column"), [(600, 0), (600, 2), (600, 70), (600, 599), (601, 600), (9, 0), (9, 8)]
 )
 def test_nan_is_an_error(least: int, k: int, vocabulary: int, column: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in the column that folding leaves over, and in rows that are sorted whole."""
+    """NaN is an error also in a column that folding leaves over, and in rows that are sorted completely."""
     monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
     logits = np.tile(np.arange(vocabulary, dtype=np.float32), (2, 1))
     logits[1, column] = np.nan
@@ -76,7 +76,7 @@ def test_nan_is_an_error(least: int, k: int, vocabulary: int, column: int, monke
 
 @pytest.mark.parametrize("least", [ALWAYS, NEVER])
 def test_the_largest_of_rows_in_reverse(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which lie before each other in memory, where a loop can't step."""
+    """Rows in reverse order have a negative stride, which the compiled loops do not support."""
     monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
     logits = np.random.default_rng(0).standard_normal((3, 600)).astype(np.float32)
     for backwards, forwards in zip(top_k(logits[::-1], 5), top_k(logits, 5), strict=True):
@@ -86,14 +86,14 @@ def test_the_largest_of_rows_in_reverse(least: int, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("least", [ALWAYS, NEVER])
 def test_none_of_the_largest_is_an_error(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop would write before the beginning of its results."""
+    """For k = 0, a compiled loop would write before the beginning of its results."""
     monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
     with pytest.raises(ValueError, match="kth"):
         top_k(np.zeros((2, 600), np.float32), 0)
 
 
 def test_without_compilation_numpy_computes_them() -> None:
-    """NUMBA_DISABLE_JIT=1 leaves the functions of the loops uncompiled, which the jobs can't call."""
+    """With NUMBA_DISABLE_JIT=1, the functions of the loops are not compiled, so the jobs can't call them."""
     logits = np.zeros((20, 2000), np.float32)
     with mock.patch.object(team, "usable", return_value=False):
         assert not rows.for_loops(logits)

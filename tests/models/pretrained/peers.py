@@ -1,4 +1,4 @@
-"""Models of `transformers` with random weights, in folders, to compare with."""
+"""Create reference models of `transformers` with random weights, and save them in folders."""
 
 import warnings
 from pathlib import Path
@@ -38,7 +38,7 @@ STRETCHED = {
     "original_max_position_embeddings": 16,
 }  # fmt: skip
 
-#: name -> (class of configuration, class of model, sizes)
+#: Case -> (configuration class, model class, sizes)
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "marian": ("MarianConfig", "MarianMTModel", MARIAN),
     "marian, two vocabularies": (
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def make(case: str, folder: Path, seed: int = 0) -> Any:
-    """A random model in evaluation mode, saved in the folder."""
+    """Create a random model in evaluation mode, save it in the folder, and return it."""
     config, model, sizes = CASES[case]
     torch.manual_seed(seed)
     made = getattr(transformers, model)(getattr(transformers, config)(**sizes)).eval()
@@ -94,7 +94,7 @@ def make(case: str, folder: Path, seed: int = 0) -> Any:
                 around = 1.0 if "norm" in name.lower() or ".ln_" in name else 0.0
                 parameter.copy_(torch.randn_like(parameter) * 0.3 + (around if name.endswith("weight") else 0.0))
         if model == "MarianMTModel":
-            made.final_logits_bias[0, 0] = 2.0  # some sentences end before the limit
+            made.final_logits_bias[0, 0] = 2.0  # so that some sentences end before the limit
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made.save_pretrained(folder)
@@ -102,7 +102,7 @@ def make(case: str, folder: Path, seed: int = 0) -> Any:
 
 
 def logits(model: Any, *inputs: np.ndarray, **more: Any) -> Any:
-    """The logits of `transformers`' model for ids, with target ids for a Marian."""
+    """Return the logits of a model of `transformers` for input ids, and target ids for an encoder-decoder."""
     tensors = [torch.tensor(one) for one in inputs]
     if len(tensors) == 2:
         more["decoder_input_ids"] = tensors[1]
@@ -110,7 +110,7 @@ def logits(model: Any, *inputs: np.ndarray, **more: Any) -> Any:
 
 
 def again(case: str, folder: Path) -> Any:
-    """The model that `transformers` reads from a folder, with every weight found."""
+    """Return the model that `transformers` loads from a folder; check that it finds every weight."""
     loaded, told = getattr(transformers, CASES[case][1]).from_pretrained(folder, output_loading_info=True)
     assert not any(told.values()), told
     loaded.config._attn_implementation = "eager"

@@ -1,4 +1,4 @@
-"""Folders that can't be used: one clear error each."""
+"""Test that each unusable folder gives one clear error."""
 
 import builtins
 import json
@@ -107,7 +107,7 @@ def test_tied_weights_that_are_stored_twice(folder) -> None:
     rewrite(folder, lambda tensors: tensors.update({tied: tensors["transformer.wte.weight"].copy()}))
     load(folder, with_tokenizer=False)
     rewrite(folder, lambda tensors: tensors.pop("transformer.wte.weight"))
-    load(folder, with_tokenizer=False)  # under the other name alone
+    load(folder, with_tokenizer=False)  # stored only under the other name
     rewrite(folder, lambda tensors: tensors.update({"transformer.wte.weight": tensors[tied] + 1}))
     refused(folder, r"wte.weight and lm_head.weight differ, and config.json says that they are tied")
 

@@ -1,4 +1,4 @@
-"""Models of `transformers`, loaded and saved: the same logits, gradients and generated ids."""
+"""Test that loaded and saved models of `transformers` give the same logits, gradients and generated ids."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ RNG = np.random.default_rng(0)
 
 
 def ids_for(case: str) -> list[np.ndarray]:
-    """Input ids of the model, without padding: a source and a target for an encoder-decoder."""
+    """Return input ids without padding: one array, or a source and a target for an encoder-decoder."""
     shapes = [(2, 9), (2, 7)] if case.startswith(("marian", "pegasus")) else [(2, 9)]
     return [RNG.integers(1, 19, shape) for shape in shapes]
 
@@ -83,7 +83,7 @@ def test_half_precision_is_read_as_it_is(dtype, tmp_path) -> None:
 
 
 def test_several_files_and_base_models(tmp_path) -> None:
-    """Weights in shards, under the names of a model without its head, as the oldest folders have them."""
+    """Weights load from shards, and under the names of a model without its head, as in the oldest folders."""
     theirs = make("gpt2", tmp_path / "one")
     theirs.save_pretrained(tmp_path / "shards", max_shard_size="5KB")
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
@@ -130,7 +130,7 @@ GENERATIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("case", ["marian", "llama", "gpt2"])
 def test_the_same_ids_are_generated(case, tmp_path) -> None:
-    """By the strategy of the folder's generation_config.json. A Marian may generate its start token again."""
+    """The strategy is read from generation_config.json. A Marian model may generate its start token again."""
     theirs, translates = make(case, tmp_path, seed=3), case == "marian"
     if translates:
         theirs.final_logits_bias[0, 19] = 2.0
@@ -202,7 +202,7 @@ WITHOUT_EFFECT = {
 
 
 def test_every_option_of_generation_is_read_refused_or_without_effect() -> None:
-    """A release of transformers that adds one is noticed here."""
+    """This test fails if a release of transformers adds an option."""
     tables = (generation_config.FIELDS, generation_config.TOKENS, generation_config.ABSENT,
               generation_config.ABSENT_IN_SAMPLING, WITHOUT_EFFECT)  # fmt: skip
     assert {*vars(peers.transformers.GenerationConfig())} <= {name for table in tables for name in table}
@@ -249,7 +249,7 @@ def test_strategies_that_transformers_lacks_are_not_saved(strategy, match, tmp_p
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("case", ["marian", "pegasus"])
 def test_a_translator_of_handloom_runs_in_transformers(case, tied, tmp_path) -> None:
-    """With positions in handloom's layout: the stream's features are reordered as in `transformers`."""
+    """Saving reorders the features of the residual stream, because `transformers` has another layout of positions."""
     config = Seq2SeqConfig(
         21, 21, 16, 2, 1, 2, 24, dropout=0.0, max_length=16, share_embeddings=tied, tie_output=tied,
         norm_first=case == "pegasus",
@@ -302,7 +302,7 @@ def test_a_new_head_for_another_task(case, tmp_path) -> None:
 
 
 def test_ctranslate2_takes_a_marian(tmp_path) -> None:
-    """Greedy translations of the converted folder are those of the model: padding is last, and its row is zeros."""
+    """The converted folder gives the model's greedy translations. The padding token is last; its row is zeros."""
     ctranslate2 = pytest.importorskip("ctranslate2")
     tokenizer = BPETokenizer.train(["some text to learn from"], 270, special_tokens=["<unk>", "</s>"])
     size = tokenizer.vocab_size

@@ -1,4 +1,4 @@
-"""Tokenizers of `transformers`, loaded and saved: the same ids on hostile text."""
+"""Test that loaded and saved tokenizers of `transformers` give the same ids for hostile text."""
 
 import json
 import sys
@@ -73,7 +73,7 @@ def _smol(one_by_one: bool) -> Any:
 
 
 def _llama2() -> Any:
-    """Its vocabulary: special tokens, bytes, characters, merges."""
+    """Return a tokenizer whose vocabulary contains special tokens, bytes, characters and merges, in this order."""
     plain = tokenizers.Tokenizer(tokenizers.models.BPE())
     plain.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=True)
     plain.train_from_iterator(TEXT, tokenizers.trainers.BpeTrainer(vocab_size=200, show_progress=False))
@@ -126,7 +126,7 @@ MADE = {
     "llama 3": _llama3,
     "smollm": lambda: _smol(True),
     "digits in groups": lambda: _smol(False),
-    "llama 2": _llama2,  # this and BERT's are encoded by the package tokenizers: one of each is enough
+    "llama 2": _llama2,  # the package tokenizers encodes this case and bert: one case of each kind is enough
     "bert": _bert,
     "marian": _marian,
 }  # fmt: skip
@@ -151,13 +151,13 @@ def test_the_same_ids_and_back(kind, tmp_path) -> None:
         assert ours.encode_whole(text) == expected, text
         assert kept.encode_whole(text) == expected, text
         assert back(text)["input_ids"] == expected, text
-        if kind != "bert":  # whose decoder cleans up spaces
+        if kind != "bert":  # BERT's decoder cleans up spaces
             ids = ours.encode(text)
             assert ours.decode(ids, skip_special_tokens=False).split() == theirs.decode(ids).split(), text
 
 
 def _class_of(tokenizer: Any) -> dict[str, Any]:
-    """AutoTokenizer asks the model's configuration for the class; this folder has none."""
+    """Return the configuration from which AutoTokenizer gets the class, because the folder has no configuration."""
     return {"config": transformers.MarianConfig()} if isinstance(tokenizer, transformers.MarianTokenizer) else {}
 
 
@@ -194,7 +194,7 @@ def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
 
 
 def test_without_the_package_the_error_says_what_to_install(tmp_path, monkeypatch) -> None:
-    """GPT-2's kind is encoded here and needs nothing."""
+    """handloom itself implements GPT-2's kind of tokenizer, and needs no package for it."""
     _gpt2().save_pretrained(tmp_path / "gpt2")
     _bert().save_pretrained(tmp_path / "bert")
     monkeypatch.setitem(sys.modules, "tokenizers", None)

@@ -1,4 +1,4 @@
-"""Compiling for the emulator, and the folder that keeps what was compiled."""
+"""Compiles libraries for the emulator, and keeps them in a cache folder."""
 
 import ctypes
 import functools
@@ -14,7 +14,7 @@ from pathlib import Path
 from .ptx import PtxError, translate
 
 FOLDER = Path(__file__).parent
-# -fstack-clash-protection: a frame larger than the stack meets the page below its own stack before other memory.
+# -fstack-clash-protection: a frame larger than the stack touches the page below its own stack before other memory.
 _FLAGS = [
     "-std=c++17", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w", "-fstack-clash-protection",
 ]  # fmt: skip
@@ -31,7 +31,7 @@ def compiler() -> str | None:
 
 @functools.cache
 def _identity() -> str:
-    """What a compiled library depends on besides its source: compiler, processor, the emulator's own files."""
+    """Return what a compiled library depends on besides its source: compiler, processor, files of the emulator."""
     version = subprocess.run([str(compiler()), "--version"], capture_output=True, text=True, check=True).stdout
     flags = ""
     if Path("/proc/cpuinfo").exists():
@@ -43,7 +43,7 @@ def _identity() -> str:
 
 @functools.cache
 def cache_folder() -> Path:
-    """A folder of the user's own under the system's temporary one; nobody else may have put libraries there."""
+    """Return a folder in the system's temporary folder that belongs to the user and that no other user can write to."""
     folder = Path(tempfile.gettempdir()) / f"handloom-cuda-emulator-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
@@ -53,7 +53,7 @@ def cache_folder() -> Path:
 
 
 def _compile(name: str, text: str, command: list[str]) -> Path:
-    """The library made by `command` from `text`, from the cache if it is there."""
+    """Return the library that `command` makes from `text`, from the cache if it is there."""
     key = hashlib.sha256("\n".join([_identity(), text, *command]).encode()).hexdigest()[:24]
     library = cache_folder() / f"{name}-{key}.so"
     if library.exists():
@@ -63,7 +63,7 @@ def _compile(name: str, text: str, command: list[str]) -> Path:
         source.write_text(text, encoding="utf-8")
         includes = ["-I", str(FOLDER), "-I", str(FOLDER / "include")]
         unlinked = Path(folder) / "made.o"
-        # Linked apart: -fsanitize=thread must not bring its own runtime, which the emulator's checker stands in for.
+        # Linking is a separate step, because the emulator's checker replaces the runtime of -fsanitize=thread.
         for words in (
             [*_FLAGS, *command, *includes, "-c", str(source), "-o", str(unlinked)],
             ["-shared", str(unlinked), "-o", str(made)],
@@ -71,13 +71,13 @@ def _compile(name: str, text: str, command: list[str]) -> Path:
             done = subprocess.run([str(compiler()), *words], capture_output=True, text=True)
             if done.returncode:
                 raise CompileError(f"{name} does not compile:\n{done.stderr.replace(str(source), name)}")
-        os.replace(made, library)  # another process may be making the same
+        os.replace(made, library)  # another process may be making the same library
     return library
 
 
 @functools.cache
 def runtime() -> ctypes.CDLL:
-    """The emulator's own library, whose symbols the kernels use."""
+    """Return the emulator's own library, whose symbols the kernels use."""
     parts = ("runtime.cpp", "checker.cpp", "banks.cpp", "warp_matrices.cpp")
     text = "".join((FOLDER / part).read_text(encoding="utf-8") for part in parts)
     library = ctypes.CDLL(str(_compile("runtime", text, ["-O2", "-fvisibility=default"])), mode=ctypes.RTLD_GLOBAL)
@@ -89,21 +89,21 @@ def runtime() -> ctypes.CDLL:
 
 @functools.cache
 def _poison() -> list[str]:
-    """The option that fills what a thread did not initialise with NaN, where the compiler has it (g++ 12)."""
+    """Return the option that fills uninitialised variables with NaN, if the compiler has it (g++ 12)."""
     option = "-ftrivial-auto-var-init=pattern"
     command = [str(compiler()), option, "-E", "-x", "c++", os.devnull]
     return [option] if subprocess.run(command, capture_output=True).returncode == 0 else []
 
 
 def kernel_names(source: str) -> list[str]:
-    """Names of the kernels in a source."""
+    """Return the names of the kernels in a source."""
     text = re.sub(r"__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)", "", source)
     return re.findall(r'extern\s+"C"\s+__global__\s+void\s+(\w+)\s*\(', text)
 
 
 def build_kernels(source: str, defines: list[str], checked: bool) -> Path:
-    """A library with every kernel of `source`."""
-    # The one change to the text: dynamic shared memory is what the launch provides.
+    """Compile every kernel of `source` into one library, and return its path."""
+    # Apart from inline PTX, only this text changes: dynamic shared memory becomes what the launch provides.
     text = re.sub(
         r"extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;",
         r"\1* \2 = static_cast<\1*>(emulator::shared_memory());",

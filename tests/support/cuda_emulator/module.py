@@ -1,4 +1,4 @@
-"""Modules and kernels as CuPy has them, run by the emulator."""
+"""Modules and kernels with the interface of CuPy. The emulator runs them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import numpy as np
 from .build import build_kernels, compiler, runtime
 
 _MAX_SHARED = 232448  # bytes that one block can have on sm_90
-_ALIGNMENT = 256  # of memory that CuPy allocates is 512; what a kernel may count on for an array is 256
-_COPIED = 1 << 30  # bytes: an array that spans more is not copied for the launch
+_ALIGNMENT = 256  # CuPy aligns memory to 512 bytes, but a kernel may rely only on 256 for an array
+_COPIED = 1 << 30  # bytes: a launch does not copy an array that spans more
 _lock = threading.Lock()
 
 
 class KernelError(AssertionError):
-    """What a launch did wrong. `kind` is a word or two: race, out of bounds, deadlock, ..."""
+    """An error of a launch. `kind` is one or two words: race, out of bounds, deadlock, ..."""
 
     def __init__(self, kind: str, text: str):
         super().__init__(f"{kind}: {text}")
@@ -30,18 +30,18 @@ class KernelError(AssertionError):
 
 
 def compiler_missing() -> str | None:
-    """Why kernels can't be emulated here, or None."""
+    """Return why kernels can't be emulated here, or None."""
     return None if compiler() else "the CUDA emulator needs g++ (Debian, Ubuntu: apt-get install g++)"
 
 
-#: By library, kernel and program counter, of checked launches: the turns of shared memory at best, and those taken.
+#: Turns of shared memory in checked launches, (fewest possible, taken), by library, kernel and program counter.
 _turns: dict[tuple[Path, str, int], tuple[int, int]] = {}
 
 
 def shared_memory_turns() -> dict[tuple[str, str], tuple[int, int]]:
-    """The turns that shared memory takes, in checked launches since the last call: at best, and with bank conflicts.
+    """Return the turns of shared memory in checked launches since the last call: without and with bank conflicts.
 
-    By the kernel's name and the place in its source; plain loads and stores, ldmatrix and cp.async (banks.hpp).
+    Keys: the kernel's name and the place in its source. Plain loads and stores, ldmatrix, cp.async count (banks.hpp).
     """
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for library in {path for path, _, _ in _turns}:
@@ -55,20 +55,20 @@ def shared_memory_turns() -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def _places(library: Path, counters: list[int]) -> dict[int, str]:
-    """The file and line of the source that each program counter belongs to: the innermost frame in a kernel's file."""
+    """Return the source file and line of each program counter: the innermost frame in a .cu file."""
     found = {counter: [x for x in lines if ".cu" in x] for counter, lines in _frames(library, counters).items()}
     return {counter: lines[0] if lines else "elsewhere" for counter, lines in found.items()}
 
 
 def _frames(library: Path, counters: list[int]) -> dict[int, list[str]]:
-    """The files and lines of the source that each program counter belongs to, the innermost frame first."""
+    """Return the source files and lines of each program counter, the innermost frame first."""
     tool = shutil.which("addr2line")
     if tool is None:
         return {counter: [f"offset {counter} of {library.name}"] for counter in counters}
     command = [tool, "-a", "-i", "-e", str(library), *map(hex, counters)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     frames = re.split(r"^0x[0-9a-f]+$", text, flags=re.MULTILINE)[1:]
-    found = [re.findall(r"[^/\n]+:[\d?]+", lines) for lines in frames]  # the folders' names may have blanks
+    found = [re.findall(r"[^/\n]+:[\d?]+", lines) for lines in frames]  # folder names may contain blanks
     return dict(zip(counters, found, strict=True))
 
 
@@ -109,7 +109,7 @@ class EmulatedModule:
         self._library = ctypes.CDLL(str(self.path))
 
     def get_function(self, name: str) -> EmulatedKernel:
-        """The kernel called `name`. Raises KeyError if the source has none."""
+        """Return the kernel called `name`. Raises KeyError if the source has no such kernel."""
         try:
             describe = self._library[f"emulator_kernel_{name}"]
         except AttributeError:
@@ -136,7 +136,7 @@ class EmulatedKernel:
         only: tuple[int, int, int] | None = None,
         moved: dict[int, int] | None = None,
     ) -> None:
-        """Launch the kernel, or only one block of it; `moved`: the bytes by which pointers are off, by argument."""
+        """Launch the kernel, or `only` one block. `moved` contains the bytes to add to pointers, by argument number."""
         self.check(grid, block, args, shared_mem)
         grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
         with _lock, _Memory(args, shared_mem, moved or {}) as memory:
@@ -163,7 +163,7 @@ class EmulatedKernel:
                 self._add_turns()
 
     def check(self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int) -> None:
-        """Raise KernelError if such a launch is impossible."""
+        """Raise KernelError if this launch is impossible."""
         grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
         if len(args) != self._kernel.count:
             raise KernelError("arguments", f"{self.name} takes {self._kernel.count} arguments, not {len(args)}")
@@ -197,12 +197,12 @@ class EmulatedKernel:
             _turns[key] = before[0] + least, before[1] + taken
 
     def _with_lines(self, text: str) -> str:
-        """Program counters in a message as lines of the source."""
+        """Replace the program counters in a message with lines of the source."""
         return re.sub(r"@(\d+)@", lambda at: " < ".join(_frames(self.module.path, [int(at[1])])[int(at[1])]), text)
 
 
 def _as_bytes(value: Any) -> np.ndarray:
-    """A number as CuPy hands it to a kernel: Python's are 8 bytes wide."""
+    """Return a number as CuPy passes it to a kernel: Python numbers are 8 bytes wide."""
     return np.asarray(value, dtype=np.int64 if isinstance(value, int) and not isinstance(value, bool) else None)
 
 
@@ -212,18 +212,18 @@ def _is_far_apart(arg: np.ndarray) -> bool:
 
 
 def _begin(arg: np.ndarray) -> int:
-    """Where the memory begins that an array is a view of: on a device, at a multiple of 256 bytes."""
+    """Return the start address of the memory that an array views. On a device it is a multiple of 256 bytes."""
     while isinstance(arg.base, np.ndarray):
         arg = arg.base
     return arg.ctypes.data
 
 
 class _Memory:
-    """The arrays of a launch, copied between guard pages; overlapping arrays share one region.
+    """The arrays of a launch, copied between guard pages. Overlapping arrays share one region.
 
-    An array keeps its place, modulo 256 bytes, within the memory that it is a view of.
+    An array keeps its offset, modulo 256 bytes, in the memory that it is a view of.
 
-    A view whose rows lie gigabytes apart is given to the kernel as it is: what reads between them isn't noticed.
+    A view whose rows lie gigabytes apart is passed without a copy: accesses between its rows are not noticed.
     """
 
     def __init__(self, args: Sequence[Any], shared_mem: int, moved: dict[int, int]):
@@ -269,7 +269,7 @@ class _Memory:
         return np.array([self.shared.map_low], dtype=np.uint64)  # an empty array: any access faults
 
     def finish(self, name: str) -> None:
-        """Copy the arrays back."""
+        """Copy the arrays back. Raises KernelError if a kernel overwrote bytes next to them."""
         for (low, high, number), region in zip(self._groups, self.regions, strict=True):
             if not runtime().emulator_slack_is_whole(ctypes.byref(region)):
                 raise KernelError("out of bounds", f"{name}: bytes beside argument {number} were overwritten")

@@ -1,7 +1,7 @@
-"""Inline PTX as C++ that the emulator can run: what a statement's text says is what happens, there is no twin.
+"""Translates the text of inline PTX to C++ for the emulator, so that PTX needs no second version in C++.
 
 `asm volatile("ldmatrix...x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), ... : "r"(address) : "memory");` becomes
-a block that reads the inputs, carries the instruction out (include/ptx.hpp) and writes the outputs. Source: NVIDIA, PTX
+a block that reads the inputs, carries out the instruction (include/ptx.hpp) and writes the outputs. Source: NVIDIA, PTX
 ISA 8.x, "Warp Level Matrix Instructions" and "Data Movement and Conversion Instructions", and "Inline PTX Assembly".
 """
 
@@ -16,19 +16,19 @@ _TYPES = {"r": "unsigned", "l": "unsigned long long", "f": "float", "n": "int"}
 
 
 class PtxError(ValueError):
-    """The text is not PTX, or is not declared to the compiler as it must be; the message says what is wrong."""
+    """The text is not PTX, or its declaration to the compiler is wrong. The message explains the error."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A register or a number as an instruction names it: C++ text, constraint letter, whether it may be written."""
+    """A register or a number in an instruction: its C++ text, constraint letter, and whether it may be written."""
 
     text: str
     kind: str
     written: bool = False
 
     def read(self, kind: str) -> str:
-        """Its C++ text, where a register of the type `kind` is read; a number serves as any."""
+        """Return the C++ text that reads a register of type `kind`. A number is valid for every type."""
         if self.kind not in (kind, "n"):
             raise PtxError(f"the operand {self.text} has the constraint {self.kind!r}, not {kind!r}")
         return self.text
@@ -41,7 +41,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: its opcode, and in order its operands: `{...}` and `[...]` as lists of what they hold."""
+    """One instruction: its opcode and its operands in order. `{...}` and `[...]` are lists of their contents."""
 
     opcode: str
     operands: list[list[Operand]]
@@ -54,7 +54,7 @@ class Instruction:
 
 
 def translate(source: str) -> str:
-    """The source with every inline statement as C++, on the same lines. Raises PtxError."""
+    """Return the source with every inline statement translated to C++, on the same lines. Raises PtxError."""
 
     def put_in(match: re.Match[str]) -> str:
         return _statement(match["inside"], bool(match["volatile"])) + "\n" * match[0].count("\n")
@@ -73,7 +73,7 @@ def _statement(inside: str, volatile: bool) -> str:
         before.append(f"const {_TYPES[operand.kind]} {operand.text} = emulator::ptx::{constraint}({expression});")
     for operand, (constraint, expression) in zip(operands, written, strict=False):
         before.append(f"{_TYPES[operand.kind]}& {operand.text} = {expression};")
-        if constraint.startswith("="):  # holds nothing yet
+        if constraint.startswith("="):  # has no value yet
             before.append(f"emulator::ptx::unset({operand.text});")
     steps = [_step(line.strip(), operands, volatile, memory) for line in text.split(";") if line.strip()]
     if len(steps) > 1:
@@ -90,7 +90,7 @@ def _operand(constraint: str, number: int) -> Operand:
 
 
 def _parts(inside: str) -> list[str]:
-    """What colons outside of strings and parentheses divide."""
+    """Return the parts between colons outside of strings and parentheses."""
     parts, depth = [""], 0
     for piece in re.findall(r'"[^"]*"|.', inside, re.DOTALL):
         depth += {"(": 1, ")": -1}.get(piece, 0)
@@ -126,7 +126,7 @@ def _list(operands: list[Operand], kind: str) -> str:
 
 
 def _assign(operands: list[Operand], kind: str, found: str) -> str:
-    """Write the array that `found` gives."""
+    """Return C++ that writes the array `found` to the operands."""
     writes = (f"{operand.write(kind)} = ptx_found[{i}];" for i, operand in enumerate(operands))
     return f"const auto ptx_found = {found}; {' '.join(writes)}"
 
@@ -144,7 +144,7 @@ def _load_matrices(match: re.Match[str], instruction: Instruction) -> str:
 
 
 def _copy(match: re.Match[str], instruction: Instruction) -> str:
-    """Bytes beyond the last operand become zero."""
+    """Return C++ for cp.async. The last operand is the number of valid bytes; the other bytes become zero."""
     (target,), (source,), (size,), (valid,) = instruction.lists(1, 1, 1, 1)
     if size.text != "16":
         raise PtxError(f"{instruction.opcode} copies 16 bytes, not {size.text}")

@@ -1,9 +1,9 @@
-"""A stand-in for CuPy on machines without a GPU: the module `cupy`, as far as handloom uses it, on NumPy underneath.
+"""A stand-in for CuPy on machines without a GPU: the parts of the module `cupy` that handloom uses, based on NumPy.
 
-Its array contains a NumPy array, but is not converted to one implicitly and can't be mixed with one. As in CuPy,
-reductions return 0-d arrays; functions accept only the parameters of CuPy's functions; RawKernels run, in the CUDA
-emulator; with `cupyx.allow_synchronize(False)`, whatever makes the host wait for the device raises an error. Unlike
-CuPy, it refuses NumPy arrays as indices, because CuPy copies them to the device each time.
+Its array contains a NumPy array, but has no implicit conversion to NumPy arrays and can't be mixed with them. As in
+CuPy, reductions return 0-d arrays, functions accept only the parameters of CuPy's functions, RawKernels run in the
+CUDA emulator, and with `cupyx.allow_synchronize(False)` every call that makes the host wait for the device raises an
+error. Unlike CuPy, it refuses NumPy arrays as indices, because CuPy copies them to the device each time.
 
     def test_something(fake_cupy):               # the fixture in tests/conftest.py
         x = Tensor(fake_cupy.arange(3.0))
@@ -71,7 +71,7 @@ def _function(name: str) -> Any:
                 lambda: getattr(np, name)(*hosts, **options), sources, None if out is None else out._host,
                 launches=name not in FREE,
             )  # fmt: skip
-        if name in ("empty", "empty_like"):  # what memory holds that nobody has written yet: NaN, or -1
+        if name in ("empty", "empty_like"):  # unwritten memory contains NaN, or -1
             result.reshape(-1).view(np.uint8).fill(0xFF)
         launched(name + (shapes(args) if name == "matmul" else ""), result)
         if isinstance(result, bool) or out is not None:
@@ -100,7 +100,7 @@ def _ufunc(name: str) -> Any:
 
 
 def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **others: Any) -> ndarray:
-    """From the host or the device; the result shares nothing with a NumPy array."""
+    """Copy an array from the host or the device. The result shares no memory with a NumPy array."""
     host = obj._host if isinstance(obj, ndarray) else obj
     if not isinstance(obj, ndarray):
         capture.refuse("a copy from the host")
@@ -174,12 +174,12 @@ cupy, cupyx = _build()
 
 @contextlib.contextmanager
 def installed() -> Iterator[types.ModuleType]:
-    """Let `import cupy` find the stand-in for as long as the context lasts."""
+    """Make `import cupy` find the stand-in within the `with` block."""
     before = {name: sys.modules.get(name) for name in ("cupy", "cupyx")}
     sys.modules.update(cupy=cupy, cupyx=cupyx)
     real, products.load_cublas = products.load_cublas, lambda: cublas.library
     try:
-        backend.check_device("cuda")  # what is launched to try the device doesn't count
+        backend.check_device("cuda")  # launches that try the device don't count
         kernels.launches.clear()
         operations.clear()
         cublas.calls.clear()
@@ -197,7 +197,7 @@ def installed() -> Iterator[types.ModuleType]:
 
 
 def forget_kernels() -> None:
-    """What is loaded from here on is loaded anew."""
+    """Clear the caches of loaded kernels, so that they are loaded anew."""
     for cached in (backend._try_kernel, attention._device_kernels, loading._load, loading._load_kernel):
         cached.cache_clear()
 
@@ -206,8 +206,8 @@ def forget_kernels() -> None:
 def another_gpu(
     capability: str = "90", broken: Exception | None = None, shared_memory: int = 227 * 1024
 ) -> Iterator[None]:
-    """Give the stand-in's GPU another compute capability, less shared memory for a block, or let its compiler fail with
-    an error for any source.
+    """Give the stand-in's GPU another compute capability or less shared memory per block. With `broken`, its compiler
+    fails with this error for any source.
     """
 
     def refusal(source: str) -> Exception | None:

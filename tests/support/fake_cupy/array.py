@@ -1,4 +1,4 @@
-"""The array of the stand-in: it holds a NumPy array and does not give it out by accident."""
+"""The array of the stand-in. It contains a NumPy array and does not expose it by accident."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SCALARS = (bool, int, float, complex, np.generic)
 _state = threading.local()
 
 
-#: What CuPy itself would have launched, by name: functions that compute or copy something. Views and `empty` are not.
+#: Names of what CuPy itself would have launched: functions that compute or copy. Views and `empty` are not included.
 operations: list[str] = []
 FREE = {"empty", "empty_like", "result_type", "shape", "broadcast_to", "may_share_memory"}
 
 
 def launched(name: str, result: Any) -> None:
-    """Count a call, unless its result is a view, which computes nothing."""
+    """Record a call, unless its result is a view, because views compute nothing."""
     parts = result if isinstance(result, (list, tuple)) and result else [result]
     view = all(isinstance(part, np.ndarray) and part.base is not None for part in parts) and "matmul" not in name
     if capturing() is None and name not in FREE and not view:
@@ -38,7 +38,7 @@ class DeviceSynchronized(RuntimeError):  # noqa: N818 (CuPy's name)
 
 @contextmanager
 def allow_synchronize(allow: bool) -> Iterator[None]:
-    """Forbid (or allow) in this thread whatever makes the host wait for the device."""
+    """Forbid (or allow) all calls in this thread that make the host wait for the device."""
     before = getattr(_state, "allowed", True)
     _state.allowed = allow
     try:
@@ -48,14 +48,14 @@ def allow_synchronize(allow: bool) -> Iterator[None]:
 
 
 def synchronize(what: str) -> None:
-    """Everything that needs a value on the host calls this. Raises DeviceSynchronized where that is forbidden."""
+    """Raise DeviceSynchronized if waiting is forbidden. Every operation that needs a value on the host calls this."""
     refuse(what)
     if not getattr(_state, "allowed", True):
         raise DeviceSynchronized(f"{what} waits for the device")
 
 
 def unwrap(value: Any, what: str = "CuPy") -> Any:
-    """The NumPy value behind a device array, also within lists and tuples. TypeError for a NumPy array, as in CuPy."""
+    """Return the NumPy value of a device array, also in lists and tuples. TypeError for a NumPy array, as in CuPy."""
     if isinstance(value, ndarray):
         if (recording := capturing()) is not None:
             recording.use(value if value._base is None else value._base)
@@ -70,10 +70,10 @@ def unwrap(value: Any, what: str = "CuPy") -> Any:
 
 
 def wrap(value: Any, *sources: Any) -> Any:
-    """A result as device arrays; scalars become 0-d arrays. The base of a view is the array whose memory it shares."""
+    """Return a result as device arrays; scalars become 0-d arrays. A view's base is the array that owns its memory."""
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)(wrap(item, *sources) for item in value)
-    if isinstance(value, tuple):  # a named tuple of NumPy's
+    if isinstance(value, tuple):  # a named tuple from NumPy
         return tuple(wrap(item, *sources) for item in value)
     if not isinstance(value, (np.ndarray, np.generic)):
         return value
@@ -81,7 +81,7 @@ def wrap(value: Any, *sources: Any) -> Any:
     result = ndarray._make(host)
     if host.base is not None:
         for source in sources:
-            # Arrays without elements share no memory, as NumPy sees it.
+            # For NumPy, arrays without elements share no memory.
             if isinstance(source, ndarray) and (np.may_share_memory(source._host, host) or not host.size):
                 result._base = source if source._base is None else source._base
                 result.device = source.device
@@ -90,14 +90,14 @@ def wrap(value: Any, *sources: Any) -> Any:
 
 
 class _Pointer:
-    """`array.data`: where it begins on the device."""
+    """`array.data`: the address of the array on the device."""
 
     def __init__(self, host: np.ndarray):
         self.ptr = host.ctypes.data
 
 
 class Device:
-    """`cupy.cuda.Device(0)`. `current`: the numbers of the devices in whose contexts this runs, the innermost last."""
+    """`cupy.cuda.Device(0)`. `current` contains the device numbers of the active contexts, the innermost last."""
 
     attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024}  # noqa: RUF012 (as of an H100)
     compute_capability = "90"
@@ -145,7 +145,7 @@ def _method(name: str, parameters: tuple[str, ...]) -> Any:
 
 
 def check_keywords(name: str, parameters: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """TypeError for an argument that CuPy's function of this name does not have."""
+    """Raise TypeError for an argument that CuPy's function of this name does not have."""
     for keyword in kwargs:
         if keyword not in parameters:
             raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r} (NumPy has it, CuPy has not)")
@@ -154,7 +154,7 @@ def check_keywords(name: str, parameters: tuple[str, ...], args: tuple[Any, ...]
 
 
 class ndarray:  # noqa: N801 (CuPy's name)
-    """An array "on the device". Built by the functions of the namespace."""
+    """An array "on the device". The functions of the namespace create it."""
 
     __module__ = "cupy"
     __slots__ = ("__weakref__", "_base", "_host", "device")
@@ -181,7 +181,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
     base = property(lambda self: self._base)
     data = property(lambda self: _Pointer(self._host))
 
-    # -- to the host, which waits ----------------------------------------------------------------------------------
+    # -- copies to the host, which waits ---------------------------------------------------------------------------
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:
         if blocking:
@@ -276,7 +276,7 @@ def _parts(index: Any) -> tuple[Any, ...]:
 
 
 def wrapped(index: Any, shape: tuple[int, ...]) -> Any:
-    """The index as CuPy reads it: integers in an array that are out of range count on from the other end."""
+    """Return the index as CuPy reads it: out-of-range integers in an array wrap around."""
     parts = [np.asarray(part) if isinstance(part, list) and part else part for part in _parts(index)]
     taken = [x.ndim if getattr(x, "dtype", "") == "?" else int(x is not None and x is not ...) for x in parts]
     for place, part in enumerate(parts):
@@ -287,7 +287,7 @@ def wrapped(index: Any, shape: tuple[int, ...]) -> Any:
 
 
 def shapes(operands: Any) -> str:
-    """Type and dimensions of a product's operands: "matmul float16 2 2"."""
+    """Return the dtype and the dimensions of a product's operands, as in "matmul float16 2 2"."""
     return " ".join(["", operands[0].dtype.name, *(str(operand.ndim) for operand in operands)])
 
 
@@ -297,7 +297,7 @@ def refuse_products(name: str) -> None:
 
 
 def call_ufunc(ufunc: Any, *inputs: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """A ufunc on device arrays and scalars, with the keywords that CuPy's have."""
+    """Call a ufunc on device arrays and scalars, with the keywords of CuPy's ufuncs."""
     if out is not None and not isinstance(out, ndarray):
         raise TypeError(f"{ufunc.__name__}: out must be a device array, not {type(out)}")
     keywords: dict[str, Any] = {"casting": casting}

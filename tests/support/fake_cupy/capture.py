@@ -1,10 +1,10 @@
 """Streams, CUDA graphs and memory pools of the stand-in.
 
 While a stream is captured, launches are only recorded with their arguments, and results are NaN until the graph is
-launched. What a device or CuPy refuses during a capture raises an error: waiting for the device, CuPy's cuBLAS calls,
-copies from the host, the first launch of a kernel (which compiles it), and memory that is not from a pool of the graph
-(`using_allocator`). This pool, and all other arrays that the graph uses, must live as long as the graph. The default
-stream runs at once. The work of a non-blocking stream runs late, when the host waits for the stream.
+launched. What a device or CuPy does not permit during a capture raises an error: waiting for the device, CuPy's cuBLAS
+calls, copies from the host, the first launch of a kernel (which compiles it), and allocations that are not from a pool
+of the graph (`using_allocator`). This pool, and all other arrays that the graph uses, must live as long as the graph.
+The default stream works at once. A non-blocking stream works late, when the host waits for the stream.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 
 
 class CaptureError(RuntimeError):
-    """cudaErrorStreamCaptureUnsupported, and what else would go wrong on a device."""
+    """cudaErrorStreamCaptureUnsupported, or another error that a capture or a graph would cause on a device."""
 
 
 class MemoryPool:
-    """`cupy.cuda.MemoryPool`: an identity; memory is NumPy's."""
+    """`cupy.cuda.MemoryPool`. It is only an identity, because NumPy allocates the memory."""
 
     def __init__(self, allocator: Any = None):
         self.allocator = allocator
@@ -79,13 +79,13 @@ class Graph:
 
 
 class _Recording:
-    """What a stream was given to do, not done yet: `captured` for a graph, or late."""
+    """The pending work of a stream: `captured` for a graph, or late work."""
 
     def __init__(self, captured: bool) -> None:
         self.launches: list[Callable[[], Any]] = []
         self.captured = captured
-        self.memory: list[np.ndarray] = []  # the pool keeps it even if all other references are gone
-        self.used: list[weakref.ref[Any]] = []  # arrays from elsewhere
+        self.memory: list[np.ndarray] = []  # the pool keeps it alive without other references
+        self.used: list[weakref.ref[Any]] = []  # arrays that are not in `memory`
         self.pool: Any = None
 
     def allocate(self, array: np.ndarray) -> None:
@@ -158,12 +158,12 @@ def current() -> Stream:
 
 
 def capturing() -> _Recording | None:
-    """What is being noted down on the current stream."""
+    """Return the recording of the current stream, or None."""
     return current().recording
 
 
 def refuse(what: str) -> None:
-    """Raise while the current stream is captured."""
+    """Raise CaptureError if the current stream is being captured."""
     if capturing() is not None:
         raise CaptureError(f"{what}: operation not permitted when stream is capturing")
 
@@ -171,10 +171,10 @@ def refuse(what: str) -> None:
 def perform(
     compute: Callable[[], Any], inputs: list[np.ndarray], out: np.ndarray | None = None, launches: bool = True
 ) -> Any:
-    """The result of `compute`, a NumPy call that writes into `out` or returns something new, or a view of an input.
+    """Return the result of `compute`, a NumPy call that writes into `out` or returns a new array or a view of an input.
 
-    During a capture it is noted down, and run again by every launch of the graph, unless it `launches` nothing. A late
-    stream notes it down as well.
+    During a capture the call is recorded, and every launch of the graph runs it again, unless it `launches` nothing. A
+    late stream records the call as well.
     """
     recording = capturing() or current().late
     if recording is None:

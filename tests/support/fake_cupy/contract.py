@@ -1,4 +1,4 @@
-"""The names that CuPy has, and those that the package uses. The record of CuPy 13.6 is `cupy_13.json`.
+"""The names that CuPy has, and the names that the package uses. The record of CuPy 13.6 is `cupy_13.json`.
 
     python -m tests.support.fake_cupy.contract FILE  # record the names of the installed CuPy; no GPU is needed
 """
@@ -20,13 +20,13 @@ PLACES = (
     "cupy", "cupy.ndarray", "cupy.RawKernel", "cupyx", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.device",
     "cupy.cuda.Device", "cupy.cuda.Stream", "cupy.cuda.MemoryPool", "cupy.cuda.graph.Graph",
 )  # fmt: skip
-#: What the package calls on `xp` only where that is handloom's own ops, for Tensors.
+#: Names that the package uses only when `xp` is handloom's own ops, for Tensors.
 OF_TENSORS = {"erf", "sigmoid", "softplus", "astype"}
 _ROOTS = dict.fromkeys(("import_cupy", "array_module", "xp", "cupy", "_cupy"), "cupy") | {"cupyx": "cupyx"}
 
 
 def names_in_package() -> list[str]:
-    """Every `xp.NAME`, `cupy.NAME.NAME`, `import_cupy().NAME` and `cupyx.NAME` in the package's text, as cupy.NAME."""
+    """Return all `xp.NAME`, `cupy.NAME.NAME`, `import_cupy().NAME`, `cupyx.NAME` of the package, as cupy.NAME."""
     root = FOLDER.parents[1]
     files = [path for folder in ("autograd", "nn", "models", "train") for path in (root / folder).rglob("*.py")]
     found = {name for path in [*files, *root.glob("*.py")] for name in _names(ast.parse(path.read_text("utf-8")))}
@@ -50,20 +50,20 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 def has(offered: dict[str, Any], name: str) -> bool:
-    """Whether a CuPy has a name such as cupy.cuda.Stream.null, as far as the places listed tell."""
+    """Return whether a CuPy has a name, for example cupy.cuda.Stream.null, as far as the listed places show."""
     parts = name.split(".")
     before = ((".".join(parts[:i]), parts[i]) for i in range(1, len(parts)))
     return all(part in offered["names"][place] for place, part in before if place in offered["names"])
 
 
 def parameters_in(line: str) -> tuple[str, ...]:
-    """The names of a method's parameters, from the first line of its docstring: `ndarray.sum(self, axis=None, ...)`."""
+    """Return a method's parameter names from the first line of its docstring: `ndarray.sum(self, axis=None, ...)`."""
     given = line.partition("(")[2].rpartition(")")[0].replace("/", "").split(",")
     return tuple(part.partition("=")[0].split()[-1] for part in given if part.strip() not in ("", "self"))
 
 
 def offered() -> dict[str, Any]:
-    """What the installed CuPy offers: names, what functions take, ufuncs, the first lines of the methods' docs."""
+    """Return what the installed CuPy offers: names, parameters, ufuncs, the first lines of the methods' docs."""
     import cupy
 
     def public(thing: Any) -> list[str]:
@@ -93,7 +93,7 @@ def offered() -> dict[str, Any]:
 
 
 def _thing(place: str) -> Any:
-    """A module or class by its name."""
+    """Return a module or class by its name."""
     first, *others = place.split(".")
     thing = importlib.import_module(first)
     for name in others:

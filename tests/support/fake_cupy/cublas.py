@@ -1,4 +1,4 @@
-"""cuBLAS of the stand-in: what the C functions do with the pointers, sizes and strides that they get."""
+"""cuBLAS of the stand-in. It does what the C functions do with the pointers, sizes and strides that they get."""
 
 import ctypes
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from .capture import capturing, current
 
 _TYPES = {0: np.dtype(np.float32), 2: np.dtype(np.float16)}
-#: Names and sizes of the calls: (name, m, n, k, count, type of A, type of C), of row-major arrays A (m, k), B (k, n).
+#: The calls, as (name, m, n, k, count, type of A, type of C), for row-major arrays A (m, k) and B (k, n).
 calls: list[tuple[str, int, int, int, int, str, str]] = []
 
 
@@ -22,7 +22,7 @@ class FakeCublas:
         return 0
 
     def cublasSetStream_v2(self, handle: int, stream: int) -> int:  # noqa: N802
-        self.stream, self.workspace = stream, 0  # the library's own workspace again
+        self.stream, self.workspace = stream, 0  # this resets the workspace to the library's own
         return 0
 
     def cublasSetWorkspace_v2(self, handle: int, pointer: int, size: int) -> int:  # noqa: N802
@@ -30,7 +30,7 @@ class FakeCublas:
         return 0
 
     def _run(self, products: Any) -> int:
-        """Multiply, or note it down during a capture, in which the library must not take memory of its own."""
+        """Multiply, or record the products during a capture, in which the library must not allocate its own memory."""
         recording = capturing() or current().late
         if self.stream != current().ptr or (capturing() is not None and not self.workspace):
             return 14  # CUBLAS_STATUS_INTERNAL_ERROR
@@ -57,7 +57,7 @@ class FakeCublas:
             return 7  # CUBLAS_STATUS_INVALID_VALUE, or worse: in C these numbers have 32 bits
         if capturing() is None:
             calls.append((name, n, m, k, count, _TYPES[arrays[0][1]].name, _TYPES[arrays[2][1]].name))
-        numbers = alpha._obj.value, beta._obj.value  # read at the call, by pointer
+        numbers = alpha._obj.value, beta._obj.value  # read through the pointers at the call
         return self._run(lambda: _products(op_a, op_b, m, n, k, *numbers, *arrays, count, compute))
 
 
@@ -80,7 +80,7 @@ library = FakeCublas()
 
 
 def _matrix(pointer: int, kind: int, leading: int, step: int, size: tuple[int, int], number: int) -> Any:
-    """One column-major matrix of a stack, in place."""
+    """Return one column-major matrix of a stack, as a view."""
     dtype, (rows, columns) = _TYPES[kind], size
     length = (leading * (columns - 1) + rows) * dtype.itemsize
     memory = (ctypes.c_char * length).from_address(pointer + number * step * dtype.itemsize)

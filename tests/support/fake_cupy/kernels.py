@@ -1,4 +1,4 @@
-"""RawModule and RawKernel of the stand-in: CUDA C++ through the emulator."""
+"""RawModule and RawKernel of the stand-in. The emulator runs the CUDA C++."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from ..cuda_emulator import EmulatedModule
 from .array import unwrap
 from .capture import capturing, current, refuse
 
-# Settings and counts for the tests. `seed` is the order of threads; `launches` the names of the kernels that ran.
+# Settings and counts for the tests. `seed` sets the order of threads; `launches` lists the kernels that ran.
 seed = 0
 checked = False
 launches: list[str] = []
@@ -18,7 +18,7 @@ launches: list[str] = []
 
 @contextmanager
 def mode(order: int = 0, check: bool = False) -> Iterator[None]:
-    """The order of threads, and whether every access is watched, within the block."""
+    """Set the order of threads, and whether every access is checked, within the `with` block."""
     global seed, checked
     before = seed, checked
     seed, checked = order, check
@@ -32,12 +32,12 @@ def takes_all(source: str) -> Exception | None:
     return None
 
 
-#: What the compiler raises for a source.
+#: A function that returns the compiler's error for a source, or None.
 refusal = takes_all
 
 
 class RawModule:
-    """Several kernels of one source, compiled when the first is asked for."""
+    """Several kernels of one source, which the first launch compiles."""
 
     def __init__(self, code: str | None = None, *, options: tuple[str, ...] = (), **others: Any):
         if code is None or others:

@@ -1,7 +1,7 @@
-"""What of CuPy the stand-in offers: names, and the parameters that CuPy's functions take, by the record of CuPy 13.
+"""The parts of CuPy that the stand-in offers: names, and the parameters of functions in the record of CuPy 13.
 
-NumPy's functions of the same names take more (where=, initial=, kind=, mode=, ...); code that uses those would fail on
-a device, so the stand-in refuses them. A contract test compares these names with the installed CuPy.
+NumPy's functions of the same names have more parameters (where=, initial=, kind=, mode=, ...). Code that uses these
+would fail on a device, so the stand-in refuses them. A contract test compares these names with the installed CuPy.
 """
 
 import json
@@ -22,7 +22,7 @@ _FUNCTIONS = """
     std sum swapaxes take take_along_axis tensordot tile trace transpose tril triu unique var vdot where zeros
     zeros_like
 """
-#: With the names of their parameters.
+#: Functions, with the names of their parameters.
 FUNCTIONS = {name: tuple(_OFFERED["functions"][name]) for name in _FUNCTIONS.split()}
 
 CONSTANTS = ("inf", "nan", "pi", "e", "newaxis")
@@ -34,6 +34,6 @@ _METHODS = """
 """
 #: Methods of arrays, with the names of their parameters.
 METHODS = {name: parameters_in(_OFFERED["methods"][name]) for name in _METHODS.split()}
-# Methods of free form.
+# Methods that array.py defines one by one.
 FREE_METHODS = ("get", "item", "reshape", "tolist", "transpose")
 ATTRIBUTES = ("T", "base", "data", "device", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides")

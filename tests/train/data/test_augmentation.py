@@ -1,4 +1,4 @@
-"""Changed copies of German-English pairs: parallel, seeded, and none of a held-out sentence."""
+"""Changed copies of German-English pairs are parallel and seeded, and contain no held-out sentence."""
 
 import functools
 import os

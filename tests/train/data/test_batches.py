@@ -23,7 +23,7 @@ corpora = st.lists(st.tuples(sources, targets), min_size=1, max_size=60)
 
 
 def random_corpus(pairs: int, seed: int = 0) -> tuple[list[list[int]], list[list[int]]]:
-    """Pairs whose sides have similar lengths, like translations."""
+    """Return random sources and targets. Both sides of a pair have similar lengths, as in translations."""
     generator = np.random.default_rng(seed)
     lengths = np.clip(generator.gamma(6, 2.5, pairs), 2, 60)
     ratio = generator.normal(1, 0.15, pairs).clip(0.5, 2)
@@ -35,7 +35,7 @@ def random_corpus(pairs: int, seed: int = 0) -> tuple[list[list[int]], list[list
 
 @given(corpora, st.integers(13, 60), st.integers(0, 5), st.integers(0, 3), st.booleans(), st.integers(1, 9))
 def test_every_pair_comes_back_exactly_once(corpus, budget, seed, epoch, shuffle, multiple):
-    """Lengths are padded to a multiple, but to no more than the longest."""
+    """Lengths are padded to a multiple of `pad_to`, but not beyond the longest sequence."""
     source_ids, target_ids = [s for s, _ in corpus], [t for _, t in corpus]
     options = {"tokens_per_batch": budget, "seed": seed, "shuffle": shuffle, "pad_to": multiple, **SPECIAL}
     batches = TokenBatches(source_ids, target_ids, **options)
@@ -83,7 +83,7 @@ def test_padded_to_a_multiple_batches_have_few_shapes():
 
     assert len(shapes(8)) < len(shapes(1)) / 4
     names = [TokenBatches(*corpus, tokens_per_batch=512, seed=0, pad_to=n, **SPECIAL).fingerprint() for n in (1, 8)]
-    assert names[0] != names[1], "a run can't go on with other batches"
+    assert names[0] != names[1], "a run can't resume with other batches"
 
 
 def test_order_depends_on_seed_and_epoch_alone():
@@ -97,7 +97,7 @@ def test_order_depends_on_seed_and_epoch_alone():
     assert order(1, 4) != order(1, 5)
     assert order(1, 4) != order(2, 4)
     members = [{frozenset(batch) for batch in order(1, epoch)} for epoch in (0, 1)]
-    assert members[0] != members[1], "batches have other members in another epoch, not just another order"
+    assert members[0] != members[1], "another epoch changes the members of the batches, not only their order"
 
 
 def test_resuming_inside_an_epoch_gives_the_rest():
@@ -129,7 +129,7 @@ def test_little_padding():
 
 def test_pairs_over_the_limit_are_dropped_and_counted():
     source_ids = [[5] * n for n in (3, 4, 5, 2)]
-    target_ids = [[6] * n for n in (3, 4, 1, 4)]  # with <bos> or <eos>: 4, 5, 2, 5
+    target_ids = [[6] * n for n in (3, 4, 1, 4)]  # lengths with <bos> or <eos>: 4, 5, 2, 5
     batches = TokenBatches(source_ids, target_ids, tokens_per_batch=100, seed=0, max_length=4, **SPECIAL)
     assert batches.dropped.tolist() == [1, 2, 3]
     assert batches.note() == "Left out 3 of 4 pairs that are longer than 4 tokens."
@@ -202,7 +202,7 @@ def test_sentences_that_are_too_long_are_refused_or_cut_off_with_a_warning():
 def test_neighbours_are_joined_to_documents() -> None:
     sources, targets = [[1] * 3, [2] * 2, [3] * 4, [4] * 20], [[1], [2] * 2, [3], [4]]
     assert join_neighbours(sources, targets, 8) == ([[1, 1, 1, 2, 2], [3] * 4, [4] * 7], [[1, 2, 2], [3], [4]])
-    assert sources[0] == [1] * 3, "the pairs stay as they are"
+    assert sources[0] == [1] * 3, "the given pairs do not change"
 
 
 def test_bpe_dropout_splits_the_same_texts_into_other_tokens_in_every_epoch() -> None:

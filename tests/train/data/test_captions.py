@@ -1,4 +1,4 @@
-"""Captions by name and by path, split by picture."""
+"""Captions loaded by name and by path, and split by picture."""
 
 import os
 

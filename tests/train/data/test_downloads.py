@@ -1,4 +1,4 @@
-"""Files of named sets: from the cache, from a server on this machine, and what is refused."""
+"""Files of named data sets: from the cache, from a server on this machine, and refused downloads."""
 
 import gc
 import hashlib
@@ -21,7 +21,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @dataclass
 class Server:
-    """Answers each request with the next (status, body, announced length) of `answers`; the last one is repeated."""
+    """A server that returns the next (status, body, announced length) in `answers`, and repeats the last answer."""
 
     url: str = ""
     answers: list[tuple[int, bytes, int]] = field(default_factory=list)
@@ -56,7 +56,7 @@ def server(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A new cache, no HANDLOOM_DATA, no pause between two tries."""
+    """Use a new cache, no HANDLOOM_DATA and no pause between two attempts."""
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
     monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
     monkeypatch.delenv("HANDLOOM_DATA", raising=False)
@@ -70,7 +70,7 @@ def whole(body: bytes = CONTENT, status: int = 200) -> tuple[int, bytes, int]:
 
 @pytest.mark.parametrize("checksum", [SHA256, None])
 def test_download_then_cache(server, cache, tmp_path, monkeypatch, checksum):
-    monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path))  # where the file is not
+    monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path))  # this folder lacks the file
     server.answers = [whole()]
     path = fetch(server.url, "multi30k", "train.de", checksum)
     assert path == cache / "multi30k" / "train.de"
@@ -105,8 +105,8 @@ def test_failure_says_what_to_do_and_leaves_nothing(server, cache, answer, reaso
 
 def test_no_network():
     with pytest.raises(InputError, match=r"could not be downloaded: .*[Rr]efused") as raised:
-        fetch("http://127.0.0.1:9/raw/", "multi30k", "train.de", SHA256)  # nobody listens on port 9
-    assert "Max retries" not in str(raised.value)  # the message is that of the innermost error
+        fetch("http://127.0.0.1:9/raw/", "multi30k", "train.de", SHA256)  # no server listens on port 9
+    assert "Max retries" not in str(raised.value)  # the message of the innermost error replaces it
 
 
 class TestDataFolder:

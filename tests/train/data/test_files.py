@@ -36,8 +36,8 @@ class TestLines:
             (f"{ODD_SEPARATORS}\nsecond\n", [ODD_SEPARATORS, "second"]),
             (b"eins\r\nzwei\r\n\r\ndrei", ["eins", "zwei", "", "drei"]),
             (b"eins\r", ["eins"]),
-            ("\ufeffeins\n\ufeffzwei\n", ["eins", "\ufeffzwei"]),  # a byte order mark is one at the start only
-            (gzip.compress("Grüße\nzwei\n".encode(), mtime=0), ["Grüße", "zwei"]),  # by its content
+            ("\ufeffeins\n\ufeffzwei\n", ["eins", "\ufeffzwei"]),  # U+FEFF is a byte order mark only at the start
+            (gzip.compress("Grüße\nzwei\n".encode(), mtime=0), ["Grüße", "zwei"]),  # gzip, as the content shows
         ],
     )
     def test_what_is_read(self, tmp_path, content, lines):
@@ -45,7 +45,7 @@ class TestLines:
 
     def test_lines_come_one_by_one(self, tmp_path):
         lines = iter_lines(write(tmp_path / "t", b"good\n\xff\n"))
-        assert next(lines) == "good"  # the second line is not looked at yet
+        assert next(lines) == "good"  # the second line is not decoded yet
         with pytest.raises(InputError):
             next(lines)
 
@@ -123,7 +123,7 @@ class TestTable:
         ("content", "options", "pairs"),
         [
             ("Hallo\tHello\r\nJa\tYes\r\n", {}, [("Hallo", "Hello"), ("Ja", "Yes")]),
-            ("en\tde\tid\nHello\tHallo\t1\n", {}, [("Hallo", "Hello")]),  # the header names the order
+            ("en\tde\tid\nHello\tHallo\t1\n", {}, [("Hallo", "Hello")]),  # the header gives the order
             ("English\tGerman\tsource\nHello\tHallo\t1\n", {}, [("Hallo", "Hello")]),
             ("eng\tDeutsch\t\nHello\tHallo\t1\n", {}, [("Hallo", "Hello")]),
             ("en\tpt\nHello\tOlá\n", {"source": "pt", "target": "en"}, [("Olá", "Hello")]),

@@ -1,4 +1,4 @@
-"""News by name and by path."""
+"""News loaded by name and by path."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ def test_files_of_ones_own(tmp_path) -> None:
 
 
 def test_headlines_do_not_need_categories(tmp_path) -> None:
-    """Forty categories of one article each: useless for classification, but enough for headlines."""
+    """Forty categories with one article each are enough for headlines, but not for classification."""
     (tmp_path / "a.tsv").write_text("".join(f"category {i}\theadline {i}\twhat {i}\n" for i in range(40)))
     news = load_news(str(tmp_path / "a.tsv"), descriptions=True)
     assert sum(len(part) for part in (news.train, news.valid, news.test)) == 40
@@ -88,7 +88,7 @@ def test_huffpost() -> None:
 
 
 def test_texts_without_labels_contain_nothing_that_is_held_out(tmp_path, monkeypatch) -> None:
-    """The other articles of HuffPost are read too, but not if a headline or description of theirs is held out."""
+    """The other HuffPost articles are also read, except those whose headline or description is held out."""
     folder = tmp_path / "news_category"
     folder.mkdir()
     rows = [("A" if i % 2 else "B", f"headline {i}", f"description {i}") for i in range(60)]
@@ -114,7 +114,7 @@ def test_texts_without_labels_contain_nothing_that_is_held_out(tmp_path, monkeyp
 
 
 def load_news_of(files: dict[str, list[tuple[str, str, str]]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> News:
-    """Write these (category, headline, description) as files of the HuffPost set, and load "news"."""
+    """Write rows (category, headline, description) as files of the HuffPost set, and load "news"."""
     for name in ("news_v3_head10k", "news_v2_2017_2018_resplit", "huffpost41_headlines"):
         keys = "category", "headline", "short_description"
         lines = [json.dumps(dict(zip(keys, row, strict=True))) for row in files.get(name, [])]

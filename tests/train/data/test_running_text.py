@@ -1,4 +1,4 @@
-"""Texts by name and by path."""
+"""Texts loaded by name and by path."""
 
 import gzip
 import hashlib

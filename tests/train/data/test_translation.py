@@ -1,4 +1,4 @@
-"""Translation data by name and by path."""
+"""Translation data loaded by name and by path."""
 
 import gzip
 import hashlib
@@ -28,7 +28,7 @@ PAIRS = [(f"Satz {i}.", f"Sentence {i}.") for i in range(200)]
 
 @pytest.fixture(autouse=True)
 def data(tmp_path, monkeypatch) -> Path:
-    """An empty HANDLOOM_DATA, and no network."""
+    """Set HANDLOOM_DATA to an empty folder, and make all downloads fail."""
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setenv("HANDLOOM_DATA", str(folder))
@@ -193,7 +193,7 @@ def test_embedded_pairs_either_way(monkeypatch, other):
 class TestMulti30k:
     @pytest.fixture
     def official(self, data, monkeypatch):
-        """Small files instead of the official ones, with their checksums."""
+        """Replace the official files and checksums by small files and their checksums."""
         (data / "multi30k").mkdir()
         sums = {}
         for part, n in (("train", 5), ("val", 2), ("test_2016_flickr", 3)):
@@ -264,7 +264,7 @@ class TestTatoeba:
 
 
 class FakeRows:
-    """The part of a data set of the `datasets` library that the loader uses."""
+    """The methods of a data set of the `datasets` library that the loader uses."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -302,7 +302,7 @@ class TestWMT17:
         data = load_translation_data("wmt17")
         assert (len(data.train), len(data.valid), len(data.test)) == (30, 5, 6)
         assert data.train == load_translation_data("wmt17").train
-        assert data.train[-1] != ("train deutsch 29", "train english 29"), "random pairs, not the first ones"
+        assert data.train[-1] != ("train deutsch 29", "train english 29"), "random pairs, not the first pairs"
         assert data.test[0] == ("test deutsch 0", "test english 0")
         assert data.test_name == "newstest2017"
 

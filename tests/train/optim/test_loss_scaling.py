@@ -63,8 +63,8 @@ def test_the_layer_that_overflowed_first_is_named() -> None:
 def test_a_run_in_half_precision_learns_like_one_in_single(tmp_path, accumulate) -> None:
     losses = []
     for precision in ("fp32", "fp16"):
-        # With a smaller eps Adam makes steps of full size of a key's bias, whose gradient is rounding alone; at higher
-        # rates rounding grows until the two are different runs.
+        # The gradient of a key's bias consists of rounding errors. With a smaller eps, Adam makes full-size steps from
+        # it. At higher learning rates, rounding errors grow until the two runs differ.
         trainer = small_run(
             tmp_path / precision, precision=precision, dropout=0.0, steps=32, accumulate=accumulate,
             optimizer=lambda model: Adam(model.parameters(), eps=1e-4), schedule=noam(16, 100),
@@ -78,7 +78,7 @@ def test_a_run_in_half_precision_learns_like_one_in_single(tmp_path, accumulate)
 
 @pytest.mark.parametrize("kind", ["cpu", "plain", "cross_entropy"])
 def test_the_scale_may_exceed_what_float16_holds(kind: str) -> None:
-    """A scale of 2^20 and 25,600 tokens: no gradient overflows, and none vanishes on the way."""
+    """With a scale of 2^20 and 25,600 tokens, no gradient overflows or vanishes in the backward pass."""
     rng, tokens, scale = np.random.default_rng(0), 25_600, 2.0**20
     x = Tensor(rng.normal(scale=0.02, size=(tokens, 6)).astype(np.float16), requires_grad=True)
     weight = Tensor(rng.normal(size=(9, 6)).astype(np.float16), requires_grad=True)

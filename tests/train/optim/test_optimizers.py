@@ -1,4 +1,4 @@
-"""Optimisers compared with PyTorch's, parameter groups, the average of the weights."""
+"""Optimisers compared with PyTorch's optimisers, parameter groups, and the average of the weights."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from handloom.train.optim.optimizers import SGD, Adam, AdamW, ExponentialAverage
 
 
 def parameters(seed: int = 0) -> list[Parameter]:
-    """A matrix larger than a block, and a vector."""
+    """Return a matrix of 60,000 elements and a vector."""
     rng = np.random.default_rng(seed)
     return [Parameter(rng.normal(size=shape).astype(np.float32)) for shape in [(300, 200), (7,)]]
 
@@ -35,14 +35,14 @@ def give_gradients(own: list[Parameter], step: int) -> None:
 )
 def test_updates_are_those_of_pytorch(make, name, options) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is compared with where it is installed")
-    own = [*parameters(), Parameter(np.asfortranarray(parameters(1)[0].data))]  # whose flat view would be a copy
+    own = [*parameters(), Parameter(np.asfortranarray(parameters(1)[0].data))]  # its flat view would be a copy
     theirs = [torch.nn.Parameter(torch.tensor(parameter.data.copy())) for parameter in own]
     decay = options.get("weight_decay", 0.01 if name == "AdamW" else 0.0)
     groups = [{"params": theirs[::2], "weight_decay": decay}, {"params": [theirs[1]], "weight_decay": 0.0}]
     optimizer, other = make(own, **options), getattr(torch.optim, name)(groups, **options)
     for step in range(6):
         give_gradients(own, step)
-        own[1].grad = own[1].grad if step in (2, 3, 5) else None  # Adam's t is the number of the parameter's updates
+        own[1].grad = own[1].grad if step in (2, 3, 5) else None  # Adam's t counts the updates of each parameter
         for parameter, their in zip(own, theirs, strict=True):
             their.grad = None if parameter.grad is None else torch.tensor(parameter.grad)
         optimizer.step()
@@ -141,7 +141,7 @@ def test_a_step_between_forward_and_backward_is_noticed() -> None:
 def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int, restored_threads: None) -> None:
     def clipped() -> tuple[float, list[np.ndarray]]:
         rng = np.random.default_rng(0)
-        shapes = [(700, 500), (3,), (400, 300)]  # several blocks, less than one, and one that is not contiguous
+        shapes = [(700, 500), (3,), (400, 300)]  # several blocks, less than a block, not contiguous
         parameters = [Parameter(np.zeros(shape, np.float32)) for shape in shapes]
         for parameter in parameters:
             parameter.grad = rng.standard_normal(parameter.shape, np.float32)
@@ -160,7 +160,7 @@ def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int, 
 
 
 def test_the_norm_of_a_large_gradient_is_accurate() -> None:
-    """BLAS alone has an error of 4e-3 with AVX2, because all roundings of equal squares go the same way."""
+    """With AVX2, BLAS alone has an error of 4e-3, because equal squares are all rounded in the same direction."""
     gradient = np.full(20_000_000, 1.1, np.float32)
     assert sum(optimizers.squared_norms([gradient])) == pytest.approx(float(gradient[0]) ** 2 * gradient.size, rel=2e-4)
 
@@ -174,11 +174,11 @@ def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
     assert clip_grad_norm([*own, own[0]], 1.0, scale=2.0) == pytest.approx(before)
     assert clip_grad_norm(own, None) == pytest.approx(1.0, rel=1e-5)
     own[1].grad *= np.float32(1e25)
-    assert clip_grad_norm(own[1], 2.0) > 1e22, "the squares are not in the range of float32"
+    assert clip_grad_norm(own[1], 2.0) > 1e22, "the squares exceed the range of float32"
     assert np.linalg.norm(own[1].grad) == pytest.approx(2.0, rel=1e-5)
     half = Parameter(np.ones(3, np.float16))
     half.grad = np.full(3, 300, np.float16)
-    assert clip_grad_norm(half, 1.0) == pytest.approx(300 * np.sqrt(3)), "in float16, as well"
+    assert clip_grad_norm(half, 1.0) == pytest.approx(300 * np.sqrt(3)), "the squares exceed the range of float16"
     np.testing.assert_allclose(half.grad, 1 / np.sqrt(3), rtol=2e-3)
     own[0].grad[0, 0] = np.inf
     kept = own[1].grad.copy()
@@ -187,7 +187,7 @@ def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
 
 
 class OfOneLength(Adam):
-    """Each update of a parameter has the length lr, so its rule needs the whole gradient."""
+    """An optimiser whose update of a parameter has the norm lr. Its rule needs the whole gradient."""
 
     def _update(self, w, g, *moments, lr: float, decay: float, updates: int) -> None:
         w -= (lr / np.sqrt((g.astype(np.float32) ** 2).sum())).astype(w.dtype) * g
@@ -233,7 +233,7 @@ class TestExponentialAverage:
 
     def test_applied_swaps_and_gives_back(self) -> None:
         own = parameters()
-        average = ExponentialAverage([*own, own[0]], 0.9)  # as of two models that share a parameter
+        average = ExponentialAverage([*own, own[0]], 0.9)  # as if two models shared a parameter
         before = own[0].data.copy()
         own[0].data += 1
         with average.applied():

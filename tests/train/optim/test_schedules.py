@@ -21,7 +21,7 @@ def test_it_rises_to_the_peak_and_falls_to_the_floor(schedule, warmup) -> None:
     assert np.argmax(rates) == max(warmup - 1, 0)
     assert all(a >= b for a, b in zip(rates[warmup:], rates[warmup + 1 :], strict=False))
     assert rates[99] == pytest.approx(0.06)
-    assert rates[119] == pytest.approx(0.06), "after the end the rate stays"
+    assert rates[119] == pytest.approx(0.06), "the rate is constant after the last step"
 
 
 def test_shapes_in_the_middle() -> None:

@@ -115,7 +115,7 @@ def test_malformed_configuration(tmp_path, config):
 
 
 def test_no_byte_can_change_unnoticed(tmp_path):
-    """Each byte of a small file with one bit turned: refused, unless it changes nothing that is read."""
+    """A file with one flipped bit in any byte is refused, unless the loaded content is unchanged."""
     path = save_checkpoint(tmp_path, {"w": np.arange(3, dtype=np.float32)}, {"d_model": 8})
     content = path.read_bytes()
     for offset in range(len(content)):

@@ -17,7 +17,7 @@ ROW = {"step": 1200, "loss": 3.2145, "learning_rate": 1.25e-3, "loss_scale": 655
 
 
 def shown(columns: int, tmp_path, monkeypatch) -> str:
-    """The output on standard error in a terminal of this width."""
+    """Return the output on standard error in a terminal with this number of columns."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with os.fdopen(slave, "w", encoding="utf-8") as terminal, RunFolder.create(tmp_path / "run", {}) as run:
@@ -28,7 +28,7 @@ def shown(columns: int, tmp_path, monkeypatch) -> str:
             display.bar.refresh()
             display.validation(1200, "epoch 3", {"valid_loss": 3.4567})
     seen = []
-    with contextlib.suppress(OSError):  # with which Linux reports the end; one read may return only a part
+    with contextlib.suppress(OSError):  # Linux reports the end as an OSError; one read may return only a part
         while piece := os.read(master, 1 << 16):
             seen.append(piece)
     os.close(master)
@@ -45,7 +45,7 @@ def test_the_bar_has_room(columns, tmp_path, monkeypatch, capsys) -> None:
 
 
 def test_the_last_picture_is_drawn_once(tmp_path, monkeypatch) -> None:
-    """After the last validation it is drawn at the end of the run only, with averaged weights if there are any."""
+    """After the last validation, the picture is drawn only at the end, with the averaged weights if there are any."""
     drawn: list[str] = []
     monkeypatch.setattr("handloom.train.runs.display.plot_losses", lambda metrics, *_, **__: drawn.append("again"))
     with RunFolder.create(tmp_path / "run", {}) as run, Display(run, 20, 0, "training", "token") as display:

@@ -1,4 +1,4 @@
-"""The folder of a run: the files in it, and those that it never touches."""
+"""The folder of a run: the files in the folder, and other files, which a run never touches."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_going_back_cuts_both_logs(tmp_path):
         run.log({"step": 10}, {"seconds": 2.5})
         run.close()
         with open(run.timings_path, "a") as stream:
-            stream.write('{"st')  # cut short by a crash
+            stream.write('{"st')  # a crash cut this line short
         run.rewind(6)
         text = '{"step": 5}\n{"step": 6, "valid_loss": 1e-05, "what": "Größe"}\n'
         assert run.metrics_path.read_bytes() == text.encode()
@@ -63,7 +63,7 @@ def test_going_back_cuts_both_logs(tmp_path):
         run.timings_path.write_text('{"step": 1}\nrubbish\n')
         with pytest.raises(InputError, match=r"timings\.jsonl, line 2"):
             run.rewind(0)
-        assert [row["step"] for row in run.metrics()] == [5, 6], "neither log is cut where one is damaged"
+        assert [row["step"] for row in run.metrics()] == [5, 6], "if one log is damaged, neither log is cut"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device /dev/full of Linux")
@@ -123,7 +123,7 @@ class TestExistingFolder:
 class TestOverwrite:
     @pytest.fixture
     def old(self, tmp_path) -> Path:
-        """A finished run with a cell and a file of the user's."""
+        """Return the folder of a finished run, with a cell and a file of the user."""
         with RunFolder.create(tmp_path / "a", CONFIG) as run:
             run.log({"step": 1}, {"seconds": 1})
             save_checkpoint(run.path, {"w": np.ones(2)}, {})
@@ -146,7 +146,7 @@ class TestOverwrite:
     def test_a_new_run_that_fails_at_its_start_gives_the_name_back(self, old, error) -> None:
         before = tree(old)
         run = RunFolder.create(old, {}, overwrite=True)
-        run.saves_path.mkdir()  # the disk was full at the first save
+        run.saves_path.mkdir()  # as if the disk was full at the first save
         with pytest.raises(error):
             stopped(run, "tokenizer.json", error)
         with pytest.raises(TypeError):
@@ -220,7 +220,7 @@ class TestARunThatFailed:
         assert not list(tmp_path.iterdir())
         with pytest.raises(KeyboardInterrupt):
             stopped(RunFolder.create(tmp_path / "run", CONFIG), "notes.txt")
-        assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"], "which is not a file of the run"
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"], "it is not a file of the run"
 
     def test_after_it_stays(self, tmp_path):
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""One process at a time writes into a folder; a process that died holds no lock."""
+"""Only one process at a time writes into a folder, and a dead process holds no lock."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from handloom.files import LOCK_FILE, FolderInUseError, folder_lock
 from handloom.train.runs.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[3]
-# Takes the lock, forks a child that outlives it, and waits to be killed. The child waits for the end of its input.
+# The process takes the lock, forks a child that outlives it, and waits to be killed. The child waits for end of input.
 HOLDER = """
 import os, sys
 from handloom.files import folder_lock
@@ -52,7 +52,7 @@ def test_a_killed_process_holds_nothing_nor_do_its_children(tmp_path) -> None:
         assert is_locked(tmp_path)
         process.kill()
         process.wait()
-        assert not is_locked(tmp_path)  # while the child still waits
+        assert not is_locked(tmp_path)  # the child is still waiting
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other locks")

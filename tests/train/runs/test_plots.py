@@ -1,4 +1,4 @@
-"""Pictures: they are written, show the data, and don't change matplotlib's global state."""
+"""Pictures are written, show the data, and don't change matplotlib's global state."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ ROWS = [
 
 @pytest.fixture
 def figure(monkeypatch) -> list[Figure]:
-    """The figures that are saved, for inspection."""
+    """Return a list to which every saved figure is added."""
     saved: list[Figure] = []
     save = plots._save
     monkeypatch.setattr(plots, "_save", lambda drawn, path: (saved.append(drawn), save(drawn, path)))
@@ -100,7 +100,7 @@ def test_no_global_state_and_no_display(tmp_path):
 
 @pytest.mark.parametrize("heads", [None, 1, 5, 8])
 def test_each_head_has_a_panel_with_its_tokens(heads: int | None, tmp_path, figure) -> None:
-    """A blank and what can't be printed are shown, "$" is no formula, and a long token is cut."""
+    """Labels show blanks and unprintable characters, "$" starts no formula, and long tokens are cut."""
     shape = (3,) if heads is None else (heads, 3)
     weights = np.random.default_rng(0).dirichlet(np.ones(6), shape)
     keys = ["$x", " süßer", "\n", "\x00", "\u2028", "ab" * 50]
@@ -112,7 +112,7 @@ def test_each_head_has_a_panel_with_its_tokens(heads: int | None, tmp_path, figu
     assert [panel.get_title() for panel in panels] == titles
     for panel, own in zip(panels, weights.reshape(-1, 3, 6), strict=True):
         np.testing.assert_array_equal(panel.images[0].get_array(), own)
-        assert panel.images[0].get_clim() == (0.0, 1.0), "the shades mean the same in every picture"
+        assert panel.images[0].get_clim() == (0.0, 1.0), "a shade means the same weight in every picture"
     lowest = [panel for number, panel in enumerate(panels) if number + min(len(panels), 4) >= len(panels)]
     assert all(panel.xaxis.get_tick_params()["labelbottom"] for panel in lowest)
     shown = [label.get_text() for label in lowest[0].get_xticklabels()]

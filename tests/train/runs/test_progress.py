@@ -1,4 +1,4 @@
-"""The clock of a run counts updates alone."""
+"""The clock of a run counts only the time of updates."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The results file of a run says what was measured, and what it depends on."""
+"""The results file of a run contains the measurements and the conditions that they depend on."""
 
 import dataclasses
 import json

@@ -49,7 +49,7 @@ def test_every_text_occurs_once_an_epoch_and_orders_repeat() -> None:
     part = [b.indices.tolist() for b in batches.epoch(0, 2, 3)]
     assert part == [b.indices.tolist() for b in first[2::3]]
     padded = sum(b.ids.size for b in first)
-    assert padded < 103 * 12 * 0.75, "like lengths stand together"
+    assert padded < 103 * 12 * 0.75, "a batch contains texts of similar lengths"
 
 
 def test_a_curriculum_begins_with_short_texts() -> None:
@@ -73,7 +73,7 @@ def test_the_loss_is_a_weighted_mean_over_texts() -> None:
 
 
 def test_consistency_compares_two_predictions_for_each_text() -> None:
-    """The model has no dropout, but is given another answer for the second half of its batch."""
+    """The model has no dropout. In training it returns other logits for the second half of its batch."""
     logits = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 0.5]])
     other = logits + np.array([[0.5, -0.5, 0.0], [1.0, 0.0, 0.0]])
     batch = LabelledBatch(logits, np.array([3, 3]), np.array([0, 1]), np.arange(2))
@@ -122,7 +122,7 @@ def test_a_classifier_learns_stops_early_and_comes_back(tmp_path) -> None:
         preset = dataclasses.replace(preset, steps=200)
         trained = train_model(Classification(shuffled[:80], shuffled[80:], preset=preset), run, seed=0, say=said.append)
         steps = [row["step"] for row in run.metrics() if "valid_accuracy" in row]
-    assert steps[-1] < 200, "three epochs without a better accuracy are enough"
+    assert steps[-1] < 200, "training stops after three epochs without a better accuracy"
     assert "2 classes" in said[0]
     texts = [text for text, _ in shuffled[80:]]
     assert figures(trained.predict(texts), [label for _, label in shuffled[80:]])["accuracy"] > 0.9
@@ -144,7 +144,7 @@ def test_texts_and_labels_of_the_same_number_are_distinguished() -> None:
 
 
 def test_the_first_word_without_bos_and_the_mean_of_models(tmp_path) -> None:
-    """Training and use read the same tokens; a text without words is <bos> alone."""
+    """Training and prediction read the same tokens. A text without words becomes <bos> alone."""
     preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], steps=2, bos=False)
     task = Classification(PAIRS[:80], PAIRS[80:], preset=preset)
     with RunFolder.create(tmp_path / "run", {}) as run:

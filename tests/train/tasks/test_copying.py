@@ -1,4 +1,4 @@
-"""Training a translator that copies, and using it: saved and loaded, what its picture shows, what is refused."""
+"""A translator that copies: training, saving, loading, the shares in its picture, and options that are refused."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_run_with_copying(tmp_path: Path) -> None:
 
     shares, source, written = loaded.copied("red dog", loaded.tokenizer.encode("green dog"))
     assert shares.shape == (len(written), len(source))
-    assert (shares[np.array(written)[:, None] != np.array(source)] == 0).all(), "only a token itself is copied"
+    assert (shares[np.array(written)[:, None] != np.array(source)] == 0).all(), "only equal tokens are copied"
     assert ((shares.sum(axis=1) > 0) == [token in source[:-1] for token in written]).all()
     assert (shares.sum(axis=1) < 1).all()
 
@@ -53,7 +53,7 @@ def test_sources_in_title_case(tmp_path: Path) -> None:
     titled = [[*loaded.tokenizer.encode("Red Dog"), 3]]
     assert loaded.source_ids(["red dog"]) == loaded.source_ids(["Red Dog"]) == titled
     again, _ = trained(translation(title_case=False), tmp_path / "init", init=loaded)
-    assert again.model.config.title_case, "a model goes on reading what it has learnt to read"
+    assert again.model.config.title_case, "an initial model keeps the case of its training"
     assert again.source_ids(["RED DOG"]) == loaded.source_ids(["RED DOG"]) == titled
 
 
@@ -69,7 +69,7 @@ def test_both_sides_in_lower_case(tmp_path: Path) -> None:
     assert loaded.source_ids(["Red DOG"]) == loaded.source_ids(["red dog"])
     assert loaded.as_written(["Red DOG"]) == ["red dog"]
     again, _ = trained(translation(lowercase=False), tmp_path / "init", init=loaded)
-    assert again.model.config.lowercase, "a model goes on reading what it has learnt to read"
+    assert again.model.config.lowercase, "an initial model keeps the case of its training"
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

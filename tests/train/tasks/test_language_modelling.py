@@ -1,4 +1,4 @@
-"""Windows, evaluation and generation: each token once, right units, reproducible numbers."""
+"""Windows contain each token once, evaluation has the right units, and generation is reproducible."""
 
 import math
 
@@ -30,7 +30,7 @@ def test_training_windows_tile_the_text_and_targets_follow() -> None:
         assert len(windows) == len(batches) == 3
         inputs = np.concatenate([w.inputs for w in windows])
         assert inputs.shape == (9, 10)
-        assert len(np.unique(inputs)) == inputs.size, "no token twice"
+        assert len(np.unique(inputs)) == inputs.size, "no token occurs twice"
         for w in windows:
             np.testing.assert_array_equal(w.targets, w.inputs + 1)
         offsets.add(int(inputs[0, 0] % 10))
@@ -45,7 +45,7 @@ def test_training_windows_can_be_repeated_and_entered_anywhere() -> None:
 
 
 def test_texts_of_the_same_length_are_distinguished() -> None:
-    """Otherwise a run would be resumed on another text without an error."""
+    """Otherwise a run could resume with another text without an error."""
     options = {"length": 10, "batch_size": 3, "seed": 0}
     one, other = np.arange(103), np.arange(103)
     other[70] = 3
@@ -63,7 +63,7 @@ def test_characters_that_the_alphabet_lacks_are_counted(capsys) -> None:
     assert capsys.readouterr().out == said
     data = TextData("Ein Satz \u2013 \xe9.", "ein Satz", "ein Satz", "name")
     tokenize(data, learn_tokens(data, "character", 0))
-    assert capsys.readouterr().out == "", "what is written in another way is not left out"
+    assert capsys.readouterr().out == "", "replaced characters are not left out"
 
 
 def test_a_curriculum_begins_with_frequent_tokens() -> None:
@@ -91,7 +91,7 @@ def test_smoothing_and_a_teacher_count_in_training_alone() -> None:
     divergence = distillation_loss(student(batch.inputs), teacher(batch.inputs).data, np.ones((2, 6), bool)).item()
     assert taught(student, batch)[0].item() == pytest.approx((own + divergence) / 2, rel=1e-6)
     themselves = language_model_loss(0.0, student)(student, batch)[0].item()
-    assert themselves == pytest.approx(own / 2, rel=1e-5), "who agrees with the teacher loses nothing to it"
+    assert themselves == pytest.approx(own / 2, rel=1e-5), "a student that equals its teacher has no divergence"
 
 
 def test_a_text_too_short_for_a_batch_is_refused() -> None:
@@ -110,14 +110,14 @@ def test_units_of_the_figures() -> None:
     values = evaluate(RandomLanguageModel(8), ids, characters=600, length=16)
     assert values["loss"] == pytest.approx(math.log(8), rel=1e-6)
     assert values["perplexity"] == pytest.approx(8, rel=1e-5)
-    assert values["bits_per_character"] == pytest.approx(3 * 300 / 600, rel=1e-6), "two characters a token, 3 bits"
+    assert values["bits_per_character"] == pytest.approx(3 * 300 / 600, rel=1e-6), "two characters and 3 bits per token"
 
 
 def test_guesses_are_never_special_tokens() -> None:
     ids = np.random.default_rng(0).integers(4, 12, 4001)
     values = evaluate(RandomLanguageModel(12, special=4), ids, 4000, length=16)
     assert values["loss"] == pytest.approx(math.log(8), rel=1e-6)
-    assert values["accuracy"] == pytest.approx(1 / 8, abs=0.02), "and not all or nothing, whatever the text"
+    assert values["accuracy"] == pytest.approx(1 / 8, abs=0.02), "the guesses are not all right or all wrong"
 
 
 def test_evaluation_does_not_depend_on_windows_where_the_model_does_not() -> None:

@@ -23,7 +23,7 @@ TASK = "translation from de to en"
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory) -> Path:
-    """A run's folder with a small translation model, as training leaves it."""
+    """Return a run's folder with a small translation model, as training writes it."""
     tokenizer = BPETokenizer.train(["a b c"], 262)
     sizes = models.Seq2SeqConfig(262, 262, 8, 2, 1, 1, 16, max_length=20, share_embeddings=True, tie_output=True)
     with RunFolder.create(tmp_path_factory.mktemp("loading") / "run", {}) as run:
@@ -47,7 +47,7 @@ def refusal(folder: Path, tasks: Any = None) -> str:
 
 
 def resave(folder: Path, **changes: Any) -> None:
-    """Save the model again with changes to its configuration; those of "model" are merged into it."""
+    """Save the model again with a changed configuration. A dictionary `model` changes only the given entries."""
     tensors, config = load_checkpoint(folder)
     for name, value in changes.items():
         config[name] = {**config["model"], **value} if name == "model" and isinstance(value, dict) else value

@@ -45,7 +45,7 @@ def test_sentence_bleu_ranks():
     assert sentence_bleu(REFERENCES[0], REFERENCES[0]) == pytest.approx(100)
     assert 100 > sentence_bleu("A dog runs through a snow.", REFERENCES[0]) > sentence_bleu("Dog.", REFERENCES[0])
     assert sentence_bleu("", REFERENCES[0]) == 0
-    assert sentence_bleu("yes", "yes") == pytest.approx(100), "a short sentence that is right scores 100"
+    assert sentence_bleu("yes", "yes") == pytest.approx(100), "a short correct sentence scores 100"
 
 
 @pytest.mark.parametrize("metric", [bleu, chrf])
@@ -61,7 +61,7 @@ class TestBestAndWorst:
         references = ["a b c d", "a b c d e f g h", "a b c d", "a b c d"]
         hypotheses = ["a b c d", "a b c d e f g h", "a b c x", "x y z"]
         best, worst = best_and_worst(sources, references, hypotheses, k=2)
-        assert [s.index for s in best] == [1, 0]  # both are perfect; the longer one says more
+        assert [s.index for s in best] == [1, 0]  # both are perfect; the longer reference comes first
         assert [s.index for s in worst] == [3, 2]
         assert best[0] == ScoredTranslation("s1", references[1], hypotheses[1], best[0].score, 1)
         assert best[0].score == pytest.approx(100)

@@ -1,4 +1,4 @@
-"""Class weights and distillation: their formulas."""
+"""The formulas of class weights and distillation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The tasks of the six examples with --device cuda --precision fp16: steps never wait, losses are those of the CPU.
+"""The tasks of the six examples with --device cuda: steps never wait for the device, and losses agree with the CPU.
 
 The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """
@@ -26,7 +26,7 @@ def translator(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[
 
 def classifier(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
     task = classification(**changes)
-    if options["device"] == "cuda":  # to learn from
+    if options["device"] == "cuda":  # also train with a teacher
         with RunFolder.create(run.path / "teacher", {}) as own:
             teacher = train_model(classification(steps=1), own, **options)
         with RunFolder.create(run.path / "student", {}) as own:

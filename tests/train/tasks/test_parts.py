@@ -1,4 +1,4 @@
-"""The parts of a training that a preset describes, and steps that a run has passed or never reaches."""
+"""The parts of training that a preset describes, and errors for steps that a run has passed or never reaches."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -46,7 +46,7 @@ def test_optimizers() -> None:
 
 
 def test_a_weight_decay_of_zero_is_none_with_every_optimizer() -> None:
-    """Otherwise AdamW's default of 0.01 would be used."""
+    """A weight decay of 0 does not select AdamW's default of 0.01."""
     model = Seq2SeqTransformer(CONFIG)
     for decay, made in ((None, 0.01), (0.0, 0.0), (0.3, 0.3)):
         assert common_decay(make_optimizer(changed(optimizer="adamw", weight_decay=decay), model)) == made
@@ -68,7 +68,7 @@ def test_validations() -> None:
         40, "valid_accuracy", True, 4, 3,
     )  # fmt: skip
     assert make_validation(changed(validate_every=10), [], 7, 40).every == 10
-    assert make_validation(CLASSIFIER_PRESETS["smoke"], [], 7, 40).every == 7, "once an epoch"
+    assert make_validation(CLASSIFIER_PRESETS["smoke"], [], 7, 40).every == 7, "validate once per epoch"
 
 
 def test_the_picture_says_what_only_training_has() -> None:
@@ -88,7 +88,7 @@ def test_the_picture_says_what_only_training_has() -> None:
     ],
 )
 def test_steps_that_a_run_has_behind_it_or_never_reaches(resume, steps, stop_at, message) -> None:
-    """Before anything of the run is touched: this trainer can do nothing."""
+    """`restore` raises the error before it touches the run: this trainer has no methods for that."""
     trainer: Any = SimpleNamespace(saves=SimpleNamespace(steps=lambda: [10, 30]), steps=steps)
     with pytest.raises(InputError, match=message):
         restore(trainer, resume=resume, stop_at=stop_at, say=print)

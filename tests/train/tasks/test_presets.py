@@ -1,4 +1,4 @@
-"""The reports' models can be trained at the size of preset `paper`; plain and quick implementations train alike."""
+"""Models of the size of the presets `paper` can be trained; plain and quick implementations make equal steps."""
 
 import dataclasses
 import itertools
@@ -48,14 +48,14 @@ def classifier(preset: Any, **changes: Any) -> Task[Any, Any]:
     ("make", "choose", "changes"),
     [
         (translator, presets.summary_preset, {"tokens_per_batch": 64}),
-        # Six layers of 512 features: a second for each of the six is enough.
+        # One of the six layers of 512 features is enough: each layer takes a second.
         (translator, presets.translation_preset, {"tokens_per_batch": 64, "layers": 1}),
         (language_model, presets.language_model_preset, {"batch_size": 2}),
         (classifier, presets.classifier_preset, {}),
     ],
 )
 def test_a_model_of_the_reports_size_can_be_trained_and_saved(make, choose, changes, tmp_path: Path) -> None:
-    """Two updates: losses are logged, and the weights that are saved are the model's."""
+    """Two updates log finite losses, and the saved weights equal the model's weights."""
     paper = choose("paper", "embedded")
     task = make(paper, **changes)
     manual_seed(0)
@@ -71,7 +71,7 @@ def test_a_model_of_the_reports_size_can_be_trained_and_saved(make, choose, chan
 
 
 def steps(task: Task[Any, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The gradients of the first update in float32, and the logged losses."""
+    """Train, and return the float32 gradients of the first update and the logged losses."""
     gradients: list[np.ndarray] = []
 
     def step(self: Adam) -> None:
@@ -105,10 +105,10 @@ def test_a_training_step_with_plain_implementations_is_the_same(
     with plain():
         own, plain_losses = steps(task, tmp_path / "plain", monkeypatch)
     assert losses
-    np.testing.assert_allclose(losses, plain_losses, rtol=1e-4)  # the second after an update by Adam
+    np.testing.assert_allclose(losses, plain_losses, rtol=1e-4)  # the second follows an update by Adam
     assert len(quick) == len(own) > 10
     largest = max(np.abs(g).max() for g in own)
     for a, b in zip(quick, own, strict=True):
         assert a.dtype == b.dtype == np.float32
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 0.01 * largest))
-    assert any((a != b).any() for a, b in zip(quick, own, strict=True))  # other forms have served, then
+    assert any((a != b).any() for a, b in zip(quick, own, strict=True))  # so other implementations ran

@@ -1,4 +1,4 @@
-"""What all tasks have in common, tested for each of the three."""
+"""The common behaviour of all tasks, tested for each of the three tasks."""
 
 import dataclasses
 from collections.abc import Callable
@@ -48,7 +48,7 @@ TASKS = pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 
 
 def trained(task: Task[Any, Any], folder: Path, **options: Any) -> tuple[Any, list[str]]:
-    """The result of the task, and the lines that were said."""
+    """Train, and return the result of the task and the lines passed to `say`."""
     manual_seed(0)
     said: list[str] = []
     with RunFolder.create(folder, {}) as run:
@@ -59,7 +59,7 @@ def trained(task: Task[Any, Any], folder: Path, **options: Any) -> tuple[Any, li
 def test_epochs_are_said_for_all_batches_of_an_update(make: Callable[..., Task[Any, Any]], tmp_path: Path) -> None:
     _, said = trained(make(accumulate=2), tmp_path / "two")
     assert "2 steps, " in said[0]
-    assert make is not classification or ", 1.0 epochs" in said[0], "of four batches each update takes two"
+    assert make is not classification or ", 1.0 epochs" in said[0], "each update uses two of the four batches"
     assert said[-1].startswith("best validation loss " if make is not classification else "best valid_accuracy: ")
 
 
@@ -67,7 +67,7 @@ def test_epochs_are_said_for_all_batches_of_an_update(make: Callable[..., Task[A
 def test_a_teacher_goes_to_the_gpu_of_its_process_and_its_tokenizer_is_used(
     make: Callable[..., Task[Any, Any]], tmp_path: Path, monkeypatch
 ) -> None:
-    """If mpirun has started several processes on a machine, "cuda" is a different GPU for each."""
+    """If mpirun has started several processes on a machine, "cuda" is a different GPU for each process."""
     task = make()
     teacher, _ = trained(task, tmp_path / "teacher")
     asked: list[str] = []
@@ -80,7 +80,7 @@ def test_a_teacher_goes_to_the_gpu_of_its_process_and_its_tokenizer_is_used(
     monkeypatch.setattr(type(task), "make_tokenizer", lambda self: pytest.fail("a tokenizer was trained"))
     student, _ = trained(task, tmp_path / "student", device="cuda", teacher=teacher)
     assert student.tokenizer is teacher.tokenizer
-    assert asked == ["cuda", "cuda"], "of the model and of the teacher"
+    assert asked == ["cuda", "cuda"], "the device of the model and of the teacher"
 
 
 @TASKS
@@ -88,7 +88,7 @@ def test_the_first_process_alone_writes_the_tokenizer(
     make: Callable[..., Task[Any, Any]], tmp_path: Path, monkeypatch
 ) -> None:
     class Second(ProcessGroup):
-        """Rank 1 of two; what comes from rank 0 is at hand."""
+        """Rank 1 of two ranks. The first value from rank 0 is `learnt`."""
 
         rank, size = 1, 2
 
@@ -99,7 +99,7 @@ def test_the_first_process_alone_writes_the_tokenizer(
             self.asked += 1
             if self.asked == 1:
                 return learnt
-            raise InterruptedError  # before the trainer is made: that is enough
+            raise InterruptedError  # the test ends here, before the trainer is made
 
     task = make()
     learnt = task.make_tokenizer()

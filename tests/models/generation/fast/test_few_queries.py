@@ -1,4 +1,4 @@
-"""Attention of few queries in compiled code: what `attend` on NumPy's calls gives."""
+"""Test that compiled attention of few queries gives the results of the plain `attend`, which calls NumPy."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ pytestmark = [needs_numba, pytest.mark.usefixtures("restored_threads")]
 def arrays(
     rng: np.random.Generator, sentences: int, heads: int, group: int, queries: int, length: int, size: int
 ) -> Any:
-    """Queries as `RawAttention.split` makes them, and keys and values that lie in a larger cache."""
+    """Return queries in the layout of `RawAttention.split`, and keys and values that are views of a larger cache."""
     q = rng.normal(size=(sentences, queries, heads, size)).astype(np.float32).swapaxes(1, 2)
     shape = (sentences, heads // group, length + 3, size)
     keys, values = (rng.normal(size=shape).astype(np.float32)[:, :, :length] for _ in range(2))
@@ -45,7 +45,7 @@ def test_it_is_the_plain_attention(
     hidden: float | None,
     seed: int,
 ) -> None:
-    """Whichever axes the bias is broadcast along, and whether or not a query sees a key at all."""
+    """The results agree for a bias that is broadcast along any axes, and for queries that see no key."""
     rng = np.random.default_rng(seed)
     q, keys, values = arrays(rng, sentences, *heads, queries, length, size)
     bias = None
@@ -69,7 +69,7 @@ def test_threads_change_no_bit() -> None:
 
 
 def test_what_is_not_seen_has_no_influence() -> None:
-    """Not even a number that is none; one that is seen stays visible."""
+    """A NaN or infinity that is hidden has no effect; if it is visible, the result is NaN."""
     q, keys, values = arrays(np.random.default_rng(0), 2, 2, 1, 2, 6, 8)
     keys[:, :, 5], values[:, :, 5] = np.nan, np.inf
     bias = np.zeros((2, 1, 1, 6), np.float32)
@@ -96,7 +96,7 @@ def test_what_it_leaves_to_others() -> None:
 
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_a_beam_in_which_sequences_have_pasts_of_their_own(norm_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoding with it and without gives the same numbers, also after the cache is swept."""
+    """Decoding with and without compiled attention gives the same logits, also after the cache is swept."""
     monkeypatch.setattr(cache, "INITIAL_CAPACITY", 3)
     rng = np.random.default_rng(0)
     model = build(0, layers=2, norm_first=norm_first).astype(np.float32)
@@ -104,7 +104,7 @@ def test_a_beam_in_which_sequences_have_pasts_of_their_own(norm_first: bool, mon
     states = [model.start(source) for _ in range(2)]
     used = []
     states[0].decoder.attend_few = lambda *arrays: used.append(len(arrays)) or few_queries.attend(*arrays)
-    width, new = 1, 4  # a prefix first
+    width, new = 1, 4  # the first step feeds a prefix
     for new_width in (3, 3, 3, 2, 2, 1, 3, 3, 3, 3):
         ids = rng.integers(4, 9, (2 * width, new))
         np.testing.assert_allclose(*(state.step(ids) for state in states), rtol=1e-4, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Products of few rows on threads that wait in compiled code (Numba): right, whoever computes which part."""
+"""Test products of few rows on threads that wait in compiled code (Numba), whichever thread computes a part."""
 
 import copy
 import os
@@ -37,7 +37,7 @@ class Layer:
             block[:, : part.shape[1]] = part
 
     def product(self, relu: bool = False, gap: int = 0) -> np.ndarray:
-        """By `multiply`, into rows with a gap between them, which stays as it is."""
+        """Return the product by `multiply`, whose rows have gaps between them; check that the gaps do not change."""
         y = np.full((len(self.x), self.weight.shape[1] + gap), 7, np.float32)
         multiply(self.x, self.blocks, self.bias, y[:, : len(self.bias)], relu)
         assert (y[:, len(self.bias) :] == 7).all()
@@ -85,7 +85,7 @@ def test_threads_change_no_bit() -> None:
 
 @needs_numba
 def test_no_product_takes_parts_of_another() -> None:
-    """Small ones one after the other, so that helpers come late and in between."""
+    """Many small products follow one another, so that helper threads arrive late or between two products."""
     parallel.set_num_threads(3)
     layers = [Layer(1 + seed % 4, 8 + 8 * (seed % 3), 1 + 37 * seed, seed) for seed in range(30)]
     expected = [layer.product().tobytes() for layer in layers]
@@ -136,8 +136,8 @@ print("done")
 
 @needs_numba
 def test_forked_children_multiply_and_programs_end() -> None:
-    Layer(3, 64, 100).check()  # compiled and cached here: how long the program takes doesn't depend on the compiler
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"}  # of forking beside threads
+    Layer(3, 64, 100).check()  # compile and cache first, so that the program's time does not depend on the compiler
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"}  # about forking a process with threads
     run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=3600)
     assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
 
@@ -157,7 +157,7 @@ def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) 
         found = layer(plain.x[:rows], buffer, relu=relu)
         assert np.shares_memory(found, buffer)
         np.testing.assert_allclose(found, before[:rows], rtol=1e-4, atol=1e-4)
-    # `multiply` gets addresses: other dtypes and widths must not come there.
+    # `multiply` receives addresses, so arrays of other dtypes and widths must not reach it.
     np.testing.assert_array_equal(layer(plain.x.astype(np.float64), relu=relu), layer(plain.x, relu=relu))
     with pytest.raises(ValueError, match=r"matmul|reshape"):
         layer(np.ones((5, 68), np.float32))

@@ -1,4 +1,4 @@
-"""All layers of a step as one sequence of compiled jobs: what the layers give one by one."""
+"""Test that a sequence of compiled jobs for all layers of a step gives the results of the layers one by one."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def language_model(**options) -> LanguageModel:
     manual_seed(0)
     sizes = {"d_model": 8, "nhead": 4, "layers": 2, "dim_feedforward": 12, "dropout": 0.0, "max_length": 40}
     model = LanguageModel(LanguageModelConfig(9, **{**sizes, "activation": "relu", **options})).eval()
-    for parameter in model.parameters():  # initial weights are small, initial biases 0
+    for parameter in model.parameters():  # initial weights are small, and initial biases are 0
         parameter.data[...] += np.random.default_rng(parameter.size).normal(scale=0.3, size=parameter.shape)
     return model
 
@@ -33,7 +33,7 @@ def language_model(**options) -> LanguageModel:
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language model", "grouped heads", "no bias"])
 def test_a_beam_whose_width_changes(kind: str, norm_first: bool, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also after the cache is swept, for sources of different lengths, and for sentences that are left out."""
+    """Both results agree, also after a sweep of the cache, with sources of different lengths or removed sentences."""
     parallel.set_num_threads(threads)
     rng = np.random.default_rng(0)
     if kind in ("encoder-decoder", "no bias"):
@@ -45,7 +45,7 @@ def test_a_beam_whose_width_changes(kind: str, norm_first: bool, threads: int, m
         lm = language_model(norm_first=norm_first, **({"kv_heads": 2} if kind == "grouped heads" else {}))
         one_by_one, at_once = (lm.start(2, decoder=lm.raw_decoder()) for _ in range(2))
     one_by_one._layers = None
-    sentences, width, new = 2, 1, 4  # a prefix first
+    sentences, width, new = 2, 1, 4  # the first step feeds a prefix
     for new_width in (3, 3, 3, 2, 2, 1, 3, 3, 3, 9, 1, 1):
         ids = rng.integers(4, 9, (sentences * width, new))
         np.testing.assert_allclose(at_once.step(ids), one_by_one.step(ids), rtol=1e-4, atol=1e-5)
@@ -76,7 +76,7 @@ def test_other_layers_are_computed_one_by_one(options) -> None:
 
 @pytest.mark.parametrize(("name", "features"), [("linear", 40), ("linear", 5), ("self_attn", 8)])
 def test_layers_of_other_sizes_are_computed_one_by_one(name: str, features: int) -> None:
-    """The jobs read and write at addresses, so arrays with the sizes of the first layer must fit all layers."""
+    """The jobs access memory by address with the sizes of the first layer, so all layers must have these sizes."""
     model = language_model()
     layer = model.decoder.layers[1]
     if name == "linear":

@@ -1,4 +1,4 @@
-"""Screened logits: the bounds hold, and greedy search finds what it finds with all logits."""
+"""Test screened logits: the bounds hold, and greedy search finds the same tokens as with all logits."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from tests.support.decoding import needs_numba
 
 
 def weights(vocabulary: int, features: int, seed: int, outliers: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(vocabulary, features) and (vocabulary,) float32; with `outliers` some rows and numbers are much larger."""
+    """Return float32 weights (vocabulary, features) and biases (vocabulary,), some much larger with `outliers`."""
     rng = np.random.default_rng(seed)
     weight, bias = rng.normal(size=(vocabulary, features)), rng.normal(size=vocabulary)
     if outliers:
@@ -30,7 +30,7 @@ def weights(vocabulary: int, features: int, seed: int, outliers: bool = False) -
     seed=st.integers(0, 1000),
 )
 def test_the_bounds_hold(features, scale, outliers, seed) -> None:
-    """Also for logits as float32 computes them."""
+    """The bounds hold for logits in float64 and for logits in float32."""
     plain = getattr(logit_bounds, "py_func", logit_bounds)
     weight, bias = weights(70, features, seed, outliers)
     x = (scale * weights(3, features, seed + 1, outliers)[0]).astype(np.float32)
@@ -53,7 +53,7 @@ def test_the_bounds_hold(features, scale, outliers, seed) -> None:
 
 @pytest.fixture(params=["loop", "MKL"])
 def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which code multiplies the integers. Without MKL, a function with its arguments replaces it."""
+    """Select the code that multiplies the integers. Without MKL, a compiled function replaces MKL's."""
     if request.param == "loop":
         monkeypatch.setattr(mkl, "multiplies_bytes", lambda: False)
         monkeypatch.setattr(screening, "MAX_ROWS", 40)
@@ -84,7 +84,7 @@ def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def check(screen: Screen, x: np.ndarray, may_ban: tuple[int, ...] = ()) -> np.ndarray:
-    """Screened logits, in rows with a gap, against all of them; how many are not -inf in each row."""
+    """Compare screened logits, in rows with gaps, with all logits; return how many per row are not -inf."""
     expected = x @ screen.weight.T + screen.bias
     buffer = np.full((len(x), len(screen.bias) + 5), 7, np.float32)
     found = buffer[:, :-5]
@@ -118,8 +118,8 @@ def test_too_many_candidates_and_odd_numbers_are_refused() -> None:
     weight, bias = weights(2048, 64, 0)
     x, logits = weights(2, 64, 1)[0], np.empty((2, 2048), np.float32)
     assert Screen(weight, bias)(x, logits, ())
-    assert not Screen(weight, bias)(x, logits.copy(), range(2048))  # none counts
-    assert not Screen(np.ones_like(weight), 0 * bias)(x, logits, ())  # all are equal
+    assert not Screen(weight, bias)(x, logits.copy(), range(2048))  # no lower bound counts
+    assert not Screen(np.ones_like(weight), 0 * bias)(x, logits, ())  # all logits are equal
     for number in (np.nan, np.inf, 1e38):
         odd = x.copy()
         odd[1, 3] = number
@@ -137,7 +137,7 @@ def test_too_many_candidates_and_odd_numbers_are_refused() -> None:
 @pytest.mark.parametrize(("of_weights", "of_x"), [(1e-42, 1e20), (1e-38, 1e-3), (1e-10, 1e-30), (1e35, 1e-38)])
 @pytest.mark.parametrize("features", [1, 3, 64])
 def test_numbers_at_the_ends_of_float32(features, of_weights, of_x) -> None:
-    """Where units and products lose digits, or would be 0, the largest is found or screening refused."""
+    """If scales or products lose digits or underflow, screening finds the largest logit or refuses the input."""
     weight = (of_weights * weights(4096, features, 0)[0].astype(np.float64)).astype(np.float32)
     x = (of_x * weights(6, features, 1)[0].astype(np.float64)).astype(np.float32)
     found = np.empty((6, 4096), np.float32)

@@ -1,4 +1,4 @@
-"""The corpus: sizes, splits, the proof of what is held out, and that its sentences stay as they are."""
+"""The corpus: its sizes and splits, its held-out combinations, and checksums of its sentences."""
 
 import dataclasses
 import hashlib
@@ -34,7 +34,7 @@ def test_sizes_and_distinct_sentences(corpus):
 
 
 def test_training_lacks_the_held_out_combinations_and_every_test_sentence_has_one(corpus):
-    # The combinations of a sentence are known to its generator: replay it and look each pair up.
+    # Only the generator knows the combinations of a sentence. Replay the generator and look up each pair.
     combinations = {}
     sentences = generate(0)
     wanted = {pair[0] for part in (corpus.train, corpus.valid, corpus.test) for pair in part}
@@ -67,14 +67,14 @@ def _checksum(things) -> str:
 
 
 def test_a_seed_gives_the_same_corpus_always():
-    """Scores on it are published: every machine, every version of Python and of this package makes the same pairs."""
+    """Published scores use the corpus, so all machines and versions of Python and handloom must make the same pairs."""
     corpus = build_corpus(5, train_size=3000, valid_size=50, test_size=50)
     assert _checksum((corpus.train, corpus.valid, corpus.test, sorted(corpus.held_out))) == "7e95af4575eaf7a8"
     assert build_corpus(1, train_size=3000, valid_size=50, test_size=50).train != corpus.train
 
 
 def test_the_sentences_of_every_pattern_stay_as_they_are(sample):
-    """12,000 of them have every pattern and every verb: each was compared with a school grammar once."""
+    """The 12,000 sentences contain every pattern and every verb. Each was compared with a school grammar once."""
     assert _checksum([(one.german, one.english, sorted(one.combinations)) for one in sample]) == "a37c24d5de5339e8"
 
 
@@ -94,7 +94,7 @@ def test_a_seed_gives_the_same_texts_always(source, checksum):
 
 
 def test_a_sentence_takes_few_calls():
-    """No draws in vain, and no work that grows faster than the corpus: it is quick."""
+    """The grammar wastes no draws, and its work does not grow faster than the corpus."""
     assert calls_in(lambda: build_corpus(train_size=1000, valid_size=25, test_size=25)) < 300 * 1050
     assert calls_in(lambda: build_corpus(train_size=2000, valid_size=50, test_size=50)) < 300 * 2100
 

@@ -1,4 +1,4 @@
-"""fp16 training with the update on the device: the whole step on the stand-in for a GPU."""
+"""fp16 training with the update on the device: whole steps on the stand-in for a GPU."""
 
 import gc
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def build(layers: int = 2, dropout: float = 0.1) -> Seq2SeqTransformer:
-    """A translation model."""
+    """Return a translation model."""
     manual_seed(3)
     sizes = {"d_model": 16, "nhead": 2, "encoder_layers": layers, "decoder_layers": layers, "dim_feedforward": 24}
     config = Seq2SeqConfig(24, 24, **sizes, dropout=dropout, max_length=12, tie_output=True)
@@ -25,7 +25,7 @@ def build(layers: int = 2, dropout: float = 0.1) -> Seq2SeqTransformer:
 
 
 def test_launches_of_a_step(fake_cupy) -> None:
-    """A bound on the launches of a step of two batches: handloom's kernels, CuPy's, products."""
+    """A step of two batches launches a bounded number of handloom's kernels, CuPy's kernels and products."""
     model = build().to("cuda")
     optimizer = FlatAdam(model.parameters(), half=True, constants=float_constants(model))
     rng, counts = np.random.default_rng(0), []
@@ -38,9 +38,9 @@ def test_launches_of_a_step(fake_cupy) -> None:
                 optimizer.backward(loss, 0.5)
         optimizer.step(0.001, max_norm=1.0)
         counts.append((len(kernels.launches) - before[0], len(operations) - before[1]))
-    assert counts[1] == counts[2], "every step starts the same"
+    assert counts[1] == counts[2], "every step has the same launches"
     own, cupys = counts[1]
-    assert own <= 183  # 12 of them put dQ of an attention into rows
+    assert own <= 183  # 12 of these launches arrange the dQ of an attention in rows
     assert cupys <= 75
     assert own + cupys + len(cublas.calls) / 3 <= 400
     assert not [name for name in operations if name.startswith("matmul")]
@@ -49,7 +49,7 @@ def test_launches_of_a_step(fake_cupy) -> None:
 
 
 def test_arrays_of_a_step_are_given_back(fake_cupy) -> None:
-    """CuPy's pool gives the memory of one step to the next: only the flat arrays may outlive a step."""
+    """CuPy's pool gives the memory of a step to the next step, so only the flat arrays may outlive a step."""
     model = build(layers=1).to("cuda")
     optimizer, held = FlatAdam(model.parameters(), half=True, constants=float_constants(model)), []
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_an_overflow_is_skipped_counted_and_named(fake_cupy) -> None:
         held.append(scaler.scale)
         changed.append(bool((optimizer.weights != before).any()))
     assert changed == [True, True, False, True, True]
-    assert scales == held == [1024, 2048, 1024, 1024, 2048], "the rule of the host's loss scale"
+    assert scales == held == [1024, 2048, 1024, 1024, 2048], "the loss scale follows the rule of the host"
     assert optimizer.report()["skipped"] == 1
     assert optimizer.report()["steps"] == 4
 
@@ -92,14 +92,14 @@ def test_parameters_begin_at_multiples_of_16_bytes(half, fake_cupy) -> None:
     for parameter, array in zip(parameters, want, strict=True):
         np.testing.assert_array_equal(parameter.numpy(), array)
     with optimizer.passes():
-        start = parameters[1].data.data.ptr  # the first matrix is the first of all
+        start = parameters[1].data.data.ptr  # the first matrix is first in the flat array
         assert {(p.data.data.ptr - start) % 16 for p in parameters} == {0}
         loss = sum((parameter * parameter).sum() for parameter in parameters[:3])
         optimizer.backward(loss)
     optimizer.step(0.01, max_norm=1e6)
     norm = 2 * np.sqrt(sum((array**2).sum() for array in want[:3]))
     assert optimizer.report()["norm"] == pytest.approx(norm, rel=2e-3)
-    for parameter, array in zip(parameters, want, strict=True):  # the first step is lr long, whatever the gradient
+    for parameter, array in zip(parameters, want, strict=True):  # Adam's first step has size lr for any gradient
         kept = array * (0.995 if parameter.ndim > 1 else 1)
         np.testing.assert_allclose(parameter.numpy(), kept - 0.01 * np.sign(array) * (parameter.size > 1), atol=1e-4)
 
