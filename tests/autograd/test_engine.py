@@ -253,7 +253,7 @@ def traced():
 
 
 def test_activations_are_freed_while_the_backward_pass_goes_on(traced) -> None:
-    """Each call saves its output (1 MB); gradients are as large. Keeping all until the end would double the peak."""
+    """Each call saves its output (1 MB), and the pass frees it before it allocates the gradient of x (1 MB)."""
     depth = 20
     x = Tensor(np.zeros(MEGABYTE // 4, np.float32), requires_grad=True)
     y = x
@@ -266,7 +266,7 @@ def test_activations_are_freed_while_the_backward_pass_goes_on(traced) -> None:
     tracemalloc.reset_peak()
     loss.backward()
     now, peak = tracemalloc.get_traced_memory()
-    assert peak - held < 6 * MEGABYTE
+    assert peak - held < 2.5 * MEGABYTE  # two gradients; with x.grad it is 3 MB if the activations are kept
     assert now < 3.5 * MEGABYTE  # x and its gradient
 
 

@@ -123,4 +123,4 @@ def test_the_page_is_small_and_loads_nothing_from_elsewhere() -> None:
         text = content.decode()
         assert "https://" not in text, name
         assert "eval(" not in text, name
-        assert not set(text.split('"')) & {"http://"}, name
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", ""), name

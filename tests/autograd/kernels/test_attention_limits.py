@@ -105,7 +105,9 @@ def test_tiles_are_read_without_bank_conflicts(width, fake_cupy) -> None:
     with kernels.mode(check=True):
         for deterministic in (False, True):
             case.run(HALF, method="fused", device="cuda", deterministic=deterministic)
-    for place, (least, taken) in shared_memory_turns().items():
+    turns = shared_memory_turns()
+    assert turns
+    for place, (least, taken) in turns.items():
         assert taken == least, f"{place}: {taken} turns instead of {least}"
 
 

@@ -62,7 +62,6 @@ def test_the_sweep_keeps_the_cache_small() -> None:
         cache.extend(position)
         cache.select(np.array([1, 1, 1, 5, 5, 5]), 3)
     # The steps add 301 nodes. A sweep begins at twice the nodes that the last sweep left; arrays grow by doubling.
-    assert cache.keys[0].shape[2] <= 4 * (101 + 3)
     assert cache.length <= 2 * (101 + 3)
     assert cache.allowed is not None
     np.testing.assert_array_equal(cache.allowed.sum(axis=2), 101)

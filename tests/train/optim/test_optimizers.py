@@ -11,9 +11,9 @@ from handloom.train.optim.optimizers import SGD, Adam, AdamW, ExponentialAverage
 
 
 def parameters(seed: int = 0) -> list[Parameter]:
-    """Return a matrix of 60,000 elements and a vector."""
+    """Return a matrix that is larger than `PIECE`, and a vector."""
     rng = np.random.default_rng(seed)
-    return [Parameter(rng.normal(size=shape).astype(np.float32)) for shape in [(300, 200), (7,)]]
+    return [Parameter(rng.normal(size=shape).astype(np.float32)) for shape in [(700, 200), (7,)]]
 
 
 def give_gradients(own: list[Parameter], step: int) -> None:

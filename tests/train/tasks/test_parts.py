@@ -45,7 +45,7 @@ def test_optimizers() -> None:
     assert isinstance(make_optimizer(changed(optimizer="sgd"), model), SGD)
 
 
-def test_a_weight_decay_of_zero_is_none_with_every_optimizer() -> None:
+def test_a_weight_decay_of_zero_is_none() -> None:
     """A weight decay of 0 does not select AdamW's default of 0.01."""
     model = Seq2SeqTransformer(CONFIG)
     for decay, made in ((None, 0.01), (0.0, 0.0), (0.3, 0.3)):
