@@ -1,28 +1,28 @@
-// One update of all parameters, which lie one after the other in one array, as do their gradients and moments; with the
-// loss scale of fp16 training and the clipping of the gradient's norm. Nothing comes back to the host.
+// One update of all parameters. The parameters, their gradients and their moments are each contiguous in one array.
+// Includes the loss scale of fp16 training and gradient norm clipping. No value is copied to the host.
 #include "scalars.cuh"
 
-// What the device keeps between steps.
+// State that the device keeps between steps.
 struct State {
-    float loss_scale;  // what the loss was multiplied by
-    float multiplier;  // what the gradients are to be multiplied by in this step; 0 skips it
-    float norm;        // of the gradient, before clipping
+    float loss_scale;  // factor of the loss
+    float multiplier;  // factor of the gradients in this step; 0 skips the step
+    float norm;        // norm of the gradient, before clipping
     int good;          // good steps since the scale last changed
-    int steps;         // updates made
-    int skipped;       // updates left out
-    int failed;        // those of them whose loss scale was the least already
+    int steps;         // number of updates
+    int skipped;       // number of skipped updates
+    int failed;        // skipped updates whose loss scale was already the minimum
 };
 
-// What changes from step to step. It lies on the device so that a captured graph reads it anew.
+// Settings that change from step to step. They are in device memory, so that a captured graph reads the new values.
 struct Settings {
     float learning_rate;
-    float average;  // the factor to the gradient of the mean loss, without the loss scale
+    float average;  // factor that gives the gradient of the mean loss, without the loss scale
 };
 
 #define PARTS 32
 
-// Part k of up to thirty-two (null: nothing to add) is added to flat[places[2 (first + k)] ...], places[2 (first + k) + 1]
-// elements; k = blockIdx.y.
+// Add up to thirty-two parts to `flat`; a null part adds nothing. Part k = blockIdx.y has places[2 (first + k) + 1]
+// elements and is added to `flat` from element places[2 (first + k)] on.
 extern "C" __global__ void __launch_bounds__(256) add_parts(
     scalar* flat, const long long* places, int first, const scalar* p0, const scalar* p1, const scalar* p2,
     const scalar* p3, const scalar* p4, const scalar* p5, const scalar* p6, const scalar* p7, const scalar* p8,
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(256) add_parts(
     const scalar* p21, const scalar* p22, const scalar* p23, const scalar* p24, const scalar* p25, const scalar* p26,
     const scalar* p27, const scalar* p28, const scalar* p29, const scalar* p30, const scalar* p31) {
     const scalar* part = nullptr;
-// One by one: an array of them would lie in memory, for every thread.
+// Select by comparisons: an array of the pointers would be in local memory, for every thread.
 #define TAKE(k) part = blockIdx.y == k ? p##k : part;
     TAKE(0) TAKE(1) TAKE(2) TAKE(3) TAKE(4) TAKE(5) TAKE(6) TAKE(7) TAKE(8) TAKE(9) TAKE(10)
     TAKE(11) TAKE(12) TAKE(13) TAKE(14) TAKE(15) TAKE(16) TAKE(17) TAKE(18) TAKE(19) TAKE(20)
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(256) add_parts(
         own[i] = narrow(widen(own[i]) + widen(part[i]));
 }
 
-// partial[block] = sum of the squares of its part of g. Infinities and NaN stay what they are. Shared: 32 floats.
+// partial[block] = sum of the squares of the block's part of g. Infinities and NaN propagate. Shared memory: 32 floats.
 extern "C" __global__ void __launch_bounds__(256) squared_norm(const scalar* g, float* partial, long long n) {
     extern __shared__ float scratch[];
     float sum = 0.0f;
@@ -55,9 +55,9 @@ extern "C" __global__ void __launch_bounds__(256) squared_norm(const scalar* g, 
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// One block: norm = sqrt(sum) average / loss_scale; the gradient is clipped to `max_norm`. After an overflow the step
-// is skipped and the scale halved (not below `least`); after `interval` good steps it doubles. (Micikevicius et al. 2018,
-// arXiv 1710.03740.)
+// One thread block. Compute norm = sqrt(sum) average / loss_scale and clip the gradient to `max_norm`. After an
+// overflow, skip the step and halve the loss scale, but not below `least`. After `interval` good steps, double the loss
+// scale. (Micikevicius et al. 2018, arXiv 1710.03740.)
 extern "C" __global__ void __launch_bounds__(256) prepare_update(
     const float* partial, int count, State* state, const Settings* settings, float max_norm, int interval, float least) {
     extern __shared__ float scratch[];
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(256) prepare_update(
     if (threadIdx.x != 0) return;
     State now = *state;
     float undo = settings->average / now.loss_scale, norm = sqrtf(sum) * undo;
-    bool finite = sum < infinity();  // false for NaN, too
+    bool finite = sum < infinity();  // also false for NaN
     now.norm = norm;
     now.multiplier = !finite ? 0.0f : norm > max_norm ? undo * (max_norm / norm) : undo;
     if (finite) {
@@ -86,9 +86,9 @@ extern "C" __global__ void __launch_bounds__(256) prepare_update(
     *state = now;
 }
 
-// m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps); the first
-// `decayed` elements first lose lr weight_decay of themselves. `copy` receives w in the type of the gradients.
-// (Kingma and Ba 2015, arXiv 1412.6980; Loshchilov and Hutter 2019, arXiv 1711.05101.)
+// m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps). Before this,
+// weight decay subtracts lr weight_decay w from the first `decayed` elements. `copy` receives w in the type of the
+// gradients. (Kingma and Ba 2015, arXiv 1412.6980; Loshchilov and Hutter 2019, arXiv 1711.05101.)
 extern "C" __global__ void __launch_bounds__(256) adam(
     float* w, const scalar* g, float* m, float* v, scalar* copy, const State* state, const Settings* settings,
     long long n, long long decayed, float b1, float b2, float eps, float weight_decay) {

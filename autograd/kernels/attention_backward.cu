@@ -1,29 +1,29 @@
-// Attention, backward: FlashAttention-2. (Dao 2023, arXiv 2307.08691, algorithm 2.) The same algorithm in NumPy:
-// ops/attention_blocked.py. The weights are formed again from the log-sum-exp L that the forward pass wrote:
+// Attention, backward pass: FlashAttention-2 (Dao 2023, arXiv 2307.08691, algorithm 2). ops/attention_blocked.py
+// contains the same algorithm in NumPy. The weights are recomputed from the log-sum-exp L that the forward pass wrote:
 //
 //     S = Q K^T    P = exp2(c S - L)    dV = P^T G    dP = G V^T    dS = P (dP - delta)    delta = rowsum(G O)
-//     dK = scale dS^T Q    dQ = scale dS K                      (with dropout factors F: dV = (P F)^T G, dP = (G V^T) F)
+//     dK = scale dS^T Q    dQ = scale dS K                   (with dropout factors F: dV = (P F)^T G, dP = (G V^T) F)
 //
-// attention_delta; attention_backward_keys, where a block of threads owns keys and queries come by; and
-// attention_backward_queries, where it owns queries and keys come by. The first of the two can add up dQ by atomic
-// additions, whose order is not fixed, and attention_query_gradient writes the sums out; or the second computes it again
-// in a fixed order.
+// attention_delta runs first. In attention_backward_keys, a thread block owns keys and iterates over queries. This
+// kernel can sum dQ by atomic additions, whose order is not fixed; then attention_query_gradient writes the sums.
+// Alternatively, attention_backward_queries computes dQ separately in a fixed order. In this kernel, a thread block
+// owns queries and iterates over keys.
 //
-// Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK (queries or keys that come by at a time), TEAM.
+// Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK (queries or keys per iteration), TEAM.
 #include "attention_pairs.cuh"
 #include "attention_tiles.cuh"
 
-constexpr int OWNED = 16 * M_TILES * WARPS;  // keys or queries of a block of threads, 16 M_TILES for each warp
+constexpr int OWNED = 16 * M_TILES * WARPS;  // keys or queries of a thread block, 16 M_TILES per warp
 
-// attention_backward_keys: TEAM warps own the same keys. Each forms the weights of its share of the queries, and adds up
-// its share of the columns of dK and dV. So a fragment of Q or G serves TEAM times the rows, and the sums fill no more
-// registers; a warp finds the weights and dS of the others in shared memory.
+// In attention_backward_keys, TEAM warps own the same keys. Each warp computes the weights of its share of the queries,
+// and sums its share of the columns of dK and dV. A fragment of Q or G is used for TEAM times as many rows, and the
+// sums need no additional registers. A warp reads the weights and dS of the other warps from shared memory.
 constexpr int TILES = M_TILES * TEAM, SHARE = BLOCK / TEAM, WIDTH = D / TEAM;
 static_assert(TEAM == 1 || HALF && WARPS % TEAM == 0 && SHARE % 16 == 0 && WIDTH % (AROUND<D> * CHUNK) == 0,
               "a share is whole fragments, and its chunks change places among themselves");
 
-// Of dQ's BLOCK x D a warp adds up 16 SUM_TILES rows and SUM_COLUMNS columns. The sums of all warps lie in memory as the
-// registers do, thread by thread: an atomic addition each at a constant distance, with no edge to look for.
+// A warp sums 16 SUM_TILES rows and SUM_COLUMNS columns of the BLOCK x D tile of dQ. In memory, the sums of all warps
+// have the register layout, thread by thread: atomic additions have constant distances and need no bounds check.
 constexpr int SUM_TILES = BLOCK % 32 == 0 && D * BLOCK / 32 / WARPS % 32 == 0 ? 2 : 1;
 constexpr int SUM_COLUMNS = D * BLOCK / (16 * SUM_TILES) / WARPS;
 static_assert(SUM_COLUMNS % 16 == 0 && BLOCK % (16 * SUM_TILES) == 0, "a warp owns whole fragments of dQ");
@@ -32,14 +32,14 @@ __device__ __forceinline__ int member() { return warp_number() % TEAM; }
 __device__ __forceinline__ int sum_row() { return warp_number() % (BLOCK / (16 * SUM_TILES)) * 16 * SUM_TILES; }
 __device__ __forceinline__ int sum_column() { return warp_number() / (BLOCK / (16 * SUM_TILES)) * SUM_COLUMNS; }
 
-// L; where nothing is attended to, and beyond the last query, a value that makes every weight zero.
+// Return L, or infinity, which makes all weights zero, if the query attends to no key or lies beyond the last query.
 __device__ __forceinline__ float total_of(const float* log_sum_exp, int i, int queries) {
     float total = i < queries ? log_sum_exp[i] : -INFINITE;
     return total == -INFINITE ? INFINITE : total;
 }
 
 #if EXTRAS
-// Adds dS to the gradient of the bias, at its own place or, if the bias was broadcast, where its values came from.
+// Add dS to the gradient of the bias. If the bias was broadcast, add to the element that was broadcast to the pair.
 template <int M, int N, bool QUERY_ROWS>
 __device__ __forceinline__ void add_to_bias(float* d_bias, long long i_stride, long long j_stride, const Pairs& pairs,
                                             const float (&ds)[M][N][4], int row, int column) {
@@ -56,7 +56,7 @@ __device__ __forceinline__ void add_to_bias(float* d_bias, long long i_stride, l
 }
 #endif
 
-// delta = rowsum(G O), one warp for each query.
+// Compute delta = rowsum(G O). One warp handles one query.
 extern "C" __global__ void attention_delta(const element* g, const element* out, float* delta, long long g_batch,
                                            long long g_head, long long g_row, long long out_batch, long long out_head,
                                            long long out_row, int heads, int queries, int value_dim, long long rows) {
@@ -71,8 +71,8 @@ extern "C" __global__ void attention_delta(const element* g, const element* out,
     if (lane_number() == 0) delta[row] = sum;
 }
 
-// dK and dV. The products are formed transposed, keys as rows: so P^T and dS^T are at once left operands for dV and dK.
-// dS goes through shared memory for dQ, which sums over the keys of all warps, and within a team as P does.
+// Compute dK and dV. The rows of the products are keys, so P^T and dS^T are already left operands for dV and dK. dQ
+// sums over the keys of all warps, so warps write dS to shared memory. Teams also exchange P and dS there.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys(
     const element* query, const element* key, const element* value, const element* g, const float* log_sum_exp,
     const float* delta, element* d_key, element* d_value, float* sums, float* d_bias, long long query_batch,
@@ -84,11 +84,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     extern __shared__ __align__(128) uint4 memory[];
     element* k_tile = reinterpret_cast<element*>(memory);  // OWNED x D
     element* v_tile = k_tile + OWNED * D;                  // OWNED x D
-    element* q_tiles = v_tile + OWNED * D;                 // two of BLOCK x D
-    element* g_tiles = q_tiles + 2 * BLOCK * D;            // two of BLOCK x D
+    element* q_tiles = v_tile + OWNED * D;                 // two tiles of BLOCK x D
+    element* g_tiles = q_tiles + 2 * BLOCK * D;            // two tiles of BLOCK x D
     element* ds_tile = g_tiles + 2 * BLOCK * D;            // dS^T, OWNED x BLOCK
-    element* p_tile = ds_tile + OWNED * BLOCK;             // P^T, OWNED x BLOCK, for teams only
-    float2* totals = reinterpret_cast<float2*>(p_tile + (TEAM > 1 ? OWNED * BLOCK : 0));  // two of BLOCK: L and delta
+    element* p_tile = ds_tile + OWNED * BLOCK;             // P^T, OWNED x BLOCK, only for teams
+    float2* totals = reinterpret_cast<float2*>(p_tile + (TEAM > 1 ? OWNED * BLOCK : 0));  // L and delta of two blocks
 
     int k0 = int(blockIdx.x) * OWNED, head = blockIdx.y, batch = blockIdx.z;
     Pairs pairs = PAIRS_OF(batch, head);
@@ -159,9 +159,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
         left.set(ds, ds_tile, team_row);
         if (TEAM > 1 || sums) left.put<BLOCK>(ds_tile, team_row, own);
         add_product_nn<SHARE>(dk, left, q_tile + own * D, member() * WIDTH);
-        if (TEAM == 1 && !sums) continue;  // the other kernel computes dQ
+        if (TEAM == 1 && !sums) continue;  // attention_backward_queries computes dQ
         __syncthreads();  // dS of all warps is there
-#if HALF  // teams: what the others' queries add
+#if HALF  // teams: add the products over the queries of the other warps
 #pragma unroll
         for (int i = 1; i < TEAM; ++i) {
             int other = (member() + i) % TEAM * SHARE;
@@ -178,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
             atomicAdd(target + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);
     }
 
-    // dK and dV go through the tiles of K and V, once nobody reads K any more.
+    // Write dK and dV through the tiles of K and V, after all warps have read K.
     int team_row = team_number() * 16 * TILES, warp_row = warp_number() * 16 * M_TILES;
     float key_factor[TILES][2], one[TILES][2];
 #pragma unroll
@@ -186,14 +186,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     __syncthreads();
     put_accumulator<D>(k_tile, team_row, member() * WIDTH, dk, key_factor);
     put_accumulator<D>(v_tile, team_row, member() * WIDTH, dv, one);
-    __syncthreads();  // all columns of these rows are there
+    __syncthreads();  // all columns of these rows are in shared memory
     store_rows<16 * M_TILES>(d_key + batch * d_key_batch + head * d_key_head, d_key_row, k0 + warp_row, keys, head_dim,
                              aligned, k_tile, warp_row);
     store_rows<16 * M_TILES>(d_value + batch * d_value_batch + head * d_value_head, d_value_row, k0 + warp_row, keys,
                              value_dim, aligned, v_tile, warp_row);
 }
 
-// dQ from the sums of attention_backward_keys, which lie as that kernel's registers did; a block for BLOCK queries.
+// Write dQ from the sums, which have the register layout of attention_backward_keys. A thread block owns BLOCK queries.
 extern "C" __global__ void attention_query_gradient(const float* sums, element* d_query, long long d_query_batch,
                                                     long long d_query_head, long long d_query_row, int aligned,
                                                     int queries, int head_dim, float scale) {
@@ -214,7 +214,7 @@ extern "C" __global__ void attention_query_gradient(const float* sums, element* 
                               head_dim, aligned, tile, row);
 }
 
-// dQ, summed over the keys in order.
+// Compute dQ. The sum over the keys has a fixed order.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_queries(
     const element* query, const element* key, const element* value, const element* g, const float* log_sum_exp,
     const float* delta, element* d_query, long long query_batch, long long query_head, long long query_row,
@@ -224,9 +224,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
     extern __shared__ __align__(128) uint4 memory[];
     element* q_tile = reinterpret_cast<element*>(memory);  // OWNED x D
     element* g_tile = q_tile + OWNED * D;                  // OWNED x D
-    element* k_tiles = g_tile + OWNED * D;                 // two of BLOCK x D
-    element* v_tiles = k_tiles + 2 * BLOCK * D;            // two of BLOCK x D
-    element* ds_tile = v_tiles + 2 * BLOCK * D;            // OWNED x BLOCK, for float32 only
+    element* k_tiles = g_tile + OWNED * D;                 // two tiles of BLOCK x D
+    element* v_tiles = k_tiles + 2 * BLOCK * D;            // two tiles of BLOCK x D
+    element* ds_tile = v_tiles + 2 * BLOCK * D;            // OWNED x BLOCK, only for float32
 
     int q0 = int(gridDim.x - 1 - blockIdx.x) * OWNED, head = blockIdx.y, batch = blockIdx.z;
     int warp_row = threadIdx.x / 32 * 16 * M_TILES;

@@ -1,16 +1,16 @@
-// Attention, forward: FlashAttention-2. (Dao 2023, arXiv 2307.08691, algorithm 1; Milakov & Gimelshein 2018, arXiv
-// 1805.02867, for the running softmax.) The same algorithm in NumPy: ops/attention_blocked.py.
+// Attention, forward pass: FlashAttention-2 (Dao 2023, arXiv 2307.08691, algorithm 1; Milakov & Gimelshein 2018, arXiv
+// 1805.02867, for the running softmax). ops/attention_blocked.py contains the same algorithm in NumPy.
 //
-// A block of threads owns BLOCK_Q = 16 M_TILES WARPS queries of one head, each warp 16 M_TILES of them for itself. Keys and
-// values come by in blocks of BLOCK_K; V is copied to shared memory during the first product, the next K during the second:
+// A thread block owns BLOCK_Q = 16 M_TILES WARPS queries of one head, 16 M_TILES per warp, and iterates over blocks of
+// BLOCK_K keys and values. V is copied to shared memory during the first product, the next K during the second:
 //
 //     S = Q K^T                       scores, in registers
 //     m' = max(m, rowmax(S))          P = exp2(c S - c m')          c = scale log2(e)
 //     l' = 2^(c m - c m') l + rowsum(P)
 //     O' = 2^(c m - c m') O + P V
 //
-// and at the end O / l and the log-sum-exp L = c m + log2(l) are written, nothing else. L stays in units of log 2: turned
-// into others and back it would lose digits that the backward pass needs.
+// At the end, the kernel writes only O / l and the log-sum-exp L = c m + log2(l). L stays in units of log 2, because a
+// conversion to other units and back would lose digits that the backward pass needs.
 //
 // Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK_K.
 #include "attention_pairs.cuh"
@@ -18,7 +18,7 @@
 
 constexpr int BLOCK_Q = 16 * M_TILES * WARPS;
 
-// The largest and the sum over the four lanes that share a row.
+// The maximum and the sum over the four lanes that share a row.
 __device__ __forceinline__ float row_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
@@ -28,11 +28,11 @@ __device__ __forceinline__ float row_sum(float x) {
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// What a warp carries from block to block for its queries. `sum` holds this lane's share of a row's sum.
+// The running values of a warp's queries, kept from block to block. `sum` holds this lane's share of a row's sum.
 struct Running {
     float out[M_TILES][D / 8][4], top[M_TILES][2], sum[M_TILES][2];
 
-    // Takes a block of scores and leaves the weights in their place. `c` turns scores into units of log 2.
+    // Update the running values with a block of scores `s`, and set `s` to the weights. `c` converts to units of log 2.
     __device__ __forceinline__ void advance(float (&s)[M_TILES][BLOCK_K / 8][4], float c) {
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
@@ -43,7 +43,7 @@ struct Running {
 #pragma unroll
                 for (int n = 0; n < BLOCK_K / 8; ++n) new_top = fmaxf(new_top, fmaxf(s[m][n][e], s[m][n][e + 1]));
                 new_top = row_max(new_top);
-                float base = new_top == -INFINITE ? 0.0f : new_top * c;  // nothing to attend to so far: weights of zero
+                float base = new_top == -INFINITE ? 0.0f : new_top * c;  // no key so far: all weights are zero
                 float rescale = exp2_approx(fmaf(old_top, c, -base));
                 old_top = new_top;
                 sum[m][e / 2] *= rescale;
@@ -62,7 +62,7 @@ struct Running {
     }
 };
 
-// Of each tile of the mask whether anything in it is true; one warp for each tile.
+// Write for each tile of the mask whether any element is true. One warp handles one tile.
 extern "C" __global__ void attention_mask_tiles(const bool* mask, bool* tiles, long long mask_batch,
                                                 long long mask_head, long long mask_row, long long mask_column,
                                                 int heads, int rows, int columns, long long count) {
@@ -88,9 +88,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     element* q_tile = reinterpret_cast<element*>(memory);  // BLOCK_Q x D
     element* k_tile = q_tile + BLOCK_Q * D;                // BLOCK_K x D
     element* v_tile = k_tile + BLOCK_K * D;                // BLOCK_K x D
-    element* p_tile = v_tile + BLOCK_K * D;                // BLOCK_Q x BLOCK_K, for float32 only
+    element* p_tile = v_tile + BLOCK_K * D;                // BLOCK_Q x BLOCK_K, only for float32
 
-    int q0 = int(gridDim.x - 1 - blockIdx.x) * BLOCK_Q;  // of a causal mask the longest rows first
+    int q0 = int(gridDim.x - 1 - blockIdx.x) * BLOCK_Q;  // the longest rows of a causal mask come first
     int head = blockIdx.y, batch = blockIdx.z;
     Pairs pairs = PAIRS_OF(batch, head);
     query += batch * query_batch + head * query_head;
@@ -101,17 +101,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m) run.top[m][0] = run.top[m][1] = -INFINITE;
 
-    const int last = pairs.keys = pairs.last_key(q0 + BLOCK_Q);  // further keys are none to this block
+    const int last = pairs.keys = pairs.last_key(q0 + BLOCK_Q);  // this thread block ignores all further keys
     int first = pairs.next_keys<BLOCK_K>(pairs.first_key(q0) / BLOCK_K * BLOCK_K, last, q0, q0 + BLOCK_Q);
     if (first < last) {
         load_tile<BLOCK_Q>(q_tile, query, query_row, q0, queries, head_dim, aligned);
         load_tile<BLOCK_K>(k_tile, key, key_row, first, pairs.keys, head_dim, aligned);
         cp_async_commit();
     }
-    // One tile each of K and V: while one is multiplied, the other is copied.
+    // K and V have one tile each: one tile is copied while the other is multiplied.
     for (int k0 = first, next; k0 < last; k0 = next) {
         cp_async_wait<0>();
-        __syncthreads();  // this block of K has arrived, and the last one of V has been read by all
+        __syncthreads();  // this block of K has arrived, and all warps have read the previous block of V
         load_tile<BLOCK_K>(v_tile, value, value_row, k0, pairs.keys, value_dim, aligned);
         cp_async_commit();
         float s[M_TILES][BLOCK_K / 8][4] = {};
@@ -121,12 +121,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         finish_scores<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, all);
         run.advance(s, EXTRAS ? 1.0f : pairs.scale_log2);
 #if EXTRAS
-        drop<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, 1.0f);  // the factor follows at the end
+        drop<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, 1.0f);  // `factor` is applied at the end
 #endif
         PairOperand<M_TILES, BLOCK_K> weights;
         weights.set(s, p_tile, warp_number() * 16 * M_TILES);
         cp_async_wait<0>();
-        __syncthreads();  // V has arrived, and K has been read by all
+        __syncthreads();  // V has arrived, and all warps have read K
         next = pairs.next_keys<BLOCK_K>(k0 + BLOCK_K, last, q0, q0 + BLOCK_Q);
         if (next < last) {
             load_tile<BLOCK_K>(k_tile, key, key_row, next, pairs.keys, head_dim, aligned);
@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 log_sum_exp[static_cast<long long>(batch * heads + head) * queries + i] =
                     sum > 0.0f ? top + log2f(sum) : -INFINITE;
         }
-    // The output goes through the warp's own rows of Q's tile, so that it is written 16 bytes at a time.
+    // Stage the output in the warp's own rows of the tile of Q, to write 16 bytes at a time.
     out += batch * out_batch + head * out_head;
     __syncwarp();
     put_accumulator<D>(q_tile, warp_row, 0, run.out, inverse);

@@ -1,37 +1,37 @@
-// Pairs of a query and a key: who may attend to whom, what position adds to a score, which weights are dropped.
+// Pairs of a query and a key: which pairs are allowed, what positions add to a score, and which weights are dropped.
 //
-// EXTRAS (0 or 1): with 0 only causal, window and key lengths are known, as few blocks at an edge need them; with 1 also a
-// boolean mask, an additive bias, ALiBi and dropout, which every pair needs.
+// EXTRAS = 0 supports only causal masks, windows and key lengths, which are applied only in a few blocks at an edge.
+// EXTRAS = 1 also supports a boolean mask, an additive bias, ALiBi and dropout, which are applied to every pair.
 #pragma once
 #include "attention_tiles.cuh"
 #include "philox.cuh"
 
 constexpr float LOG2_E = 1.4426950408889634f;
 #define INFINITE __int_as_float(0x7f800000)
-constexpr int MASK_TILE = 32;  // rows and columns of a tile of the mask, of which is known whether all of it is false
+constexpr int MASK_TILE = 32;  // rows and columns of a tile of the mask; `tiles` marks tiles with a true element
 
-// The conditions of one (batch row, head). Query i has position i + shift, shift = key length - query length.
+// The options of one (batch row, head). Query i has the position i + shift, with shift = key length - query length.
 struct Pairs {
-    int queries, keys;     // lengths; of the keys those that count
+    int queries, keys;     // lengths; `keys` counts only the keys that are not ignored
     int shift;
-    int nearest, farthest;  // the distance from a query back to a key that it may attend to
-    float scale_log2;       // scale * log2(e): scores are handled in units of log 2, whose exponential is one instruction
-    const bool* mask;       // null, or at pair (i, j): mask[i * mask_row + j * mask_column]
+    int nearest, farthest;  // bounds of the distance from a query back to a key that it may attend to
+    float scale_log2;       // scale * log2(e): scores are in units of log 2, because exp2 is one instruction
+    const bool* mask;       // null, or mask[i * mask_row + j * mask_column] is the element of pair (i, j)
     long long mask_row, mask_column;
-    const bool* tiles;  // null, or of each tile of the mask whether anything in it is true: as `mask`, by tiles
+    const bool* tiles;  // null, or whether any element of each tile of the mask is true; indexed like `mask`, by tile
     long long tiles_row, tiles_column;
-    const element* bias;    // null, or likewise
+    const element* bias;    // null, or indexed like `mask`
     long long bias_row, bias_column;
     float slope_log2;  // ALiBi's slope * log2(e)
-    // Dropout: a weight is kept if its 32 random bits reach `threshold`; those kept grow by `factor`.
+    // Dropout keeps a weight if its 32 random bits are at least `threshold`, and multiplies kept weights by `factor`.
     unsigned threshold;
     float factor;
     uint2 key;
-    unsigned call;  // of dropout, with this key
+    unsigned call;  // the number of the dropout call with this key
     unsigned head;  // batch row * heads + head
 
-    // Who may attend as far as lengths and distances go: of the keys (the queries, with QUERY_ROWS = false) those from `low`
-    // to `high` - 1, for a row that is a query (a key).
+    // Compute `low` and `high`: lengths and distances allow the pairs of `row` with columns `low` to `high` - 1. Rows
+    // are queries and columns are keys; with QUERY_ROWS = false, rows are keys and columns are queries.
     template <bool QUERY_ROWS>
     __device__ __forceinline__ void columns(int row, int& low, int& high) const {
         low = QUERY_ROWS ? row + shift - farthest : row - shift + nearest;
@@ -39,7 +39,7 @@ struct Pairs {
         if (row >= (QUERY_ROWS ? queries : keys)) high = low;
     }
 
-    // Whether every query i0 <= i < i1 may attend to every key j0 <= j < j1 as far as lengths and distances go.
+    // Return true if lengths and distances allow all pairs i0 <= i < i1, j0 <= j < j1, and if there is no mask.
     __device__ __forceinline__ bool all_see(int i0, int i1, int j0, int j1) const {
         bool may = i1 <= queries && j1 <= keys && i0 + shift - (j1 - 1) >= nearest && i1 - 1 + shift - j0 <= farthest;
 #if EXTRAS
@@ -48,14 +48,14 @@ struct Pairs {
         return may;
     }
 
-    // The keys that queries i0 <= i < i1 may attend to lie in first_key <= j < last_key, and the other way round.
+    // Allowed pairs of i0 <= i < i1 and j0 <= j < j1 have first_key <= j < last_key, first_query <= i < last_query.
     __device__ __forceinline__ int first_key(int i0) const { return max(0, i0 + shift - farthest); }
     __device__ __forceinline__ int last_key(int i1) const { return min(keys, min(i1, queries) + shift - nearest); }
     __device__ __forceinline__ int first_query(int j0) const { return max(0, j0 - shift + nearest); }
     __device__ __forceinline__ int last_query(int j1) const { return min(queries, min(j1, keys) - shift + farthest); }
 
-    // The first block of STEP keys from j0 on of which the mask lets a query i0 <= i < i1 see any, `last` or more if
-    // there is none; and the other way round. What the mask hides as a whole is neither loaded nor computed.
+    // Return the first block of STEP keys, from j0 on, whose pairs with queries i0 <= i < i1 touch a tile of the mask
+    // with a true element, or at least `last` if no block does. Skipped blocks are neither loaded nor computed.
     template <int STEP>
     __device__ __forceinline__ int next_keys(int j0, int last, int i0, int i1) const {
 #if EXTRAS
@@ -76,7 +76,7 @@ struct Pairs {
 #if EXTRAS
     __device__ __forceinline__ bool unmasked(int i, int j) const { return mask[i * mask_row + j * mask_column]; }
 
-    // Whether one of the mask's tiles that these pairs touch has anything in it.
+    // Return true if any tile of the mask that these pairs touch has a true element.
     __device__ __forceinline__ bool any_tile(int i0, int i1, int j0, int j1) const {
         int i_end = (min(i1, queries) - 1) / MASK_TILE, j_end = (min(j1, keys) - 1) / MASK_TILE;
         for (int i = i0 / MASK_TILE; i <= i_end; ++i)
@@ -85,7 +85,7 @@ struct Pairs {
         return false;
     }
 
-    // A score in units of log 2, with bias and ALiBi.
+    // Return a score in units of log 2, with bias and ALiBi.
     __device__ __forceinline__ float score(float product, int i, int j) const {
         float s = product * scale_log2;
         if (i < queries && j < keys) {
@@ -95,8 +95,8 @@ struct Pairs {
         return s;
     }
 
-    // Random bits for the four pairs (i, j), (i, j + 8), (i + 8, j), (i + 8, j + 8); i and j have bit 3 clear. One lane holds
-    // all four, whether a product's rows are queries (forward) or keys (backward), so no bits are drawn twice.
+    // Return random bits for the four pairs (i, j), (i, j + 8), (i + 8, j), (i + 8, j + 8). Bit 3 of i and j must be 0.
+    // One lane holds all four pairs, whether the rows of a product are queries or keys, so no bits are drawn twice.
     __device__ __forceinline__ uint4 dropout_words(int i, int j) const {
         uint4 counter = make_uint4(j / 16 * 8 + j % 8, i / 16 * 8 + i % 8, head, call);
         return philox4x32_10(counter, key);
@@ -104,8 +104,8 @@ struct Pairs {
 #endif
 };
 
-// Scores from products: bias and ALiBi, and -infinity where a pair may not attend, unless `all` may. Rows from `row` and
-// columns from `column` on are queries and keys, or with QUERY_ROWS = false keys and queries.
+// Convert products to scores: add bias and ALiBi and, unless `all` pairs are allowed, set forbidden pairs to -infinity.
+// Rows start at `row`, columns at `column`. Rows are queries and columns keys; with QUERY_ROWS = false, vice versa.
 template <int M, int N, bool QUERY_ROWS>
 __device__ __forceinline__ void finish_scores(float (&s)[M][N][4], const Pairs& pairs, int row, int column, bool all) {
 #if EXTRAS
@@ -141,7 +141,7 @@ __device__ __forceinline__ void finish_scores(float (&s)[M][N][4], const Pairs& 
 }
 
 #if EXTRAS
-// Multiplies by dropout's 0 or `factor`. N is even.
+// Apply dropout: multiply each element by 0 or `factor`. N is even.
 template <int M, int N, bool QUERY_ROWS>
 __device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, int row, int column, float factor) {
     if (!pairs.threshold) return;
@@ -153,7 +153,7 @@ __device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, in
             for (int c = 0; c < 2; ++c) {
                 int r0 = row + row_of(m, 0), c0 = column + column_of(n, c);
                 uint4 words = QUERY_ROWS ? pairs.dropout_words(r0, c0) : pairs.dropout_words(c0, r0);
-                // words are those of (i, j), (i, j + 8), (i + 8, j), (i + 8, j + 8)
+                // the words of (i, j), (i, j + 8), (i + 8, j), (i + 8, j + 8)
                 unsigned right = QUERY_ROWS ? words.y : words.z, below = QUERY_ROWS ? words.z : words.y;
                 x[m][n][c] *= words.x >= pairs.threshold ? factor : 0.0f;
                 x[m][n + 1][c] *= right >= pairs.threshold ? factor : 0.0f;
@@ -163,7 +163,7 @@ __device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, in
 }
 #endif
 
-// The parameters that every kernel of attention takes, and their place in Pairs.
+// The parameters that the kernels with Pairs have in common, and the initializer of Pairs.
 #define PAIR_PARAMETERS                                                                                             \
     int heads, int queries, int keys, int shift, int head_dim, int value_dim, float scale, int nearest, int farthest, \
         const int *key_lengths, const bool *mask, long long mask_batch, long long mask_head, long long mask_row,     \

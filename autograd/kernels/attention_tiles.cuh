@@ -1,9 +1,9 @@
-// Tiles of shared memory and their products by one warp, for float16 (tensor cores) and float32 (plain arithmetic).
+// Tiles in shared memory and their products by one warp, for float16 (tensor cores) and float32 (plain arithmetic).
 //
-// Constants: HALF (1: float16, 0: float32), D (the head dimension padded to 32, 64, 96 or 128), WARPS (of a block).
-// Both kinds hold a product in the same registers, those of mma.m16n8k16: with g = lane / 4 and t = lane % 4, element e of
-// accumulator[m][n] is at row 16 m + g + 8 (e / 2) and column 8 n + 2 t + e % 2. What is written in terms of rows
-// and columns (masks, softmax, dropout) is one text for both.
+// Constants: HALF (1: float16, 0: float32), D (head dimension padded to 32, 64, 96 or 128), WARPS (per thread block).
+// Both types use the accumulator layout of mma.m16n8k16. With g = lane / 4 and t = lane % 4, element e of
+// accumulator[m][n] is at row 16 m + g + 8 (e / 2) and column 8 n + 2 t + e % 2. Masks, softmax and dropout use only
+// row and column numbers, so both types share their code.
 #pragma once
 #include <cuda_fp16.h>
 
@@ -28,30 +28,30 @@ using element = half;
 #else
 using element = float;
 #endif
-constexpr int CHUNK = 16 / sizeof(element);  // elements in 16 bytes: what is copied and swizzled as a whole
+constexpr int CHUNK = 16 / sizeof(element);  // elements in 16 bytes, the unit of copies and of the swizzle
 
 __device__ __forceinline__ int lane_number() { return computed_here(threadIdx.x) % 32; }
 __device__ __forceinline__ int warp_number() { return computed_here(threadIdx.x) / 32; }
 __device__ __forceinline__ int row_of(int m, int e) { return 16 * m + lane_number() / 4 + 8 * (e / 2); }
 __device__ __forceinline__ int column_of(int n, int e) { return 8 * n + 2 * (lane_number() % 4) + e % 2; }
 
-// How many chunks of a row change places among themselves.
+// The number of adjacent chunks of a row that the swizzle permutes among themselves.
 template <int WIDTH>
 constexpr int AROUND = WIDTH / CHUNK % 8 == 0 ? 8 : 4;
 
-// Where chunk `chunk` of row `row` lies in a tile of rows of WIDTH elements. Eight rows' chunks of one column would lie
-// in the same banks; the exclusive or spreads them over all 32, so that ldmatrix and 16-byte reads meet no conflict. A
-// row of 64 or 192 bytes moves the banks by itself every other row: there two bits of the row number are enough.
+// Return the offset of chunk `chunk` of row `row` in a tile with rows of WIDTH elements. Unswizzled, the same chunk of
+// eight rows would lie in the same banks. The exclusive or uses all 32 banks, so ldmatrix and 16-byte reads have no
+// bank conflicts. Every other row of 64 or 192 bytes starts at other banks, so two bits of the row number suffice.
 template <int WIDTH>
 __device__ __forceinline__ int place_of(int row, int chunk) {
     static_assert(WIDTH / CHUNK % 4 == 0, "a row of a tile is a multiple of 64 bytes");
     return row * WIDTH + (chunk ^ (AROUND<WIDTH> == 8 ? row & 7 : row >> 1 & 3)) * CHUNK;
 }
 
-// Starts the copy of rows first .. first + ROWS - 1 of a matrix (length x width, rows `stride` apart) into a tile of
-// width D; rows and columns beyond the matrix become zero, whatever the memory contains. `aligned`: every row starts and ends at a
-// multiple of 16 bytes. A thread copies the same chunks of every DOWN-th row: DOWN is a multiple of 8, so that where a chunk
-// lies differs by a constant from row to row, and of the addresses a pointer alone needs to be moved.
+// Start the copy of rows first .. first + ROWS - 1 of a matrix (length x width, rows `stride` apart) to a tile of width
+// D. Rows and columns beyond the matrix become zero, whatever the memory contains. `aligned`: every row starts and ends
+// at a multiple of 16 bytes. A thread copies the same chunks of every DOWN-th row. DOWN is a multiple of 8, so the
+// offset of a chunk in the tile grows by a constant from row to row, and a thread advances only one pointer.
 template <int ROWS>
 __device__ __forceinline__ void load_tile(element* tile, const element* matrix, long long stride, int first, int length,
                                           int width, bool aligned) {
@@ -83,7 +83,7 @@ __device__ __forceinline__ void load_tile(element* tile, const element* matrix, 
     }
 }
 
-// Writes two neighbouring numbers into a tile; `column` is even.
+// Write two adjacent elements into a tile. `column` is even.
 template <int WIDTH>
 __device__ __forceinline__ void put_pair(element* tile, int row, int column, float x, float y) {
     element* target = tile + place_of<WIDTH>(row, column / CHUNK) + column % CHUNK;
@@ -94,7 +94,7 @@ __device__ __forceinline__ void put_pair(element* tile, int row, int column, flo
 #endif
 }
 
-// Writes an accumulator times a factor for each row into a tile, from its row `row` and column `column` on.
+// Multiply each row of an accumulator by its factor and write the result into a tile, starting at (`row`, `column`).
 template <int WIDTH, int M, int N>
 __device__ __forceinline__ void put_accumulator(element* tile, int row, int column, const float (&x)[M][N][4],
                                                 const float (&factor)[M][2]) {
@@ -108,7 +108,7 @@ __device__ __forceinline__ void put_accumulator(element* tile, int row, int colu
                                 x[m][n][e + 1] * factor[m][e / 2]);
 }
 
-// One warp copies ROWS rows of a tile of width D, from row tile_row on, to a matrix from row `first` on.
+// One warp copies ROWS rows, starting at row `tile_row` of a tile of width D, to a matrix, starting at row `first`.
 template <int ROWS>
 __device__ __forceinline__ void store_rows(element* matrix, long long stride, int first, int length, int width,
                                            bool aligned, const element* tile, int tile_row) {
@@ -128,13 +128,13 @@ __device__ __forceinline__ void store_rows(element* matrix, long long stride, in
 }
 
 // -- products of one warp --------------------------------------------------------------------------------------------
-// A left operand has 16 M rows. Its kinds: rows of a tile (TileOperand), and an accumulator turned round to be a factor
-// (PairOperand).
+// A left operand has 16 M rows. A TileOperand is rows of a tile; a PairOperand is an accumulator that becomes the left
+// operand of the next product.
 
 #if HALF
 
-// The argument of ldmatrix: the address of a row. A lane forms it once, for the first chunk or the second of a pair; the pair
-// `chunk` further right (an even number) is an exclusive or away, and a constant. Rows 16 further down are a constant away.
+// ldmatrix takes row addresses. A lane computes one address, of the first or the second chunk of a pair. An exclusive
+// or and a constant move this address `chunk` (an even number) chunks to the right. A constant moves it 16 rows down.
 template <int WIDTH>
 __device__ __forceinline__ unsigned further(unsigned address, int chunk) {
     return (address ^ chunk % AROUND<WIDTH> * 16) + chunk / AROUND<WIDTH> * AROUND<WIDTH> * 16;
@@ -144,7 +144,7 @@ __device__ __forceinline__ unsigned lane_address(const element* tile, int row, i
     return computed_here(shared_address(tile) + place_of<WIDTH>(row, chunk) * int(sizeof(element)));
 }
 
-// From row `row` and column `column` on, a multiple of what is read of a row.
+// The operand starts at row `row` and column `column`, a multiple of the number of columns that are read.
 template <int WIDTH>
 struct TileOperand {
     unsigned address;
@@ -155,7 +155,7 @@ struct TileOperand {
     }
 };
 
-// The registers of an accumulator are, rounded to float16, those of a left operand: nothing needs to move.
+// An accumulator rounded to float16 has the register layout of a left operand: no data moves between lanes.
 template <int M, int WIDTH>
 struct PairOperand {
     unsigned held[M][WIDTH / 16][4];
@@ -170,7 +170,7 @@ struct PairOperand {
                     held[m][k][i] = *reinterpret_cast<unsigned*>(&pair);
                 }
     }
-    // Writes it into a tile, from row `row` and column `first` on, for other warps to read.
+    // Write the operand into a tile, starting at (`row`, `column`), for other warps to read.
     template <int TILE_WIDTH>
     __device__ __forceinline__ void put(element* tile, int row, int column) const {
         int place = place_of<TILE_WIDTH>(row + lane_number() / 4, column / CHUNK) + lane_number() % 4 * 2;
@@ -192,7 +192,7 @@ struct PairOperand {
     }
 };
 
-// accumulator += A B^T over D; B is N rows of a tile.
+// accumulator += A B^T, summed over D. B is N rows of a tile.
 template <int M, int N>
 __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const TileOperand<D>& a,
                                                const element* b) {
@@ -216,8 +216,8 @@ __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4]
     }
 }
 
-// accumulator += A B over K; B is K rows of a tile, of which the columns from `first` on are taken. `first` is 0 or a
-// multiple of AROUND chunks.
+// accumulator += A B, summed over K. B is K rows of a tile, starting at column `first`. `first` is 0 or a multiple of
+// AROUND chunks.
 template <int K, int M, int N, class Left>
 __device__ __forceinline__ void add_product_nn(float (&accumulator)[M][N][4], const Left& a, const element* b,
                                                int first = 0) {
@@ -240,8 +240,8 @@ __device__ __forceinline__ void add_product_nn(float (&accumulator)[M][N][4], co
     }
 }
 
-// accumulator += A^T B over K: A is K rows of a tile of width AW, of which the 16 M columns from `column` on are taken; B
-// is K rows of a tile of width D, of which N columns from `first` on. `column` is a multiple of 16 M.
+// accumulator += A^T B, summed over K. A is K rows and 16 M columns of a tile of width AW, starting at column `column`,
+// a multiple of 16 M. B is K rows and N columns of a tile of width D, starting at column `first`.
 template <int K, int AW, int M, int N>
 __device__ __forceinline__ void add_product_tn(float (&accumulator)[M][N / 8][4], const element* a, int column,
                                                const element* b, int first) {
@@ -268,7 +268,7 @@ __device__ __forceinline__ void add_product_tn(float (&accumulator)[M][N / 8][4]
     }
 }
 
-#else  // float32: each lane computes its accumulator's elements from the tiles
+#else  // float32: each lane computes the elements of its accumulator from the tiles
 
 template <int WIDTH>
 struct TileOperand {
@@ -277,7 +277,7 @@ struct TileOperand {
     __device__ __forceinline__ TileOperand(const element* tile, int row) : tile(tile), row(row) {}
 };
 
-// Numbers of other lanes are needed: the factor goes through rows of shared memory that this warp alone uses.
+// A lane needs elements of other lanes, so the operand is stored in rows of shared memory that only this warp uses.
 template <int M, int WIDTH>
 struct PairOperand {
     const element* tile;
@@ -293,7 +293,7 @@ struct PairOperand {
         row = first_row;
     }
     template <int TILE_WIDTH>
-    __device__ __forceinline__ void put(element*, int, int) const {}  // `set` has done it
+    __device__ __forceinline__ void put(element*, int, int) const {}  // `set` wrote the operand
 };
 
 __device__ __forceinline__ float4 read_chunk(const element* place) { return *reinterpret_cast<const float4*>(place); }
@@ -326,7 +326,7 @@ __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4]
     }
 }
 
-// accumulator += left (numbers of its rows g and g + 8) times the pair of columns that this lane holds of row `row` of B.
+// accumulator += left (elements of rows g and g + 8) times this lane's pairs of columns in row `row` of B.
 template <int M, int N>
 __device__ __forceinline__ void add_outer(float (&accumulator)[M][N / 8][4], const float (&left)[M][2], const element* b,
                                           int row, int first) {

@@ -1,8 +1,8 @@
-// Sums over rows: gradients of biases and of what all rows share.
+// Sums over rows: gradients of biases and of other arrays that all rows share.
 #include "eight.cuh"
 #include "sums.cuh"
 
-// The sums of a warp's columns over the eight warps, for warp 0. `shared`: 8 x 256 floats.
+// Add the column sums of the eight warps; warp 0 receives the result. `shared`: 8 x 256 floats.
 __device__ __forceinline__ void add_warps(float (&sum)[8], float* shared) {
     float* own = shared + 256 * threadIdx.y + threadIdx.x;
 #pragma unroll
@@ -14,8 +14,8 @@ __device__ __forceinline__ void add_warps(float (&sum)[8], float* shared) {
         for (int i = 0; i < 8; ++i) sum[i] += own[256 * warp + 32 * i];
 }
 
-// out[column] = sum of the rows of x. Block (32, 8): eight columns a lane, every eighth row of chunk blockIdx.y a warp; the
-// chunks' sums go into `partial` (gridDim.y, width). `tickets`: one for each blockIdx.x. Shared memory: 8 x 256 + 1 floats.
+// out[column] = sum of the rows of x. Block (32, 8): a lane adds eight columns, a warp every eighth row of chunk
+// blockIdx.y. `partial` (gridDim.y, width): chunk sums. `tickets`: gridDim.x words. Shared memory: 8 x 256 + 1 floats.
 extern "C" __global__ void __launch_bounds__(256) column_sums(
     const scalar* x, scalar* out, float* partial, unsigned* tickets, int rows, int width, int rows_per_chunk) {
     extern __shared__ float shared[];

@@ -1,9 +1,9 @@
-// Softmax cross-entropy of rows of logits, its gradient written over them: no second array of their size, and none of
-// float32. Label smoothing: Szegedy et al. 2016, arXiv 1512.00567, section 7.
+// Softmax cross-entropy of rows of logits. The gradient overwrites the logits: no second array of this size is needed,
+// and no float32 array. Label smoothing: Szegedy et al. 2016, arXiv 1512.00567, section 7.
 #include "eight.cuh"
 #include "scalars.cuh"
 
-// The eight logits from `start` on, plus the bias (null: none) of their columns; -inf outside the row.
+// Load eight logits from `start` on and add the bias (null: none) of their columns. Outside the row z is -inf.
 __device__ __forceinline__ void load_logits(float (&z)[8], const scalar* logits, const scalar* bias, size_t start,
                                             size_t low, size_t high) {
     Eight own, shift;
@@ -18,10 +18,10 @@ __device__ __forceinline__ void load_logits(float (&z)[8], const scalar* logits,
     }
 }
 
-// One block a row, z = logits + bias: loss = lse - (1 - s) z_t - (s / V) sum z, and with -DGRADIENT=1
-// logits = softmax(z) - (1 - s) onehot(t) - s / V, times the number `factor` if there is one. A row whose target is
-// `ignored` gets zeros. A thread takes eight neighbours, 16 bytes at a time, also where a row begins between two eights;
-// `logits` and `bias` start at multiples of 16 bytes. Shared memory: 32 floats.
+// One thread block handles one row; z = logits + bias. loss = lse - (1 - s) z_t - (s / V) sum z. With -DGRADIENT=1,
+// logits = softmax(z) - (1 - s) onehot(t) - s / V, multiplied by `factor` unless it is null. If the target is
+// `ignored`, the result is zero. A thread handles eight neighbouring elements, 16 bytes at a time, even if a row begins
+// inside a group of eight. `logits` and `bias` start at multiples of 16 bytes. Shared memory: 32 floats.
 extern "C" __global__ void __launch_bounds__(256, 1) cross_entropy_rows(
     scalar* logits, const scalar* bias, const long long* target, float* loss, const float* factor, int classes,
     long long ignored, float smoothing) {
@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) cross_entropy_rows(
 #endif
         return;
     }
-    // Maximum and sum of exponentials in one pass: the sum is rescaled whenever the maximum grows.
+    // Compute the maximum and the sum of exponentials in one pass: rescale the sum whenever the maximum grows.
     float top = -infinity(), total = 0.0f, sum = 0.0f, z[8];
     for (size_t group = first; 8 * group < high; group += blockDim.x) {
         load_logits(z, logits, bias, 8 * group, low, high);
@@ -51,12 +51,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) cross_entropy_rows(
         if (top > before) total *= __expf(before - top);
 #pragma unroll
         for (int i = 0; i < 8; ++i)
-            if (!(z[i] <= -infinity())) total += __expf(z[i] - top);  // NaN counts, too
+            if (!(z[i] <= -infinity())) total += __expf(z[i] - top);  // also true for NaN
     }
     float highest = block_max(top, scratch);
     total = block_sum(top > -infinity() || total != total ? total * __expf(top - highest) : 0.0f, scratch);
     sum = block_sum(sum, scratch);
-    // A target outside makes the loss NaN, and the gradient.
+    // A target outside the classes makes the loss and the gradient NaN.
     bool inside = own >= 0 && own < classes;
     float nan = infinity() - infinity();
     if (threadIdx.x == 0) {
@@ -81,8 +81,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) cross_entropy_rows(
 #endif
 }
 
-// One block: the sum of the rows' losses, divided by how many targets are not `ignored` if `count` is not null, and that
-// number there, but at least 1. 0 / 0 over no target is no number; its gradient is 0. Shared memory: 32 floats.
+// One thread block adds the losses of the rows. Unless `count` is null, it divides by the number of targets that are
+// not `ignored` and sets *count = max(number, 1). No target: loss 0 / 0 = NaN, gradient 0. Shared memory: 32 floats.
 extern "C" __global__ void __launch_bounds__(256) total_loss(
     const float* loss, const long long* target, scalar* total, float* count, int rows, long long ignored) {
     extern __shared__ float scratch[];
@@ -99,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(256) total_loss(
     if (count) *count = fmaxf(number, 1.0f);
 }
 
-// Up to three gradients times g / count (`count` null: 1), each rounded to the arrays' type. Part blockIdx.y has `n`
-// elements, float32 where `wide`, and is changed in place unless `out` lies elsewhere.
+// Multiply up to three gradients by g / count (`count` null: by g) and round to the arrays' type. Part blockIdx.y has
+// `n` elements, in float32 if `wide` is nonzero. The part is changed in place unless `out` is another array.
 struct Part {
     const void* x;
     scalar* out;

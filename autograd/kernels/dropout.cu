@@ -1,5 +1,5 @@
 // dropout(x), residual + dropout(x) (-DRESIDUAL=1), and dropout(activation(x + bias)) of a feed-forward network.
-// A thread takes eight neighbours: one draw of random bits.
+// A thread handles eight neighbouring elements with one draw of random bits.
 #include "eight.cuh"
 #include "philox.cuh"
 #include "scalars.cuh"
@@ -34,7 +34,7 @@ __device__ __forceinline__ float slope(float x) {
 #endif
 }
 
-// y = dropout(x), plus residual. The gradient of x is the same kernel without the residual, applied to that of y.
+// y = dropout(x), plus the residual. Without the residual, the same kernel computes the gradient of x from that of y.
 extern "C" __global__ void __launch_bounds__(256) dropout_add(
     const scalar* x, scalar* y, long long n, const unsigned long long* seed, unsigned long long call,
     unsigned threshold, float keep_scale
@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(256) dropout_add(
     store_eight(eight, y, start, n);
 }
 
-// y = dropout(activation(x + bias)) for rows x of `width`; a null bias is none.
+// y = dropout(activation(x + bias)). A row of x has `width` elements. A null bias means no bias.
 extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout(
     const scalar* x, const scalar* bias, scalar* y, long long n, int width,
     const unsigned long long* seed, unsigned long long call, unsigned threshold, float keep_scale) {

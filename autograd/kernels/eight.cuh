@@ -1,4 +1,4 @@
-// Eight neighbours of an array, from a multiple of eight on: 16 bytes of float16, and one draw of random bits.
+// Eight neighbouring elements, starting at a multiple of eight: 16 bytes of float16, and one draw of random bits.
 #pragma once
 #include "philox.cuh"
 #include "scalars.cuh"
@@ -7,7 +7,7 @@ struct __align__(16) Eight {
     scalar value[8];
 };
 
-// Whether each of eight elements is kept.
+// Draw which of the eight elements dropout keeps.
 __device__ __forceinline__ void draw_eight(bool (&keep)[8], const unsigned long long* seed, unsigned long long call,
                                            size_t group, unsigned threshold) {
     uint4 words = dropout_bits(key_of(seed), call, group);
@@ -16,8 +16,8 @@ __device__ __forceinline__ void draw_eight(bool (&keep)[8], const unsigned long 
     for (int i = 0; i < 8; ++i) keep[i] = (i % 2 ? word[i / 2] >> 16 : word[i / 2] & 0xffffu) >= threshold;
 }
 
-// Reads and writes the eight elements from `start` on that lie between `low` and `n`; what is read of others is zero. The
-// arrays start at multiples of 16 bytes.
+// Load and store the eight elements from `start` on. Only elements in [low, n) are accessed; the others are loaded as
+// zero. The arrays start at multiples of 16 bytes.
 __device__ __forceinline__ void load_eight(Eight& eight, const scalar* x, size_t start, size_t n, size_t low = 0) {
     if (start >= low && start + 8 <= n) {
         eight = *reinterpret_cast<const Eight*>(x + start);

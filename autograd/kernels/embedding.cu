@@ -1,9 +1,9 @@
-// Rows of a table by id, and their gradient.
+// Lookup of table rows by id, and the gradient of the table.
 #include "eight.cuh"
 #include "sums.cuh"
 
-// y[i] = scale table[ids[i]]; one block a row, eight neighbours a thread where rows begin at multiples of 16 bytes. An id
-// outside the table gives NaN: nobody else looks at ids on the device.
+// y[i] = scale table[ids[i]]. One thread block handles one row. A thread handles eight neighbouring elements if rows
+// begin at multiples of 16 bytes. An id outside the table gives NaN: no other code on the device checks ids.
 extern "C" __global__ void __launch_bounds__(256) embedding_forward(
     const scalar* table, const long long* ids, scalar* y, int rows, int width, float scale) {
     long long id = ids[blockIdx.x];
@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(256) embedding_forward(
 
 #define DIGITS 256
 
-// The lanes of the warp whose digit is this lane's; lanes that are not `valid` have none.
+// Return the lanes of the warp that have the same digit as this lane. Lanes that are not `valid` have no digit.
 __device__ __forceinline__ unsigned same_digit(unsigned digit, bool valid) {
     unsigned same = __ballot_sync(0xffffffffu, valid);
 #pragma unroll
@@ -36,8 +36,8 @@ __device__ __forceinline__ unsigned same_digit(unsigned digit, bool valid) {
     return same;
 }
 
-// Each count becomes the sum of those before it: eight neighbours a thread, a block of at most 32 warps. `totals`: a word
-// for each warp.
+// Replace each count by the sum of the counts before it (exclusive prefix sum). A thread handles eight neighbouring
+// counts; the block has at most 32 warps. `totals`: one word for each warp.
 __device__ __forceinline__ void sums_before(unsigned* counts, unsigned* totals) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     unsigned own = 0, before = 0;
@@ -60,17 +60,17 @@ __device__ __forceinline__ void sums_before(unsigned* counts, unsigned* totals) 
     __syncthreads();
 }
 
-// Sorts the ids: sorted[0] gets them in order, as keys, sorted[1] the place of each; equal ones stay in order. `padding`,
-// and ids outside the table, come last, as key `rows`. One block, a radix sort from the lowest digit on: a stretch of the
-// ids a warp, which counts its digits, then knows where each of its ids belongs. The work is linear, and no host waits as
-// with a library's sort. `sorted`: (4, count), of which the last two are room. Shared memory: 256 + 1 words a warp.
+// Sort the ids: sorted[0] receives the keys in order, sorted[1] their places. Equal keys stay in order. `padding` and
+// ids outside the table come last, with key `rows`. One thread block runs a radix sort from the lowest digit on. A warp
+// counts the digits of a range of ids, then places each id. The work is linear; unlike in a library's sort, the host
+// does not wait. `sorted`: (4, count); the last two rows are workspace. Shared memory: 256 + 1 words a warp.
 extern "C" __global__ void __launch_bounds__(1024, 1) embedding_order(
     const long long* ids, unsigned* sorted, int count, int rows, long long padding, int passes) {
     extern __shared__ unsigned counts[];  // (DIGITS, warps)
     int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int stretch = (count + blockDim.x - 1) / blockDim.x * 32, low = warp * stretch, high = min(low + stretch, count);
     for (int pass = 0; pass < passes; ++pass) {
-        bool last = (passes - 1 - pass) % 2 == 0;  // this pass writes where the last one does
+        bool last = (passes - 1 - pass) % 2 == 0;  // this pass writes to the same rows as the last pass
         const unsigned* from = sorted + (last ? 2 * size_t(count) : 0);
         unsigned* to = sorted + (last ? 0 : 2 * size_t(count));
         for (int i = threadIdx.x; i < DIGITS * warps; i += blockDim.x) counts[i] = 0;
@@ -103,13 +103,13 @@ extern "C" __global__ void __launch_bounds__(1024, 1) embedding_order(
     }
 }
 
-// How many of the sorted keys are below `key`: the warp looks at 32 at a time.
+// Return how many of the sorted keys are below `key`. The warp compares 32 keys at a time.
 __device__ __forceinline__ int count_below(const unsigned* keys, int count, unsigned key) {
     int low = 0, size = count;
     while (size > 0) {
         int step = (size + 31) / 32, probe = low + threadIdx.x % 32 * step;
         bool below = probe < low + size && keys[probe] < key;
-        int found = __popc(__ballot_sync(0xffffffffu, below));  // of the probes, the first ones
+        int found = __popc(__ballot_sync(0xffffffffu, below));  // number of probes below `key`: the first ones
         if (found == 0) break;
         int end = low + size;
         low += (found - 1) * step + 1;
@@ -118,10 +118,10 @@ __device__ __forceinline__ int count_below(const unsigned* keys, int count, unsi
     return low;
 }
 
-// All additions of the backward pass; a test counts the longest chain of them.
+// All additions of the backward pass use this function; a test counts the longest chain of additions.
 __device__ __forceinline__ float plus(float a, float b) { return a + b; }
 
-// Adds eight columns of a row of g.
+// Add eight columns of a row of g to `sum`.
 __device__ __forceinline__ void add_row(float (&sum)[8], const scalar* g, size_t row, int column, int width) {
     const scalar* own = g + row * width;
     if (width % 8 == 0) {
@@ -136,7 +136,7 @@ __device__ __forceinline__ void add_row(float (&sum)[8], const scalar* g, size_t
         if (column + i < width) sum[i] = plus(sum[i], widen(own[column + i]));
 }
 
-// The sums of the warps 0 .. warps - 1, for warp 0. `shared`: 8 x 256 floats.
+// Add the sums of warps 0 .. warps - 1; warp 0 receives the result. `shared`: 8 x 256 floats.
 __device__ __forceinline__ void add_warps(float (&sum)[8], int warps, float* shared) {
     float* own = shared + 256 * threadIdx.y + threadIdx.x;
 #pragma unroll
@@ -148,15 +148,15 @@ __device__ __forceinline__ void add_warps(float (&sum)[8], int warps, float* sha
     __syncthreads();
 }
 
-// Places of the sorted ids that one block adds up.
+// Number of sorted ids in a piece. One thread block adds the rows of one piece.
 #define PIECE 64
 
-// dtable[id] = scale times the sum of the rows g whose id it is: `sorted` is that of embedding_order. Block (32, 8): eight
-// columns a lane, blockIdx.y for the next 256. The first rows / 8 blocks of the grid's x have a row of the table a warp,
-// which is zero where no id is; the other ones have 64 places of the sorted ids each, and add up what of them belongs to
-// ids of which there are more than 64: a frequent id must not be summed one by one. The last block of such an id adds up
-// the pieces, from `partial` (pieces, 2, width). The order of additions is fixed. `tickets`: (pieces, gridDim.y).
-// Shared memory: 8 x 256 + 1 floats.
+// dtable[id] = scale times the sum of the rows of g with this id. embedding_order computes `sorted`. In block (32, 8) a
+// lane handles eight columns; blockIdx.y selects 256 columns. In the first ceil(rows / 8) blocks of the grid's x, a
+// warp handles one row of the table, which is zero if its id does not occur. Each other block handles a piece of 64
+// sorted ids. It adds the rows of those ids that occur more than 64 times: a frequent id must not be summed one row at
+// a time. The last block of such an id adds the sums of its pieces, in `partial` (pieces, 2, width). The order of
+// additions is fixed. `tickets`: (pieces, gridDim.y). Shared memory: 8 x 256 + 1 floats.
 extern "C" __global__ void __launch_bounds__(256, 1) embedding_backward(
     const scalar* g, const unsigned* sorted, scalar* dtable, float* partial, unsigned* tickets, int count, int rows,
     int width, float scale) {
@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) embedding_backward(
         return;
     }
     int begin = piece * PIECE, end = min(begin + PIECE, count);
-    for (int slot = 0; slot < 2; ++slot) {  // the id of the first place of the piece, and that of the last
+    for (int slot = 0; slot < 2; ++slot) {  // slot 0: the first id of the piece; slot 1: the last id
         unsigned id = sorted[slot ? end - 1 : begin];
         int low = count_below(sorted, count, id), high = low + count_below(sorted + low, count - low, id + 1);
         if (id >= rows || high - low <= PIECE || (slot && low <= begin)) continue;
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) embedding_backward(
 #pragma unroll
         for (int i = 0; i < 8; ++i) sum[i] = 0.0f;
         for (int k = threadIdx.y; k < pieces; k += 8) {
-            // The id is the last one of its first piece, unless it is that of all, and the first of every other one.
+            // In its first piece the id is in slot 1, unless the piece begins with it. In other pieces it is in slot 0.
             const float* own = partial + size_t(2 * (first + k) + (k == 0 && low % PIECE)) * width + column;
 #pragma unroll
             for (int i = 0; i < 8; ++i)

@@ -1,11 +1,11 @@
-// Layer normalisation of rows, alone or (-DRESIDUAL=1) of residual + dropout(x), a block a row: for any width, and where
-// a row may begin between two multiples of 16 bytes. (Ba, Kiros, Hinton 2016, arXiv 1607.06450.)
+// Layer normalisation of rows of x, or (-DRESIDUAL=1) of residual + dropout(x). One thread block handles one row. Any
+// width: a row may begin between two multiples of 16 bytes. (Ba, Kiros, Hinton 2016, arXiv 1607.06450.)
 #include "eight.cuh"
 #include "sums.cuh"
 
-// One block a row: z = x or residual + dropout(x), y = (z - mean) rstd weight + bias. A thread takes eight neighbours, one
-// draw of random bits, and reads its own of z again for each step: rounded as they are stored, the numbers that the backward
-// pass reads. Where a row begins between two eights its first elements come in the eight before. Shared memory: 32 floats.
+// z = x or residual + dropout(x), y = (z - mean) rstd weight + bias. A thread handles groups of eight elements with one
+// draw of random bits each. Each step reads the stored z again: the rounded values that the backward pass reads. If a
+// row begins inside a group, this group holds its first elements. Shared memory: 32 floats.
 extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
     const scalar* x, const scalar* weight, const scalar* bias, scalar* y, float* mean, float* rstd, int rows, int width,
     float eps
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
         load_eight(own, z, 8 * group, end, start);
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            size_t column = 8 * group + i - start;  // of an element before the row it is beyond the width
+            size_t column = 8 * group + i - start;  // unsigned wraparound: >= width for an element before the row
             if (column < width)
                 own.value[i] = narrow((widen(own.value[i]) - middle) * inverse * widen(weight[column]) + widen(bias[column]));
         }
@@ -65,10 +65,10 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
     }
 }
 
-// With h = g weight and x_hat = (z - mean) rstd: dz = rstd (h - mean(h) - x_hat mean(h x_hat)), plus what reaches z
-// past the normalisation, if `past` is not null; dx = dropout(dz) with the mask of the forward pass. A block takes every
-// gridDim-th row; dweight and dbias are the sums of g x_hat and g over all rows, by way of `partial` (gridDim, 2 width).
-// Shared memory: 2 width + 34 floats.
+// With h = g weight and x_hat = (z - mean) rstd: dz = rstd (h - mean(h) - x_hat mean(h x_hat)) + past. `past` is the
+// gradient of z that bypasses the normalisation, or null. dx = dropout(dz) with the mask of the forward pass. A thread
+// block handles every gridDim-th row. dweight and dbias are the sums of g x_hat and g over all rows. `partial`
+// (gridDim, 2 width) holds the sums of the blocks. Shared memory: 2 width + 34 floats.
 extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
     const scalar* g, const scalar* z, const scalar* weight, const float* mean, const float* rstd, scalar* dz,
     scalar* dweight, scalar* dbias, float* partial, unsigned* tickets, int rows, int width

@@ -1,6 +1,6 @@
-// Layer normalisation of rows, alone or (-DRESIDUAL=1) of residual + dropout(x), a warp a row: for a width that is a
-// multiple of 8 and at most 256 EIGHTS. A lane holds every 32nd eight of the row, which is read once, 16 bytes at a time;
-// each eight takes one draw of random bits. No warp waits for another. (Ba, Kiros, Hinton 2016, arXiv 1607.06450.)
+// Layer normalisation of rows of x, or (-DRESIDUAL=1) of residual + dropout(x). One warp handles one row. The width is
+// a multiple of 8, at most 256 EIGHTS. A lane holds every 32nd group of eight elements. The row is read once, 16 bytes
+// at a time; one draw of random bits per group. Rows need no block barrier. (Ba, Kiros, Hinton 2016, arXiv 1607.06450.)
 #include "eight.cuh"
 #include "sums.cuh"
 
@@ -10,7 +10,7 @@ __device__ __forceinline__ const Eight& eight_of(const scalar* x, size_t number)
 
 __device__ __forceinline__ Eight& eight_of(scalar* x, size_t number) { return reinterpret_cast<Eight*>(x)[number]; }
 
-// z = x or residual + dropout(x), y = (z - mean) rstd weight + bias, of z as it is rounded where it is stored.
+// z = x or residual + dropout(x), y = (z - mean) rstd weight + bias. y is computed from z as rounded for the store.
 extern "C" __global__ void __launch_bounds__(128) layer_norm_forward(
     const scalar* x, const scalar* weight, const scalar* bias, scalar* y, float* mean, float* rstd, int rows, int width,
     float eps
@@ -72,8 +72,8 @@ extern "C" __global__ void __launch_bounds__(128) layer_norm_forward(
     }
 }
 
-// What layer_norm_backward of normalization.cu computes. A warp takes every (8 gridDim)-th row and holds the sums of its
-// own columns of g x_hat and g; `partial` is (gridDim, 2 width). Shared memory: 2 width + 2 floats.
+// Compute the results of layer_norm_backward in normalization.cu. A warp handles every (8 gridDim)-th row; a lane holds
+// the sums of g x_hat and g for its columns. `partial`: (gridDim, 2 width). Shared memory: 2 width + 2 floats.
 extern "C" __global__ void __launch_bounds__(256, 1) layer_norm_backward(
     const scalar* g, const scalar* z, const scalar* weight, const float* mean, const float* rstd, scalar* dz,
     scalar* dweight, scalar* dbias, float* partial, unsigned* tickets, int rows, int width
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) layer_norm_backward(
             eight_of(dz, start + place) = change;
         }
     }
-    // The warps' sums, one warp after the other: the order of the additions never changes.
+    // Add the sums of the warps, one warp after the other: the order of additions is fixed.
     for (int turn = 0; turn < 8; ++turn) {
         if (warp == turn)
 #pragma unroll

@@ -1,4 +1,4 @@
-// Random bits by counter: the same (key, counter) gives the same bits in any kernel, in any order, forward and backward.
+// Counter-based random bits: the same (key, counter) gives the same bits in any kernel and order, forward and backward.
 // Philox4x32-10. (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.)
 #pragma once
 
@@ -14,20 +14,20 @@ __device__ __forceinline__ uint4 philox4x32_10(uint4 counter, uint2 key) {
     return counter;
 }
 
-// A seed lies in the device's memory, where each launch of a captured graph finds another; null means 0.
+// The seed is in device memory, so that each launch of a captured graph can use another seed. A null pointer means 0.
 __device__ __forceinline__ uint2 key_of(const unsigned long long* seed) {
     unsigned long long key = seed ? *seed : 0;
     return make_uint2(unsigned(key), unsigned(key >> 32));
 }
 
-// The words that decide about elements 8 i .. 8 i + 7 of dropout call `call`: sixteen bits for each element, the lower
-// half of a word first.
+// Return the words that decide about elements 8 i .. 8 i + 7 of dropout call `call`: sixteen bits for each element. The
+// lower half of a word comes first.
 __device__ __forceinline__ uint4 dropout_bits(uint2 key, unsigned long long call, unsigned long long i) {
     return philox4x32_10(make_uint4(unsigned(i), unsigned(i >> 32), unsigned(call), unsigned(call >> 32)), key);
 }
 
-// Whether element `index` (its place in the array, row by row) is kept: its bits reach `threshold`, which is the
-// probability of dropping times 65536.
+// Return whether dropout keeps element `index` (its row-major position in the array). An element is kept if its bits
+// are at least `threshold`, the probability of dropping times 65536.
 __device__ __forceinline__ bool dropout_keeps(uint2 key, unsigned long long call, unsigned long long index,
                                               unsigned threshold) {
     uint4 words = dropout_bits(key, call, index >> 3);

@@ -1,4 +1,4 @@
-// The type of a kernel's arrays, float16 (-DHALF=1) or float32; what is computed is always float32. Sums over a block.
+// The element type of arrays: float16 (-DHALF=1) or float32. Arithmetic is in float32. Sums and maxima over a block.
 #pragma once
 #include <cuda_fp16.h>
 
@@ -12,7 +12,7 @@ __device__ __forceinline__ float widen(scalar x) { return x; }
 __device__ __forceinline__ scalar narrow(float x) { return x; }
 #endif
 
-// (There is no INFINITY without the host's headers.)
+// (INFINITY is defined only in the host's headers.)
 __device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 
 __device__ __forceinline__ float warp_sum(float x) {
@@ -27,8 +27,8 @@ __device__ __forceinline__ float warp_max(float x) {
     return x;
 }
 
-// The sum over all threads of the block, whose size is a multiple of 32, for every thread. `scratch` holds 32 floats; it
-// may be used again at once.
+// Return the sum over all threads of the block to every thread. The block size is a multiple of 32. `scratch` holds 32
+// floats; the caller may reuse it immediately.
 __device__ __forceinline__ float block_sum(float x, float* scratch) {
     int warps = blockDim.x / 32;
     x = warp_sum(x);

@@ -1,10 +1,10 @@
-// Sums that blocks make together, in one launch: each leaves its part, and the last one to be done adds the parts up, in
-// an order that never changes, whichever block that is.
+// Sums over thread blocks in one launch. Each block stores its partial sums, and the last block to finish adds them.
+// The order of additions is fixed, whichever block is last.
 #pragma once
 #include "scalars.cuh"
 
-// Whether this block is the last of `count` to come here, for all its threads: they then see what the others wrote
-// before. `ticket` is 0 at first, and again after the last. `flag` is a word of shared memory for nothing else.
+// Return to all threads whether this block is the last of `count` to arrive. It then sees all earlier writes of the
+// others. `ticket` is 0 before the first call and after the last. `flag`: a separate word of shared memory.
 __device__ __forceinline__ bool is_last(unsigned* ticket, unsigned count, float* flag) {
     unsigned* last = reinterpret_cast<unsigned*>(flag);
     __syncthreads();
@@ -17,12 +17,12 @@ __device__ __forceinline__ bool is_last(unsigned* ticket, unsigned count, float*
     return *last != 0;
 }
 
-// Rows of `partial` that one block adds up: few, since it is a block alone.
+// Rows of `partial` that one block adds: few, since no other block shares this work.
 #define SUMMED 16
 
-// The end of a kernel whose block b has left `width` sums in row b of `partial` (gridDim.x, width): the sums of the rows,
-// the first `half` of them in `out`, the others in `second`. Every sixteen blocks add theirs up, then all sixteens.
-// `tickets`: 1 + gridDim.x / 16 of them; `flag`: two words of shared memory.
+// Last step of a kernel in which block b has stored `width` sums in row b of `partial` (gridDim.x, width). Add the
+// rows: the first `half` sums go to `out`, the others to `second`. Each group of sixteen blocks is added first, then
+// the groups. `tickets`: 1 + ceil(gridDim.x / 16) words. `flag`: two words of shared memory.
 __device__ __forceinline__ void sum_blocks(
     float* partial, scalar* out, scalar* second, unsigned* tickets, int width, int half, float* flag) {
     unsigned group = blockIdx.x / SUMMED, groups = (gridDim.x + SUMMED - 1) / SUMMED;

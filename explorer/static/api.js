@@ -1,4 +1,4 @@
-// Asking for a view's data: the server, or in the page without a server the model in the browser (local/answers.js).
+// Requests a view's data from the server. Without a server, the model in the browser answers (local/answers.js).
 
 export class Problem extends Error {}
 
@@ -17,11 +17,11 @@ async function askServer(view, body) {
   return type.includes("json") ? response.json() : { problem: (await response.text()).trim() };
 }
 
-// The page without a server says so in its index.html.
+// The index.html of a page without a server has the attribute data-alone.
 export const alone = document.documentElement.dataset.alone !== undefined;
 const local = alone ? import("./local/answers.js") : null;
 
-// After 300 ms a line says that the page waits.
+// After 300 ms, show that the page waits for an answer.
 let waiting = 0, timer;
 function wait(change) {
   waiting += change;
@@ -42,7 +42,7 @@ export async function ask(view, body = {}) {
   }
 }
 
-// {shape, type, data} -> a typed array with `shape`; an array stays as it is.
+// Convert {shape, type, data} to a typed array with the property `shape`. A typed array is returned unchanged.
 export function unpack(packed) {
   if (ArrayBuffer.isView(packed)) return packed;
   const { shape, type, data } = packed;
@@ -52,7 +52,7 @@ export function unpack(packed) {
   return values;
 }
 
-// A function that asks, and ignores the answer if a newer question has been asked since.
+// Return a function that sends a request. It ignores the answer if a newer request has been sent.
 export function latest(view) {
   let newest = 0;
   return async (body, done, failed) => {
@@ -67,7 +67,7 @@ export function latest(view) {
   };
 }
 
-// Events of the run, if there is a server; `lost(text)` when it has gone, `lost("")` when it is there again.
+// Listen to the events of the run, if there is a server. `lost(text)`: connection lost; `lost("")`: connected again.
 export function events(heard, lost) {
   if (alone) return;
   const source = new EventSource("events");

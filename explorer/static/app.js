@@ -1,4 +1,4 @@
-// The page: its header, the text and the model's answer, which view is shown, and keyboard focus.
+// The page: its header, the text, the model's answer, the selected view and the keyboard focus.
 
 import { alone, ask, events, latest, Problem, unpack } from "./api.js";
 import { count, h, settled, showWhole } from "./dom.js";
@@ -17,7 +17,7 @@ import * as training from "./training.js";
 import * as translate from "./translate.js";
 
 const VIEWS = [model, translate, head, next, beam, bpe, tiles, graph, check, training];
-const NAMES = { "language model": "Continue", classifier: "Classify" }; // of the view "Translate" for other models
+const NAMES = { "language model": "Continue", classifier: "Classify" }; // name of the view "Translate" for other models
 
 const main = document.getElementById("main"), input = document.getElementById("text"), problem = document.getElementById("problem");
 const answer = document.getElementById("answer"), sections = new Map();
@@ -26,7 +26,7 @@ const possible = () => VIEWS.filter((view) => (shared.facts?.views ?? ["training
 const named = (id) => possible().find((view) => view.id === id) || possible()[0];
 const nameOf = (view) => (view === translate && NAMES[shared.facts?.kind]) || view.name;
 
-// Changes to the state: the view is drawn again, or another one shown.
+// Change the state, then redraw the view or show another view.
 export function go(view, changes = {}, flowing = null) {
   const other = view !== shared.view;
   keep({ ...changes, view }, flowing);
@@ -70,13 +70,13 @@ function show(focus) {
   }
 }
 
-// The model's answer to the text, and all that its attention did; then the view.
+// Compute the model's answer to the text and all attention weights, then show the view.
 const query = latest("translate");
 function run(focus = false) {
   if (document.activeElement !== input) input.value = shared.text;
   const key = JSON.stringify([shared.text, shared.off, shared.facts?.run]);
   if (!shared.facts || shared.pass?.key === key) return show(focus);
-  if (!shared.pass) show(focus);  // the frame, while the model works
+  if (!shared.pass) show(focus);  // show the frame while the model computes
   query({ text: shared.text, off: shared.off }, (seen) => {
     for (const layer of seen.layers) layer.weights = unpack(layer.weights);
     shared.pass = Object.assign(seen, { key });
@@ -153,7 +153,7 @@ await learn();
 run();
 document.documentElement.dataset.ready = "yes";
 
-// Events of the run: the training view draws them, and the other views get new weights.
+// Handle the events of the run: the training view draws them, and the other views use the new weights.
 let weights = null;
 events(async (found) => {
   if (found.model && found.model !== weights) {

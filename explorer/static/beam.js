@@ -1,4 +1,4 @@
-// View 3: the tree of a beam search, and the tree of keys and values that its cache holds.
+// View 3: the tree of a beam search, and the tree of keys and values in its cache.
 
 import { latest } from "./api.js";
 import { brief, count, cut, exact, h, numbers, problemLine, s, settled, table, whole } from "./dom.js";
@@ -61,14 +61,14 @@ export function show({ shared }) {
   });
 }
 
-const BOX = 74, TALL = 27, MOST = 10; // a box, and the letters in it
+const BOX = 74, TALL = 27, MOST = 10; // size of a box, and its maximum number of letters
 
 function path(a, b) {
   const x = a.x + BOX, y = a.y + TALL / 2, end = b.y + TALL / 2;
   return `M${x} ${y}C${x + 12} ${y} ${b.x - 12} ${end} ${b.x} ${end}`;
 }
 
-// The nodes from the best hypothesis back to the root.
+// Return the ids of the nodes from the best hypothesis back to the root.
 function bestPath(nodes) {
   const path = new Set();
   let at = nodes.find((node) => node.rank === 0);
@@ -79,13 +79,13 @@ function bestPath(nodes) {
   return path;
 }
 
-// A tree that is a little too wide is drawn smaller; the letters stay legible. A wider one scrolls.
+// A tree that is slightly too wide is drawn smaller, but the letters stay legible. A wider tree scrolls.
 function fit(width, height) {
   const scale = Math.min(1, Math.max(0.8, parts.tree.clientWidth / width));
   return { class: "beam", width: width * scale, height: height * scale, viewBox: `-1 -1 ${width} ${height}`, "aria-hidden": true };
 }
 
-// The tree of a search.
+// Draw the tree of a search.
 function picture({ nodes, width, height }) {
   const best = bestPath(nodes);
   const edges = nodes.filter((node) => node.parent !== null).map((node) =>
@@ -101,7 +101,7 @@ function picture({ nodes, width, height }) {
   return s("svg", fit(width, height), edges, boxes);
 }
 
-// The sequences that the learner's search went on with, and where they are not handloom's.
+// Show the sequences that the learner's search continued, and where they differ from handloom's.
 function yours({ problem, text, score, differs, ...tree }) {
   if (problem) return [h("p", { class: "problem" }, problem)];
   const list = (paths) => paths.map((one) => `“${one}”`).join(", ") || "none";

@@ -45,7 +45,7 @@ export function show({ shared }) {
 
 function draw(seen) {
   parts.merges.max = seen.total;
-  // The slider may have been moved since the question was asked.
+  // The user may have moved the slider since the request.
   if (!parts.moved) parts.merges.value = seen.merges;
   parts.merges.disabled = false;
   parts.now.textContent = `${count(Number(parts.merges.value))} of ${count(seen.total)}`;

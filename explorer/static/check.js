@@ -1,4 +1,4 @@
-// View 5: the gradient of one call compared with finite differences; a mistake planted on purpose.
+// View 5: comparison of one call's gradient with finite differences; the user can plant a mistake.
 
 import { ask, latest, unpack } from "./api.js";
 import { brief, count, exact, h, numbers, option, problemLine, s, table } from "./dom.js";
@@ -25,7 +25,7 @@ export function mount(section, given) {
 export function show({ shared }) {
   if (parts.text === shared.text) return send(-1);
   queryGraph({ text: shared.text, open: [] }, async (folded) => {
-    // Every call, by its module: open the folded graph completely.
+    // List every call by its module: open all modules of the graph.
     const names = new Map();
     let keys = folded.rows.filter((row) => row.kind === "closed").map((row) => row.key), rows = folded.rows;
     while (keys.length) {
@@ -80,7 +80,7 @@ function draw(seen, plant) {
       h("td", {}, brief(Math.abs(a - one.numeric[i]))), h("td", {}, Number.isNaN(one.numeric[i]) ? "left out" : one.excess[i] > 1 ? "wrong" : "right"))))))] : []));
 }
 
-// Analytic against numeric gradient; on the diagonal they agree.
+// Plot the analytic gradient against the numeric gradient. Points on the diagonal agree.
 function plot(one) {
   const size = 220, edge = 26;
   const known = [...one.analytic, ...one.numeric].filter(Number.isFinite);

@@ -1,4 +1,4 @@
-// Building elements, and the parts that several views share.
+// Functions that build elements, and the parts that several views share.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -15,7 +15,7 @@ function filled(element, attributes, children) {
 export const h = (tag, attributes, ...children) => filled(document.createElement(tag), attributes, children);
 export const s = (tag, attributes, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
 
-// A number to read: four digits, plain where that is short.
+// Format a number for reading: about four digits, with an exponent only below 1e-4 and from 1e5 on.
 export function brief(x) {
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
   if (x === 0) return "0";
@@ -25,15 +25,15 @@ export function brief(x) {
   return text.replace("-", "−");
 }
 
-// A number to compare: the digits of float32, or all.
+// Format a number for comparison: the digits of float32, or all digits.
 export const exact = (x, float64 = false) => (float64 ? String(x) : String(Number(x.toPrecision(8))));
 
 export const count = (x) => x.toLocaleString("en");
 
-// A number that the page shows, with its exact value for tests.
+// Show a number, with its exact value for tests.
 export const num = (x, attributes = {}) => h("span", { "data-value": exact(x, true), ...attributes }, brief(x));
 
-// A table of a picture's numbers, built when it is opened.
+// Return a table of a picture's numbers. The table is built when it is opened.
 export function numbers(title, make) {
   const box = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title });
   const details = h("details", { class: "numbers" }, h("summary", {}, title), box);
@@ -52,11 +52,11 @@ export function table(caption, head, rows, attributes = {}) {
   );
 }
 
-// A label of at most so many letters; the whole one is shown by `showWhole`, and is in a table or an accessible name.
+// Shorten a label to `most` letters. `showWhole`, and a table or an accessible name, give the whole label.
 export const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 export const whole = (text, most) => (text.length > most ? { "data-whole": text } : {});
 
-// What has `data-whole`, or is cut by its style, shows its text in `line` when it is pointed at, tapped or focused.
+// If a pointed, tapped or focused element has `data-whole` or is cut by its style, show its whole text in `line`.
 export function showWhole(line) {
   for (const kind of ["pointerover", "focusin"]) {
     document.addEventListener(kind, ({ target }) => {
@@ -66,14 +66,14 @@ export function showWhole(line) {
   }
 }
 
-// A line of problems that screen readers announce.
+// A line for error messages, which screen readers announce.
 export const problemLine = () => h("p", { class: "problem", role: "alert" });
 
 export function option(value, text, selected) {
   return h("option", { value, selected }, text);
 }
 
-// Calls the last of several quick calls.
+// Return a function that executes only the last of several calls in quick succession.
 export function settled(call, milliseconds) {
   let timer;
   return (...values) => {

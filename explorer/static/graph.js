@@ -103,7 +103,7 @@ function rowOf(row, i) {
 
 let focusKey = null;
 
-// Highlights the arcs into (blue) and out of (orange) a row.
+// Highlight the arcs into (blue) and out of (orange) a row.
 function light(row) {
   for (const path of parts.arcs.querySelectorAll("path")) {
     path.classList.toggle("in", row !== null && Number(path.dataset.to) === row);
@@ -111,11 +111,11 @@ function light(row) {
   }
 }
 
-// After `done` calls of the backward pass: which rows are done, and which is the current one.
+// Mark the rows that are done after `done` calls of the backward pass, and the current row.
 function walk(done) {
   done = Math.max(0, Math.min(data.count, done));
   parts.slider.value = done;
-  const reached = data.count - done; // calls from here on are done
+  const reached = data.count - done; // calls from this number on are done
   let current = null;
   data.rows.forEach((row, i) => {
     const item = parts.list.children[i], last = row.calls.at(-1);
@@ -168,7 +168,7 @@ function drawCall(call) {
   parts.section.dataset.call = call.number;
 }
 
-// The first rows and columns of an array, blue above zero, orange below.
+// Draw the first rows and columns of an array: blue above zero, orange below.
 function picture(value, kind) {
   if (!value) return h("p", { class: "soft" }, "none");
   const first = unpack(value.first), [rows, columns] = first.shape;

@@ -1,4 +1,4 @@
-// View 2: one query of one head, step by step, each step computed here from the one before it.
+// View 2: one query of one head, step by step. The page computes each step from the step before.
 
 import { latest, unpack } from "./api.js";
 import { brief, exact, h, num, problemLine, table } from "./dom.js";
@@ -44,7 +44,7 @@ export function show({ shared }) {
   );
 }
 
-// All steps, from q, K, V, scale and what is added.
+// Compute all steps from q, K, V, the scale and the position bias and mask (`added`).
 export function computed({ q, k, v, added }, scale, dropped) {
   const [keys, size] = k.shape;
   const dot = Array.from({ length: keys }, (_, j) => q.reduce((sum, x, d) => sum + x * k[j * size + d], 0));
@@ -103,7 +103,7 @@ function draw() {
   refresh();
 }
 
-// The learner's weights of this head next to handloom's, and where they differ most.
+// Show the learner's weights of this head next to handloom's, and where they differ most.
 function yours({ problem, weights }) {
   if (problem) return [problem];
   const { shared, change } = context, own = unpack(weights), layer = shared.pass.layers.find((one) => one.name === data.layer.name), [, q, k] = own.shape;

@@ -2,7 +2,7 @@
 
 import { brief, cut, exact, h, numbers, option, s, table, whole } from "./dom.js";
 
-// How dark a weight is: its square root, so that small weights can be distinguished; the legend says so.
+// The opacity of a weight is its square root, so that small weights can be distinguished. The legend says so.
 export const shade = (weight) => Math.sqrt(Math.max(0, Math.min(1, weight)));
 
 function cells(values, offset, rows, columns) {
@@ -16,8 +16,8 @@ function cells(values, offset, rows, columns) {
   return parts.join("");
 }
 
-// One head's map as a canvas with one pixel a cell: thousands of elements would take longer to draw than the model to
-// compute. `data-values` holds the numbers, row by row.
+// Draw one head's map as a canvas with one pixel for each cell. Drawing thousands of elements would take longer than
+// the model's computation. `data-values` holds the numbers, row by row.
 export function thumbnail(weights, head) {
   const [, rows, columns] = weights.shape;
   const canvas = h("canvas", { class: "map", width: columns, height: rows, "aria-hidden": "true" });
@@ -38,7 +38,7 @@ function paint(canvas) {
   brush.putImageData(image, 0, 0);
 }
 
-// The key that a query looks at most.
+// Return the key with the largest weight for a query.
 export function strongest({ weights }, head, row) {
   const [, q, k] = weights.shape, start = (head * q + row) * k, own = weights.subarray(start, start + k);
   return own.indexOf(Math.max(...own));
@@ -53,10 +53,10 @@ export function legend() {
   );
 }
 
-const MOST = 24; // letters of a label
+const MOST = 24; // maximum number of letters in a label
 
-// One map with its words. `picked(row, column)` on click or Enter; arrows move, hovering reads.
-// It is as wide as `room` if the cells can be read then; else it scrolls.
+// Draw one map with its words. A click or Enter calls `picked(row, column)`; arrow keys move; hovering shows a weight.
+// The map is as wide as `room` if its cells stay legible; otherwise it scrolls.
 export function largeMap({ weights, head, rows, columns, row, column, picked, label, room = 700 }) {
   const [, q, k] = weights.shape;
   const at = (i, j) => weights[(head * q + i) * k + j];
@@ -100,7 +100,7 @@ export function largeMap({ weights, head, rows, columns, row, column, picked, la
   const box = h("div", {
     class: "scroll", tabindex: 0, role: "application", "aria-label": `${label}. Arrow keys move over the cells, Enter opens one.`,
     onpointermove: (event) => event.pointerType === "mouse" && under(event) && point(...under(event)),
-    onclick: (event) => {  // a mouse has pointed already; of two taps on a cell the first one reads
+    onclick: (event) => {  // a mouse already points at the cell; the first of two taps shows its weight
       const cell = under(event);
       if (cell && cell[0] === i && cell[1] === j) picked(i, j);
       else if (cell) point(...cell);
@@ -120,20 +120,20 @@ export function largeMap({ weights, head, rows, columns, row, column, picked, la
   return { element: h("div", {}, readout, box, behind), point };
 }
 
-// A query in words: a decoder's is "what it has read last → what it writes next".
+// Describe a query in words. For a decoder it is "last token read → next token to write".
 export function said(row) {
   const [read, written] = row.split(" → ");
   return written === undefined ? [h("strong", {}, row)] : ["After ", h("strong", {}, read), ", about to write ", h("strong", {}, written), ", the model"];
 }
 
-// Pixels of a label.
+// Return the width of a label in pixels.
 const measure = document.createElement("canvas").getContext("2d");
 function long(word) {
   measure.font = `12px ${getComputedStyle(document.body).fontFamily}`;
   return measure.measureText(word).width;
 }
 
-// Selects for layer, head, query and, with `key`, key; they change the state.
+// Return selects for layer, head, query and, if `key` is true, key. They change the state.
 export function picks({ shared, change }, layer, key) {
   const { pass } = shared;
   const select = (label, options, value, pick) =>
@@ -151,9 +151,9 @@ export function picks({ shared, change }, layer, key) {
   ];
 }
 
-const ROW = 24.8; // pixels of a word, 1.55rem at 16
+const ROW = 24.8; // height of a word in pixels: 1.55rem at 16 px
 
-// Queries on the left, keys on the right, a line for each weight; pointing at a query shows its lines alone.
+// Draw queries on the left, keys on the right and a line for each weight. Pointing at a query shows only its lines.
 export function links({ weights, head, rows, columns, row, pointed, picked }) {
   const [, q, k] = weights.shape;
   const at = (i, j) => weights[(head * q + i) * k + j];
@@ -162,7 +162,7 @@ export function links({ weights, head, rows, columns, row, pointed, picked }) {
   const lines = [];
   for (let i = 0; i < q; i++) {
     for (let j = 0; j < k; j++) {
-      if (at(i, j) < 0.02) continue; // too faint to see; the map has them all
+      if (at(i, j) < 0.02) continue; // too faint to see; the map shows all weights
       const a = (i + 0.5) * ROW, b = (j + 0.5) * ROW;
       lines.push(`<path d="M0 ${a}C45 ${a} 55 ${b} 100 ${b}" vector-effect="non-scaling-stroke" stroke-width="${(0.6 + 3.4 * at(i, j)).toFixed(2)}" ` +
         `stroke-opacity="${shade(at(i, j)).toFixed(3)}" data-row="${i}" data-column="${j}" data-value="${exact(at(i, j))}"/>`);
@@ -173,7 +173,7 @@ export function links({ weights, head, rows, columns, row, pointed, picked }) {
   const words = rows.map((word, i) =>
     h("button", { class: "plain", type: "button", onpointerenter: (event) => event.pointerType === "mouse" && show(i), onfocus: () => shown === i || (fresh = i, show(i)),
       onclick: () => { if (fresh === i) fresh = null; else picked(i); if (shown !== i) show(i); } }, word));
-  let shown = null, fresh = null;  // a first tap focuses and reads, a second one opens
+  let shown = null, fresh = null;  // the first tap focuses and shows a query; the second tap opens it
   function show(i, tell = true) {
     shown = i;
     for (const path of paths) path.style.opacity = i === null || Number(path.dataset.row) === i ? 1 : 0.07;
@@ -191,7 +191,7 @@ export function links({ weights, head, rows, columns, row, pointed, picked }) {
   return box;
 }
 
-// Signed numbers in a row: blue above zero, orange below, darker the larger.
+// Draw signed numbers in a row: blue above zero, orange below; larger magnitudes are darker.
 export function strip(values, largest, name) {
   const parts = [...values].map((value, i) =>
     `<rect x="${i}" y="0" width="1" height="1" class="${value < 0 ? "warm" : ""}" ` +

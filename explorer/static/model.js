@@ -1,4 +1,4 @@
-// The home: one picture of the whole model; each box leads to the view that shows it at work.
+// The home view: one picture of the whole model. Each box leads to the view that shows how it works.
 
 import { count, cut, h, s, whole } from "./dom.js";
 import { address } from "./state.js";
@@ -18,7 +18,7 @@ export function mount(section, given) {
 
 const TALL = 38, GAP = 16, BETWEEN = 60;
 
-// The tiers of a stack from the ground up, each a list of boxes [label, small text, view, changes].
+// Return the tiers of a stack from the bottom up. A tier is a list of boxes [label, small text, view, changes].
 function tiers(side, layers, { pass, facts, last, first }) {
   const tokens = (last ? pass.tokens.read ?? pass.tokens.text : pass.tokens.source) ?? [];
   const inner = [...layers.values()].map((parts) => [
@@ -39,7 +39,7 @@ export function show({ shared }) {
     stacks.get(side).set(layer.number, [...(stacks.get(side).get(layer.number) ?? []), layer]);
   }
   if (!stacks.size) stacks.set("model", new Map());
-  // In a narrow window each box is a tier of its own, and on a phone the decoder is above the encoder.
+  // In a narrow window each box has its own tier. On a phone the decoder is above the encoder.
   const narrow = box.clientWidth < 600, SIDE = narrow ? 300 : Math.max(250, Math.min(560, (box.clientWidth - BETWEEN) / 2 - 2)), most = Math.floor(SIDE / 7);
   const sides = [...stacks].map(([side, layers], i) => tiers(side, layers, { pass, facts, first: !i, last: i === stacks.size - 1 }))
     .map((side) => (SIDE < 450 ? side.flat().map((one) => [one]) : side));

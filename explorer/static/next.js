@@ -1,4 +1,4 @@
-// The likeliest next tokens at each position of the answer, with a temperature.
+// The most probable next tokens at each position of the answer, with a temperature.
 
 import { latest } from "./api.js";
 import { h, problemLine } from "./dom.js";

@@ -1,4 +1,4 @@
-// What the views share, and its copy in the address: #view?text=...&layer=...; a reload keeps it, Back undoes it.
+// State shared by the views, with a copy in the address: #view?text=...&layer=...; reload keeps it, Back undoes it.
 
 const text = String, number = Number, list = (value) => value.split(",").filter(Boolean);
 const KINDS = {
@@ -9,7 +9,7 @@ const DEFAULTS = { text: null, off: [], layer: null, head: 0, row: null, column:
 
 export const shared = { view: "model", facts: null, pass: null, ...DEFAULTS };
 
-// The address of a view in the present state with these changes.
+// Return the address of a view for the current state with `changes`.
 export function address(view, changes = {}) {
   const state = { ...shared, ...changes }, query = new URLSearchParams();
   for (const key of Object.keys(KINDS)) {
@@ -19,7 +19,7 @@ export function address(view, changes = {}) {
   return `#${view}${query.size ? `?${query}` : ""}`;
 }
 
-// Take the state from the address.
+// Read the state from the address.
 export function read() {
   const [view, query] = location.hash.slice(1).split(/\?(.*)/s), given = new URLSearchParams(query);
   Object.assign(shared, DEFAULTS, { view: view || "model" });
@@ -29,7 +29,7 @@ export function read() {
   }
 }
 
-// Change the state and the address. What flows, such as a slider or typing, is one step for Back.
+// Change the state and the address. Continuous changes, such as a slider or typing, are one step for Back.
 let flowed = null;
 export function keep(changes, flowing = null) {
   Object.assign(shared, changes);

@@ -1,4 +1,4 @@
-// The tour, eight cards over the views with one question each, and the words that the pages use.
+// The tour: eight cards, each with a view and a question. Also the glossary of the pages.
 
 import { h } from "./dom.js";
 

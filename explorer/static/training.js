@@ -1,4 +1,4 @@
-// View 8: a run while it trains: its curves, its gradients by layer, its loss scale, attention over its saves.
+// View 8: a run during training: curves, gradients by layer, loss scale, and attention over its saves.
 
 import { ask, latest, Problem, unpack } from "./api.js";
 import { brief, count, h, num, numbers, option, problemLine, s, table } from "./dom.js";
@@ -50,7 +50,7 @@ export function show() {
   drawSaves();
 }
 
-// News of the run, from the server's events; `log` is kept while other views are shown.
+// Handle news of the run from the server's events. `log` is also updated while other views are shown.
 export function news(found) {
   let changed = false;
   if (found.problem !== undefined) {
@@ -109,7 +109,7 @@ function logTable() {
     columns.map((key) => h("td", {}, typeof row[key] === "number" ? brief(row[key]) : row[key] ?? "")))));
 }
 
-// Lines over steps, labelled where they end. `data-steps` and `data-values` hold the points.
+// Draw lines over steps, with labels at their ends. `data-steps` and `data-values` hold the points.
 function chart(title, unit, lines, { width = 360, height = 170, top = null, marks = [] } = {}) {
   const left = 8, right = 58, upper = 12, lower = 20;
   const all = lines.flatMap((line) => line.points);
@@ -137,7 +137,7 @@ function chart(title, unit, lines, { width = 360, height = 170, top = null, mark
   return h("figure", { class: "chart" }, h("p", { class: "title" }, title, unit ? `, ${unit}` : "", lines.filter((line) => line.label).map((line, i) => [i ? " and " : ": ", h("span", { class: line.kind }, line.label)]).flat()), svg);
 }
 
-// The loss scale; triangles where gradients overflowed and the step was skipped, with the first layer that overflowed.
+// Draw the loss scale. A triangle marks steps skipped due to overflow; its label names the first layer that overflowed.
 function scaleChart(training, line) {
   const marks = [];
   training.forEach((row, i) => {

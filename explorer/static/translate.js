@@ -1,4 +1,4 @@
-// All attention maps of a text, small; one of them large, with its words; another one beside it.
+// All attention maps of a text as small squares, one large map with its words, and a second map for comparison.
 
 import { ask, Problem, unpack } from "./api.js";
 import { brief, h, table } from "./dom.js";
@@ -54,7 +54,7 @@ function layerRow(layer) {
 
 const rowIn = (layer) => Math.min(context.shared.row ?? 0, context.shared.pass.tokens[layer.rows].length - 1);
 
-// The squares are one stop for the Tab key; arrows move among them.
+// The Tab key stops once for all squares; arrow keys move among them.
 function move(event, button) {
   const all = [...parts.all.querySelectorAll(".thumb")], row = button.parentElement.children.length;
   const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row, ArrowDown: row }[event.key];
@@ -98,7 +98,7 @@ function mapOf(pass, layer, head, kept = "") {
     picked: (row, column) => go("head", { layer: layer.name, head, row, column, text: pass.text }) });
 }
 
-// The map that was kept, "layer/head/text": of another head, or of another text.
+// Draw the map that was kept, "layer/head/text", of another head or another text.
 async function besides() {
   const { shared, change } = context, { beside } = shared;
   if (!beside) return;

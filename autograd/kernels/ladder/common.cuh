@@ -1,5 +1,5 @@
-// What the rungs of the ladder share: attention of one head per blockIdx.y, out = softmax(scale Q K^T) V, float16
-// rows of 64 numbers one after the other, any number of queries and keys.
+// Code shared by the rungs of the ladder. Each blockIdx.y computes attention of one head, out = softmax(scale Q K^T) V.
+// Rows are contiguous and have 64 elements in float16. The numbers of queries and keys are arbitrary.
 #pragma once
 #include <cuda_fp16.h>
 
@@ -10,7 +10,7 @@ constexpr float LOG2_E = 1.4426950408889634f;
 #define PARAMETERS                                                                                                    \
     const half *query, const half *key, const half *value, half *out, int queries, int keys, float scale
 
-// The rows of this block's head.
+// Advance the pointers to the head of this thread block.
 #define OF_THIS_HEAD                                                     \
     long long own = blockIdx.y * D;                                      \
     query += own * queries, out += own * queries, key += own * keys, value += own * keys;

@@ -1,9 +1,9 @@
-// Fifth rung: while one tile is multiplied, the next one is copied.
+// Fifth rung: the next tile is copied while a tile is multiplied.
 //
-// cp.async starts a copy that goes past the registers, and the thread goes on. V comes during the product with K, the
-// next K during the product with V. A barrier follows each wait: a thread can only wait for its own copies, and the
-// tile that is overwritten must have been read by all. (What attention_forward.cu adds: 32 queries a warp, addresses
-// formed once, edges, options.)
+// cp.async starts a copy that bypasses the registers, and the thread continues. V is copied during the product with K,
+// and the next K during the product with V. A barrier follows each wait, because a thread can wait only for its own
+// copies, and because all threads must have read a tile before it is overwritten. (attention_forward.cu adds 32 queries
+// per warp, addresses that are computed once, edges and options.)
 __device__ __forceinline__ unsigned at(int row, int chunk) { return row * 128 + (chunk ^ row % 8) * 16; }
 
 #include "warp.cuh"
@@ -24,18 +24,18 @@ extern "C" __global__ void pipelined(PARAMETERS) {
     copy(q_tile, query, blockIdx.x * ROWS, queries);
     copy(k_tile, key, 0, keys);
     cp_async_wait<1>();
-    __syncthreads();  // Q is there, K is on its way
+    __syncthreads();  // Q has arrived, K is still being copied
     Warp warp;
     warp.begin(q_tile);
     for (int first = 0; first < keys; first += ROWS) {
         cp_async_wait<0>();
-        __syncthreads();  // K is there, and the last V has been read by all
+        __syncthreads();  // K has arrived, and all warps have read the previous V
         copy(v_tile, value, first, keys);
         float s[ROWS / 8][4] = {};
         warp.scores(s, k_tile);
         warp.weights(s, first, keys, scale * LOG2_E);
         cp_async_wait<0>();
-        __syncthreads();  // V is there, and K has been read by all
+        __syncthreads();  // V has arrived, and all warps have read K
         if (first + ROWS < keys) copy(k_tile, key, first + ROWS, keys);
         warp.add_values(s, v_tile);
     }

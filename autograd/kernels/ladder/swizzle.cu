@@ -1,6 +1,6 @@
-// Fourth rung: chunks of a row change places, so that ldmatrix finds no two of its eight rows in the same banks.
+// Fourth rung: the chunks of a row are permuted, so that ldmatrix reads no two of its eight rows from the same banks.
 //
-// Chunk c of row r lies where chunk c ^ (r % 8) would have been. Within a row that is a permutation: nothing else
+// Chunk c of row r is stored at the position of chunk c ^ (r % 8). This is a permutation within a row. Nothing else
 // changes.
 __device__ __forceinline__ unsigned at(int row, int chunk) { return row * 128 + (chunk ^ row % 8) * 16; }
 

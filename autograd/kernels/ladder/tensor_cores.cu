@@ -1,7 +1,7 @@
 // Third rung: tensor cores. A warp multiplies 16 x 16 by 16 x 8 numbers with one instruction (warp.cuh).
 //
-// A row of a tile is 128 bytes: all 32 banks of shared memory. So the same chunk of eight rows, which ldmatrix reads
-// at a time, lies in the same four banks, and the rows come one after the other: eight turns instead of one.
+// A row of a tile has 128 bytes, which fill all 32 banks of shared memory. ldmatrix reads the same chunk of eight rows
+// at a time. These chunks lie in the same four banks: an eight-way bank conflict, eight accesses instead of one.
 __device__ __forceinline__ unsigned at(int row, int chunk) { return row * 128 + chunk * 16; }
 
 #include "warp.cuh"
@@ -10,7 +10,7 @@ __device__ __forceinline__ void copy(char* tile, const half* matrix, int first, 
 #pragma unroll
     for (int i = 0; i < ROWS * 8 / THREADS; ++i) {  // a row has 8 chunks of 16 bytes
         int row = i * (THREADS / 8) + threadIdx.x / 8, chunk = threadIdx.x % 8;
-        uint4 data = make_uint4(0, 0, 0, 0);  // beyond the last row: zero times what lies there must be zero
+        uint4 data = make_uint4(0, 0, 0, 0);  // beyond the last row: a weight of zero times this must be zero
         if (first + row < length) data = *reinterpret_cast<const uint4*>(matrix + (first + row) * D + chunk * 8);
         *reinterpret_cast<uint4*>(tile + at(row, chunk)) = data;
     }
@@ -27,12 +27,12 @@ extern "C" __global__ void tensor_cores(PARAMETERS) {
     for (int first = 0; first < keys; first += ROWS) {
         copy(k_tile, key, first, keys);
         copy(v_tile, value, first, keys);
-        __syncthreads();  // the tile is there
+        __syncthreads();  // the tile is complete
         float s[ROWS / 8][4] = {};
         warp.scores(s, shared_address(k_tile));
         warp.weights(s, first, keys, scale * LOG2_E);
         warp.add_values(s, shared_address(v_tile));
-        __syncthreads();  // all have read it
+        __syncthreads();  // all threads have read the tile
     }
     warp.write(out, blockIdx.x * ROWS, queries);
 }

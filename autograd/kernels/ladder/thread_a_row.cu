@@ -1,8 +1,8 @@
-// First rung: a thread computes one row of the output, alone.
+// First rung: each thread computes one row of the output.
 //
-// The running softmax is all there is to it: m, the largest score so far, l, the sum of weights, and the weighted sum
-// of values, both rescaled whenever a larger score comes. It is slow because every thread reads all keys and values
-// from memory, one number at a time, and because each of its 128 products a key is an instruction.
+// The kernel is only a running softmax: the largest score m so far, the sum l of the weights, and the weighted sum of
+// the values. A larger score rescales both sums. The kernel is slow because every thread reads all keys and values from
+// memory, one element at a time, and because each of its 128 products per key is one instruction.
 #include "common.cuh"
 
 extern "C" __global__ void thread_a_row(PARAMETERS) {

@@ -1,19 +1,19 @@
-// What a warp does on the upper rungs: 16 queries against a tile of 64 keys, by tensor cores.
+// The work of a warp on the upper rungs: it multiplies 16 queries by a tile of 64 keys, with tensor cores.
 //
-// Which lane holds which number of a product is fixed by the instruction (ptx.cuh). With g = lane / 4 and t = lane %
-// 4 a lane has, of each 16 x 8 block of scores, columns 2t and 2t + 1 of rows g and g + 8. Two neighbouring blocks,
-// rounded to float16, are just what the next product takes as its left factor: the weights never leave the registers.
+// The instruction determines which lane holds which element of a product (ptx.cuh). With g = lane / 4 and t = lane % 4,
+// a lane holds columns 2t and 2t + 1 of rows g and g + 8 of each 16 x 8 block of scores. Two adjacent blocks, rounded
+// to float16, form the left operand of the next product, so the weights never leave the registers.
 //
-// Whoever includes this has defined `at(row, chunk)`: where 16 bytes of a tile lie, in bytes.
+// The including file must define `at(row, chunk)`, which returns the byte offset of a 16-byte chunk in a tile.
 #pragma once
 #include "../ptx.cuh"
 #include "common.cuh"
 
-constexpr int ROWS = 64, WARPS = 4, THREADS = 32 * WARPS;  // queries of a block and keys of a tile; 16 queries a warp
+constexpr int ROWS = 64, WARPS = 4, THREADS = 32 * WARPS;  // queries per thread block, keys per tile; 16 queries a warp
 constexpr int TILE = ROWS * D * 2;                         // bytes
 
 struct Warp {
-    unsigned q[D / 16][4];  // the queries, as left factors
+    unsigned q[D / 16][4];  // the queries, as left operands
     float o[D / 8][4], top[2], sum[2];
     int lane, row;
 
@@ -25,7 +25,7 @@ struct Warp {
         for (int k = 0; k < D / 16; ++k) ldmatrix_x4(q[k], q_tile + at(row + lane % 16, 2 * k + lane / 16));
     }
 
-    // S = Q K^T. Rows of K are columns of the right factor: no transpose.
+    // S = Q K^T. The rows of K are the columns of the right operand, so no transpose is needed.
     __device__ __forceinline__ void scores(float (&s)[ROWS / 8][4], unsigned k_tile) {
 #pragma unroll
         for (int k = 0; k < D / 16; ++k)
@@ -38,7 +38,7 @@ struct Warp {
             }
     }
 
-    // The running softmax, of rows g (half_of = 0) and g + 8 (2). The four lanes of a row agree on its largest score.
+    // The running softmax of rows g (half_of = 0) and g + 8 (half_of = 2). Four lanes compute a row's maximum together.
     __device__ __forceinline__ void weights(float (&s)[ROWS / 8][4], int first, int keys, float c) {
 #pragma unroll
         for (int half_of = 0; half_of < 4; half_of += 2) {
@@ -63,7 +63,7 @@ struct Warp {
         }
     }
 
-    // O += P V. Rows of V are rows of the right factor: transposed while they are loaded.
+    // O += P V. The rows of V are the rows of the right operand, so they are transposed while they are loaded.
     __device__ __forceinline__ void add_values(const float (&p)[ROWS / 8][4], unsigned v_tile) {
 #pragma unroll
         for (int k = 0; k < ROWS / 16; ++k) {

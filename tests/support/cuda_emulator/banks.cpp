@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned none = ~0u;
 
-// The turns for the lanes from `first` on, `count` of them: the most different words that a bank is asked for.
+// Return the turns for `count` lanes from `first` on: the largest number of different words requested from one bank.
 unsigned turns_of(const unsigned* places, unsigned size, unsigned first, unsigned count) {
     unsigned words[32], number = 0, in_bank[32] = {};
     for (unsigned lane = first; lane < first + count; ++lane)
@@ -60,7 +60,7 @@ void Banks::meet(unsigned number) {
 
 }  // namespace emulator
 
-// Rows of an instruction's counter, the least turns and those taken, of the last launch; how many there are.
+// Write (program counter, least turns, turns taken) of each instruction in the last launch; return their number.
 extern "C" unsigned emulator_turns(unsigned long long (*rows)[3], unsigned room) {
     unsigned number = 0;
     for (const auto& [counter, turns] : emulator::banks.of_launch)

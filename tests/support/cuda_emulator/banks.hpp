@@ -1,6 +1,6 @@
-// How long shared memory takes for what a warp asks of it. It has 32 banks, and the words of four bytes lie in them by turns.
-// A turn gives or takes one word of each bank, to however many lanes want it. Accesses of up to 4 bytes are served for 32
-// lanes at a time, those of 8 for 16, those of 16 for 8: so much a turn can do, and more turns are bank conflicts.
+// Counts the turns of shared memory for a warp's accesses. Shared memory has 32 banks; successive four-byte words are
+// in successive banks. In a turn, each bank transfers one word, for any number of lanes. One turn can serve 32 lanes
+// with accesses of up to 4 bytes, 16 lanes with 8 bytes, or 8 lanes with 16 bytes. More turns are bank conflicts.
 #pragma once
 #include <map>
 #include <unordered_map>
@@ -15,19 +15,19 @@ struct Turns {
 class Banks {
 public:
     void start_launch(unsigned threads);
-    // An access of a thread, at byte `place` of shared memory, by the instruction at `counter` of the kernel's library.
+    // Record an access of a thread at byte `place` of shared memory. `counter`: its program counter.
     void access(unsigned thread, unsigned place, unsigned size, bool write, unsigned counter);
-    // The lanes of a warp have come together: what they do from here on belongs to other instructions.
+    // The lanes of a warp have met: their later accesses belong to other instructions.
     void meet(unsigned warp);
 
-    std::map<unsigned, Turns> of_launch;  // by the instruction's counter
+    std::map<unsigned, Turns> of_launch;  // key: program counter of the instruction
 
 private:
-    struct Request {  // one instruction, carried out by those lanes whose place is not `none`
+    struct Request {  // one execution of an instruction, by the lanes whose place is not `none`
         unsigned places[32];
     };
-    // All times that an instruction was carried out since the lanes met. The threads of a warp come one after another: the
-    // n-th time of one lane is taken for the same as the n-th of another.
+    // All executions of an instruction since the lanes met. The threads of a warp run one after another: the n-th
+    // execution by one lane is paired with the n-th execution by another lane.
     struct Instruction {
         unsigned counter, size, times[32];
         std::vector<Request> requests;

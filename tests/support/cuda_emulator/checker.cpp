@@ -39,7 +39,7 @@ void Checker::start_block(unsigned number) {
 Checker::Tracked* Checker::find(const char* address) {
     for (Tracked& tracked : regions)
         if (address >= tracked.region.map_low && address < tracked.region.map_high) return &tracked;
-    return nullptr;  // a thread's own stack, a constant
+    return nullptr;  // a thread's own stack or a constant
 }
 
 void Checker::describe(const char* address, char* text, size_t size) const {
@@ -55,15 +55,15 @@ void Checker::describe(const char* address, char* text, size_t size) const {
     snprintf(text, size, "address %p, which is in no array of this launch", static_cast<const void*>(address));
 }
 
-// Whether the running thread knows that `earlier` is over.
+// Return whether `earlier` happens before the current access of the running thread.
 bool Checker::ordered(const Access& earlier, bool shared) const {
     if (earlier.block != block) return shared || earlier.block == 0 || told(earlier);
     if (earlier.thread == current || earlier.block_epoch != block_epoch) return true;
     return earlier.thread / 32 == current / 32 && earlier.warp_epoch != warp_epochs[current / 32];
 }
 
-// Whether another block has told this one that `earlier` is over: the access, a barrier, a fence and an atomic operation
-// there; an atomic operation on the same address, a fence and a barrier here.
+// Return whether `earlier`, an access of another block, happens before the current access. There: the access, a
+// barrier, a fence, an atomic operation. Here: an atomic operation on the same address, a fence, a barrier.
 bool Checker::told(const Access& earlier) const {
     auto found = known.find(earlier.block);
     if (found == known.end()) return false;
@@ -83,7 +83,7 @@ void Checker::fence() {
 
 void Checker::note_atomic(const void* address) {
     auto fenced = fences.find(current);
-    if (fenced == fences.end()) return;  // it tells nobody anything
+    if (fenced == fences.end()) return;  // without a fence, it publishes nothing
     released[address][block] = {(unsigned short)current, fenced->second};
     touched.emplace(current, address);
 }
@@ -176,7 +176,7 @@ void Checker::copy_finished(void* shared, size_t size, const void* counter) {
 
 }  // namespace emulator
 
-// -- the calls of -fsanitize=thread ----------------------------------------------------------------------------------
+// -- hooks of -fsanitize=thread --------------------------------------------------------------------------------------
 
 #define EMULATOR_HOOK(NAME, SIZE, WRITE, METHOD)                                                       \
     void __tsan_##NAME(void* address) {                                                                \

@@ -1,5 +1,5 @@
-// Who touched which byte last: finds races, reads of shared memory that nobody wrote, accesses out of bounds and
-// misaligned ones. Fed by the calls that -fsanitize=thread puts before every access of a kernel.
+// Records which threads last accessed each byte. Finds races, reads of unwritten shared memory, out-of-bounds and
+// misaligned accesses. -fsanitize=thread inserts a call to the checker before each memory access of a kernel.
 #pragma once
 #include <map>
 #include <vector>
@@ -8,20 +8,20 @@
 
 namespace emulator {
 
-// One access, in time counted by barriers. A block of 0 means none.
+// One access. Time is counted in barriers. Block 0 means no access.
 struct Access {
     unsigned block, block_epoch, warp_epoch, counter;  // `counter`: program counter, from the start of the library
     unsigned short thread;
     bool atomic, past_l1;
 };
 
-// What is known of one byte. Two readers of different warps, if there are such, stand for all.
+// The recorded accesses of one byte. Up to two readers, of different warps, represent all readers.
 struct Shadow {
     Access write, readers[2];
-    bool copying;  // a cp.async to it is under way
+    bool copying;  // a cp.async to this byte is in flight
 };
 
-// A fence of a thread, in its block's time. By fence and atomic operation one block tells others what it has written.
+// A thread's fence, in the time of its block. A fence and an atomic operation publish a block's writes to other blocks.
 struct Fence {
     unsigned short thread;
     unsigned block_epoch;
@@ -59,13 +59,13 @@ private:
 
     std::vector<Tracked> regions;
     std::vector<unsigned> warp_epochs;
-    // Fences that were followed by an atomic operation, by its address and by block.
+    // Fences followed by an atomic operation. Keys: address of the operation, block.
     std::map<const void*, std::map<unsigned, Fence>> released;
-    std::map<unsigned, std::pair<Fence, Fence>> known;  // by block: its fence, and the running block's after the atomic
+    std::map<unsigned, std::pair<Fence, Fence>> known;  // by block: its fence, and this block's after the atomic
     std::map<unsigned, unsigned> fences;                // the epoch of each thread's last fence
-    std::multimap<unsigned, const void*> touched;       // by thread: what it has changed by atomics since
+    std::multimap<unsigned, const void*> touched;       // by thread: addresses of its atomics since that fence
     unsigned current = 0, block = 0, block_epoch = 0;
-    const char* library = nullptr;  // where the kernel's library lies in memory
+    const char* library = nullptr;  // base address of the kernel's library
 };
 
 extern Checker checker;

@@ -14,7 +14,7 @@ namespace emulator {
 
 #ifdef __x86_64__
 
-using Context = void*;  // the stack pointer; what a call must preserve lies on the stack itself
+using Context = void*;  // the stack pointer; callee-saved registers are on the stack
 
 extern "C" void emulator_switch(void** save, void* resume);
 asm(R"(
@@ -68,7 +68,7 @@ inline void prepare_context(Context* context, char* stack, size_t size, void (*e
 
 #endif
 
-// Stacks that are kept from launch to launch, each above a page that can't be touched.
+// Stacks, reused by later launches. A guard page is below each stack.
 class Stacks {
 public:
     static constexpr size_t size = 128 * 1024;
@@ -84,7 +84,7 @@ public:
         return stacks[number];
     }
 
-    // Whether `address` is in the page below a stack: the thread used more than it has.
+    // Return whether `address` is in the guard page of a stack: the thread overflowed its stack.
     bool overflowed(const char* address) const {
         for (const char* stack : stacks)
             if (address < stack && address >= stack - sysconf(_SC_PAGESIZE)) return true;

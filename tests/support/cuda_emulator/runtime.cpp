@@ -1,8 +1,8 @@
-// Runs the blocks of a launch one after the other, the threads of a block as fibers that give way at barriers.
+// Runs the blocks of a launch one after the other. The threads of a block are fibers that yield at barriers.
 //
-// Within a block one warp at a time runs as far as it can get; the order of warps and lanes is a permutation drawn from
-// the seed, and an odd seed runs its predecessor's permutation backwards: of two threads that don't wait for each other
-// each comes first once.
+// Within a block one warp at a time runs until all its lanes wait. The order of warps and lanes is a permutation drawn
+// from the seed. An odd seed reverses the permutation of its predecessor: of two threads that do not wait for each
+// other, each runs first under one of the two seeds.
 #include "include/runtime.hpp"
 
 #include <algorithm>
@@ -41,13 +41,13 @@ struct Fiber {
     State state;
     Index index;
     unsigned number, lane, mask;
-    const char* waits_at;  // name of the operation it waits in
+    const char* waits_at;  // name of the operation that the fiber waits in
     Place place;
     Combine combine;
     LaneCall call;
     bool orders_memory;
     std::vector<AsyncCopy> copies;
-    unsigned group;  // number of the group that cp.async joins next
+    unsigned group;  // group number of the next cp.async
 };
 
 struct Launch {
@@ -85,7 +85,7 @@ bool same_place(const Fiber& a, const Fiber& b) {
     return a.place.line == b.place.line && same_text(a.place.file, b.place.file) && same_text(a.waits_at, b.waits_at);
 }
 
-// Lets a warp operation happen if every lane in the mask of `last` has come to it.
+// Complete a warp operation if every lane in the mask of `last` has reached it.
 void release_warp(Fiber* warp, unsigned lanes, Fiber& last) {
     unsigned all = lanes == 32 ? ~0u : (1u << lanes) - 1, mask = last.mask & all;
     LaneCall* calls[32] = {};
@@ -124,7 +124,7 @@ void run_warp(Fiber* warp, unsigned lanes, const std::vector<unsigned>& order) {
     }
 }
 
-// Every thread waits or has ended: open the barrier, or say why nothing can go on.
+// Every thread waits or has ended: open the barrier, or report why no thread can continue.
 bool open_barrier() {
     Fiber *waiting = nullptr, *stuck = nullptr;
     for (Fiber& fiber : fibers) {
@@ -195,8 +195,8 @@ void on_signal(int number, siginfo_t* information, void*) {
     finish("out of bounds", text);
 }
 
-// Kernels are compiled with -ftz=true, as CuPy does: subnormal numbers of float32 count as zero, read or written. (Those of
-// float16 do not.)
+// Kernels are compiled with -ftz=true, as in CuPy: subnormal float32 operands and results count as zero. (Subnormal
+// float16 numbers do not.)
 class FlushToZero {
 #ifdef __SSE2__
 public:
@@ -211,7 +211,7 @@ public:
 #endif
 };
 
-// Installs the handlers for the time of a launch, on a stack of their own.
+// Installs the signal handlers for the duration of a launch. The handlers have a separate stack.
 class SignalHandlers {
 public:
     SignalHandlers() {
@@ -238,7 +238,7 @@ private:
 
 }  // namespace
 
-// -- what kernels call -----------------------------------------------------------------------------------------------
+// -- functions for kernels --------------------------------------------------------------------------------------------
 
 void fail(const char* kind, const char* format, ...) {
     char text[600];
@@ -335,14 +335,14 @@ void note_access(const void* address, size_t size, bool write, bool atomic, cons
 
 }  // namespace emulator
 
-// -- what Python calls -----------------------------------------------------------------------------------------------
+// -- functions for Python ---------------------------------------------------------------------------------------------
 
 using namespace emulator;
 
 extern "C" {
 
-// Memory for `size` bytes between stretches that can't be touched, at an address that is `place` modulo `alignment`; the
-// slack around it is filled with a pattern.
+// Map `size` bytes between inaccessible guard regions, at an address that is `place` modulo `alignment`. Fill the slack
+// around the bytes with a pattern.
 int emulator_map(size_t size, size_t alignment, size_t place, int argument, Region* region) {
     size_t page = size_t(sysconf(_SC_PAGESIZE)), body = (size + alignment + page - 1) / page * page;
     size_t whole = body + 2 * guard_size;
@@ -359,7 +359,7 @@ int emulator_map(size_t size, size_t alignment, size_t place, int argument, Regi
 
 void emulator_unmap(Region* region) { munmap(region->map_low, size_t(region->map_high - region->map_low)); }
 
-// Whether nobody wrote into the slack around an array.
+// Return whether the slack around an array is unchanged.
 int emulator_slack_is_whole(const Region* region) {
     for (char* p = region->map_low + guard_size; p < region->low; ++p)
         if (*p != char(0xa5)) return 0;
@@ -368,7 +368,7 @@ int emulator_slack_is_whole(const Region* region) {
     return 1;
 }
 
-// 0, or 1 with the kind of the error, a newline and what happened in `message`. `only`: the one block to run, or null.
+// Return 0, or 1 with the error's kind, a newline and a description in `message`. `only`: the block to run, or null.
 int emulator_launch(const Kernel* kernel, const unsigned* grid, const unsigned* block, void** arguments,
                     const Region* shared, const Region* arrays, int array_count, unsigned seed, int checked,
                     const unsigned* only, char* message, size_t message_size) {

@@ -3,7 +3,7 @@
 
 namespace emulator {
 
-// In lane `4 g + t`: A holds (rows g and g + 8) x (columns 2t, 2t + 1 and 2t + 8, 2t + 9); B (rows 2t, 2t + 1, 2t + 8,
+// Fragments of lane `4 g + t`: A (rows g and g + 8) x (columns 2t, 2t + 1, 2t + 8, 2t + 9); B (rows 2t, 2t + 1, 2t + 8,
 // 2t + 9) x (column g); C and D (rows g and g + 8) x (columns 2t, 2t + 1).
 void combine_mma_m16n8k16(LaneCall* const* calls) {
     float a[16][16], b[8][16];
@@ -29,7 +29,7 @@ void combine_mma_m16n8k16(LaneCall* const* calls) {
     }
 }
 
-// Lane i names row i % 8 of the 8 x 8 matrix i / 8; lane 4 g + t gets elements (g, 2t) and (g, 2t + 1) of each.
+// Lane i addresses row i % 8 of 8 x 8 matrix i / 8. Lane 4 g + t receives elements (g, 2t), (g, 2t + 1) of each matrix.
 void combine_ldmatrix(LaneCall* const* calls) {
     const unsigned short* rows[32] = {};
     for (int lane = 0; lane < 32; ++lane) {

@@ -1,10 +1,10 @@
-// IEEE binary16 as CUDA's cuda_fp16.h offers it. Arithmetic is done in float32 and rounded once, to nearest even.
+// IEEE binary16 with the interface of CUDA's cuda_fp16.h. Arithmetic is in float32, rounded once to nearest even.
 #pragma once
 #include "emulator.hpp"
 
 namespace emulator {
 
-#ifdef __F16C__  // the compiler's own names for two instructions: <immintrin.h> takes longer to read than most kernels
+#ifdef __F16C__  // compiler builtins for two instructions: parsing <immintrin.h> takes longer than most kernels
 typedef short Halves __attribute__((vector_size(16)));
 typedef float Floats __attribute__((vector_size(16)));
 #endif
@@ -23,7 +23,7 @@ inline float half_to_float(unsigned short bits) {
 
 inline unsigned short float_to_half(float value) {
 #ifdef __F16C__
-    return __builtin_ia32_vcvtps2ph(Floats{value}, 0)[0];  // 0: to nearest even
+    return __builtin_ia32_vcvtps2ph(Floats{value}, 0)[0];  // 0: round to nearest even
 #else
     unsigned bits = emulator_bits<unsigned>(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return sign | 0x7e00u;
@@ -60,7 +60,7 @@ static inline float __half2float(__half x) { return x; }
 static inline __half __float2half_rn(float x) { return __half(x); }
 static inline __half2 __floats2half2_rn(float x, float y) { return {__half(x), __half(y)}; }
 
-// All of them, used or not: without one, its operands would turn into float in silence.
+// All operators, used or not: without an operator, its operands would silently convert to float.
 static inline __half operator+(__half a, __half b) { return __half(float(a) + float(b)); }
 static inline __half operator-(__half a, __half b) { return __half(float(a) - float(b)); }
 static inline __half operator*(__half a, __half b) { return __half(float(a) * float(b)); }

@@ -1,5 +1,5 @@
 // The part of CUDA C++ that the kernels use without an include: qualifiers, built-in variables, vector types, warp
-// operations, atomics. Included before the kernel's text.
+// operations, atomics. This file is included before the kernel's source.
 #pragma once
 #include <cmath>
 #include <cstring>
@@ -9,7 +9,7 @@
 
 #include "runtime.hpp"
 
-#undef INFINITY  // of the host's headers, which the real compiler does not read
+#undef INFINITY  // defined by the host's headers, which the real compiler does not read
 #undef NAN
 
 #define __global__ __attribute__((visibility("default")))
@@ -17,7 +17,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define EMULATOR_UNSEEN __attribute__((no_sanitize_thread, noinline))  // accesses that are noted by hand
+#define EMULATOR_UNSEEN __attribute__((no_sanitize_thread, noinline))  // its accesses are recorded explicitly
 
 #define threadIdx emulator::thread_index
 #define blockIdx emulator::block_index
@@ -29,16 +29,16 @@
 // -- vector types ----------------------------------------------------------------------------------------------------
 
 namespace emulator {
-// A vector is loaded and stored as a whole, at a multiple of its size. (The processor here would not mind.)
+// A GPU accesses a vector as a whole, at a multiple of its size. (The host's processor does not require this.)
 template <class V>
 __attribute__((always_inline, no_sanitize_thread)) inline void check_alignment(const V* address) {
     auto number = uintptr_t(address);
-    asm("" : "+r"(number));  // the compiler believes the type's alignment; this makes it look
+    asm("" : "+r"(number));  // the compiler assumes the type's alignment; this forces the check
     if (number % alignof(V)) fail("misaligned", "a vector of %zu bytes is not at a multiple of %zu", sizeof(V), alignof(V));
 }
 }  // namespace emulator
 
-#ifdef __SANITIZE_THREAD__  // as the one access that it is
+#ifdef __SANITIZE_THREAD__  // record a vector access as one access
 namespace emulator {
 template <class V>
 EMULATOR_UNSEEN void copy_vector(V* to, const V* from) {
@@ -93,7 +93,7 @@ namespace emulator {
 template <class T>
 struct ShuffleCall {
     T value, result;
-    int source;  // lane to read, or its own
+    int source;  // lane to read, or this lane
 };
 
 template <class T>
@@ -140,7 +140,7 @@ static inline unsigned __ballot_sync(unsigned mask, int predicate, EMULATOR_HERE
 static inline int __any_sync(unsigned mask, int predicate, EMULATOR_HERE) {
     return emulator::vote(mask, predicate, "__any_sync", place) != 0;
 }
-// Lanes are taken in segments of `width`; a source outside the lane's own segment leaves its value unchanged.
+// Lanes form segments of `width`. A lane keeps its value if the source is before (up) or after (xor) its segment.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, EMULATOR_HERE) {
     int lane = emulator::lane_number();

@@ -1,4 +1,4 @@
-// Arithmetic that CUDA C++ has built in, as far as the kernels use it.
+// The built-in arithmetic functions of CUDA C++ that the kernels use.
 #pragma once
 
 template <class To, class From>
@@ -25,7 +25,7 @@ static inline float min(float a, float b) { return fminf(a, b); }
 static inline float max(float a, float b) { return fmaxf(a, b); }
 
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-#define __expf(x) expf(x)  // a macro, since the C library declares a function of this name for itself
+#define __expf(x) expf(x)  // a macro, since the C library declares an internal function of this name
 static inline float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678f); }
 using std::isfinite;
 

@@ -1,4 +1,4 @@
-// The instructions of inline PTX, as ../ptx.py writes them down.
+// The instructions of inline PTX, in the form that ../ptx.py generates.
 #pragma once
 #include <array>
 
@@ -6,7 +6,7 @@
 
 namespace emulator::ptx {
 
-// Inputs of a statement by their constraint. A value of another width would be another register.
+// The inputs of an asm statement, by constraint. A value of another width would need another type of register.
 template <class T>
 unsigned r(T value) {
     static_assert(std::is_integral_v<T> && sizeof(T) == 4, "the constraint r is for whole numbers of 32 bits");
@@ -24,7 +24,7 @@ float f(T value) {
 }
 constexpr int n(int value) { return value; }
 
-// A register that is only written holds anything before that: a NaN, as a float or as a pair of float16.
+// A register that is only written holds an arbitrary value before: here NaN, as a float or as a pair of float16.
 template <class T>
 void unset(T& value) {
     static_assert(sizeof(T) == 4);
@@ -60,7 +60,7 @@ inline float ex2_flushed(float x) {
 
 }  // namespace emulator::ptx
 
-// The address of shared memory in the window that ldmatrix and cp.async see.
+// Return an address in the shared-memory window that ldmatrix and cp.async use.
 static inline size_t __cvta_generic_to_shared(const void* pointer) {
     return emulator::shared_window + size_t((const char*)pointer - (const char*)emulator::shared_memory());
 }

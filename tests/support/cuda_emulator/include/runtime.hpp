@@ -1,5 +1,5 @@
-// What compiled kernels and the emulator's runtime know of each other. The runtime is a library of its own, compiled
-// without instrumentation; kernels are compiled against this header and see the launch through the variables below.
+// The interface between compiled kernels and the emulator's runtime. The runtime is a separate library, compiled
+// without instrumentation. Kernels are compiled against this header and read the launch from the variables below.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,30 +10,30 @@ struct Index {
     unsigned x, y, z;
 };
 
-// The thread that runs at the moment. Not const: they change whenever a fiber gives way to another.
+// The running thread. Not const: the indices change at every switch between fibers.
 extern Index thread_index, block_index, block_size, grid_size;
-extern bool checking;  // whether memory accesses are to be noted
+extern bool checking;  // whether memory accesses are recorded
 
-// Where in the kernel's source something was called.
+// The location of a call in the kernel's source.
 struct Place {
     const char* file;
     int line;
 };
 
-// One lane's part in an operation of its warp: `data` is what the operation needs of it and gives back to it.
+// One lane's part in a warp operation. `data` points to the lane's inputs and results.
 struct LaneCall {
     void* data;
 };
 
-// Carries an operation out for all lanes at once: calls[i] is null where lane i takes no part.
+// Executes an operation for all lanes at once. calls[i] is null if lane i does not participate.
 using Combine = void (*)(LaneCall* const* calls);
 
 void* shared_memory();
-constexpr unsigned shared_window = 1024;  // where shared memory begins for instructions that take its own addresses
-// What lies there, `bytes` of it. Fails if it is not all in the block's shared memory, at a multiple of `bytes`.
+constexpr unsigned shared_window = 1024;  // where shared memory begins for instructions that use its own addresses
+// Return a pointer to `bytes` of shared memory. Fail if they are out of bounds or not at a multiple of `bytes`.
 char* shared_pointer(unsigned address, unsigned bytes, const char* what, Place place);
 void sync_block(Place place);
-// Waits until every lane in `mask` has called the same operation at the same place; the last to come combines.
+// Wait until every lane in `mask` has called the same operation at the same place. The last lane triggers `combine`.
 void sync_warp(unsigned mask, const char* name, Place place, Combine combine, void* data, bool orders_memory);
 unsigned lane_number();
 
@@ -61,7 +61,7 @@ struct MatrixCall {
 };
 void combine_ldmatrix(LaneCall* const* calls);
 
-// A kernel as Python launches it.
+// A kernel, as launched from Python.
 struct Kernel {
     void (*invoke)(void** arguments);
     int count;
@@ -69,7 +69,7 @@ struct Kernel {
     const bool* is_pointer;
 };
 
-// The launch's description of one array: [low, high) may be touched, the pages of [map_low, map_high) are its own.
+// The launch's description of one array. Kernels may access [low, high). The array owns the pages [map_low, map_high).
 struct Region {
     char *map_low, *map_high, *low, *high;
     int argument;  // number of the kernel's argument, -1 for shared memory
