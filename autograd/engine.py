@@ -72,7 +72,7 @@ class _Pass:
         ready: Callable[[Tensor], Any] | None = None,
     ):
         self.create_graph = create_graph
-        self.targets = targets or {}  # results whose gradient is requested, by call and output -> key in `found`
+        self.targets = targets or {}  # tensors whose gradient is requested, by `_key` -> key in `found`
         self.found: dict[int, Any] = {}
         self.nodes: dict[Function, list[_Gradient | None]] = {}
         self.leaves: dict[Leaf, _Gradient] = {}
@@ -133,7 +133,7 @@ class _Pass:
         existing.add(value, owned)
 
     def run(self, retain_graph: bool, oldest: int = -1) -> None:
-        """Process the calls from the newest to number `oldest`; no target depends on an older call."""
+        """Process the calls from the newest to number `oldest`; no older call depends on a target."""
         while self.heap and -self.heap[0][0] >= oldest:
             # In a separate function, so that its buffers are freed before the next call allocates more.
             self._step(heapq.heappop(self.heap)[1], retain_graph, oldest)

@@ -22,7 +22,7 @@ _numbers = itertools.count()  # a value is made after its inputs: its number is 
 
 
 class Value:
-    """A float64 array `data`, its gradient `grad` (None before a backward pass), and the calls that computed it.
+    """A float64 array `data`, its gradient `grad` (None before a backward pass), and how it was computed.
     `rule(g)` takes the gradient g of this value and returns the gradients of `inputs`.
     """
 
@@ -133,6 +133,6 @@ def attention(q: Value, k: Value, v: Value) -> Value:
     """Return softmax(Q K^T / sqrt(d)) V for q, k, v (batch, heads, length, d).
 
     If P are the attention weights and G is the gradient of the result, the rules above give dV = P^T G, dP = G V^T,
-    dS = P (dP - rowsum(dP P)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
+    dS = P * (dP - rowsum(dP * P)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
     """
     return softmax(q @ k.transpose(0, 1, 3, 2) * q.data.shape[-1] ** -0.5) @ v

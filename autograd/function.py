@@ -71,7 +71,7 @@ class Function:
         raise NotImplementedError(f"{self.name} has no backward rule: define its method backward")
 
     def save(self, *values: Any) -> None:
-        """Save inputs and outputs (the same array objects) for the backward rule."""
+        """Save inputs and outputs (the same array objects) for the backward rule; other arrays are for `keep`."""
         self._saved = values
 
     def keep(self, *values: Any) -> None:
@@ -161,7 +161,7 @@ class Function:
             if identity in self._identities:
                 array = array[...]  # a separate view: flags set on it must not affect the input
             self._identities.append(identity)
-            record = array.dtype.kind == "f" or self._cuts_graph(array)
+            record = array.dtype.kind == "f" or self._recorded(array)
         result.data = array
         result.requires_grad = record
         if record:
@@ -171,7 +171,7 @@ class Function:
                 array.setflags(False)  # type: ignore[call-arg]  # writeable; a keyword takes twice as long
         return result
 
-    def _cuts_graph(self, array: Any) -> bool:
+    def _recorded(self, array: Any) -> bool:
         """Return False for a result that can't have a gradient, such as an index or a comparison.
         Raises TypeError for a complex one.
         """
@@ -181,8 +181,10 @@ class Function:
 
     def _restore(self, value: Any) -> Any:
         """Return a saved input or output as a Tensor of the graph, for a recorded backward pass."""
-        if id(value) not in self._identities or not hasattr(value, "dtype"):
+        if not hasattr(value, "dtype"):
             return value
+        if id(value) not in self._identities:
+            raise RuntimeError(f"{self.name} saved an array that is no input and no output. Pass it to `keep` instead")
         position = self._identities.index(id(value))
         tensor = _new(Tensor)
         tensor.data, tensor.grad_or_rows = value if is_array(value) else np.asarray(value), None

@@ -1,6 +1,6 @@
-"""Train a translator with every step written out: batches, model, loss, backward(), Adam.
+"""Train a translator with a loop written out: batches, loss, backward(), Adam.
 
-python examples/train_by_hand.py               trains on embedded sentences in under two minutes
+python examples/train_by_hand.py               trains on generated sentences in under two minutes
 python examples/train_by_hand.py --steps 50    takes only seconds, for example in a debugger
 """
 
@@ -52,10 +52,10 @@ b1, b2, losses = 0.9, 0.98, []
 for step in range(1, steps + 1):
     first = random.integers(len(pairs) - 64)
     german, english = zip(*pairs[first : first + 64], strict=True)  # similar lengths, so little padding
-    target = [[bos, *ids[:-1]] for ids in english]  # the decoder's input: `english`, shifted by one token
-    loss = ops.cross_entropy(model(padded(german), padded(target)), padded(english), ignore_index=pad)
+    inputs = [[bos, *ids[:-1]] for ids in english]  # the decoder's input: `english`, shifted by one token
+    loss = ops.cross_entropy(model(padded(german), padded(inputs)), padded(english), ignore_index=pad)
     loss.backward()  # adds d(loss)/d(w) to w.grad for every weight w
-    lr = 3e-3 * min(step / 100, 1 - step / steps)  # rises for 100 steps, then falls to 0
+    lr = 3e-3 * min(step / 100, 1 - step / steps)  # rises at first, then falls to 0
     for w, m, v in zip(weights, means, squares, strict=True):
         m += (1 - b1) * (w.grad - m)
         v += (1 - b2) * (w.grad**2 - v)

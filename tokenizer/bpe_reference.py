@@ -1,9 +1,9 @@
-"""Byte-pair encoding as in the paper: a readable trainer, with which tests compare the fast trainer.
+"""Byte-pair encoding: a readable trainer, with which tests compare the fast trainer.
 
 Training (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2)
-starts with every word as a sequence of bytes. It repeats three steps: count all pairs of adjacent tokens, add the most
-frequent pair to the vocabulary as a token, and replace the pair by this token everywhere. The list of merges, in this
-order, defines the tokenizer.
+starts with every word as a sequence of characters, here of bytes. It repeats three steps: count all pairs of adjacent
+tokens, add the most frequent pair to the vocabulary as a token, and replace the pair by this token everywhere. The list
+of merges, in this order, defines the tokenizer.
 """
 
 import heapq

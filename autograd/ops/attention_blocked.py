@@ -44,10 +44,10 @@ Block = tuple[slice, Any, slice, slice]
 def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
     """Return True if no query of the block may attend to its keys, without regard to masks and lengths on a device."""
     rows, _, _, k = block
-    nearest, farthest = _distances(mask_spec, block)
+    low, high = _distances(mask_spec, block)
     return bool(
-        (mask_spec.causal and farthest < 0)
-        or (mask_spec.window is not None and (nearest > mask_spec.window or farthest < -mask_spec.window))
+        (mask_spec.causal and high < 0)
+        or (mask_spec.window is not None and (low > mask_spec.window or high < -mask_spec.window))
         or (isinstance(mask_spec.key_lengths, np.ndarray) and k.start >= mask_spec.key_lengths[rows].max())
         or (isinstance(mask_spec.mask, np.ndarray) and not part(mask_spec.mask, block).any())
     )
@@ -56,9 +56,9 @@ def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
 def change_scores(mask_spec: MaskSpec, block: Block, scores: Any, xp: Any) -> None:
     """Add ALiBi's terms to a block of scores (batch, heads, key, query), and set -inf where a query may not attend."""
     rows, heads, q, k = block
-    nearest, farthest = _distances(mask_spec, block)
-    edge = mask_spec.causal and nearest < 0
-    border = mask_spec.window is not None and (farthest > mask_spec.window or nearest < -mask_spec.window)
+    low, high = _distances(mask_spec, block)
+    edge = mask_spec.causal and low < 0
+    border = mask_spec.window is not None and (high > mask_spec.window or low < -mask_spec.window)
     allowed, dtype = [], scores.dtype
     if edge or border or mask_spec.slopes is not None:
         position = xp.arange(q.start, q.stop) + (mask_spec.key_length - mask_spec.query_length)
@@ -187,8 +187,8 @@ class BlockedAttention(Function):
     def backward(self, g):
         """Run algorithm 2: the outer loop runs over blocks of keys, the inner one over blocks of queries.
 
-        With the weights P = exp(S - L), dropout's factors D, the output O, delta = rowsum(g O) and elementwise products
-        of equal shapes: dV = (P D)^T g, dS = P (D (g V^T) - delta), dQ = dS K scale, dK = dS^T Q scale, dbias = dS.
+        With the weights P = exp(S - L), dropout's factors F, the output O and delta = rowsum(g * O): dV = (P * F)^T g,
+        dS = P * (F * (g V^T) - delta), dQ = dS K scale, dK = dS^T Q scale, dbias = dS. `p` and `ds` are transposed.
         """
         query, key, value, *others = self.saved
         xp, out = array_module(g), self.kept[0]
@@ -201,8 +201,8 @@ class BlockedAttention(Function):
             scaled = self.widened(query, (*group, every)) * scale
             whole_g = self.widened(g, (*group, every))
             delta = (whole_g * out[group]).sum(axis=-1)[:, :, None]
-            for total in (d_query, d_key, d_value):
-                total[group] = 0
+            for d in (d_query, d_key, d_value):
+                d[group] = 0
             for k in slices(0, key.shape[2], size):
                 key_block, value_block = (self.widened(x, (*group, k)) for x in (key, value))
                 for block in self.visible([(*group, q, k) for q in slices(0, query.shape[2], size)]):
@@ -221,8 +221,8 @@ class BlockedAttention(Function):
                     d_value[(*group, k)] += p @ g_block
                     d_query[(*group, q)] += ds.swapaxes(-1, -2) @ key_block
                     d_key[(*group, k)] += ds @ scaled[:, :, q]
-                    for total in d_bias:
-                        target = part(total, block)
+                    for d in d_bias:
+                        target = part(d, block)
                         target += unbroadcast(ds.swapaxes(-1, -2), target.shape)
             d_query[group] *= scale
 
@@ -300,8 +300,8 @@ class BlockedAttention(Function):
         """Write P^T = exp(S^T - L) of one block into `buffer`."""
         xp = array_module(scaled)
         s = self.scores(block, scaled, buffer)
-        total = self.log_sum_exp()[block[0], block[1], :, block[2]]
-        s -= xp.where(total == -np.inf, 0, total)
+        lse = self.log_sum_exp()[block[0], block[1], :, block[2]]
+        s -= xp.where(lse == -np.inf, 0, lse)
         return xp.exp(s, out=s)
 
     def log_sum_exp(self) -> Any:

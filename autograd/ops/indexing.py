@@ -88,7 +88,7 @@ class _Write(Function):
     def __init__(self, index):
         self.index = index
 
-    def _cuts_graph(self, array):  # called for a result that is not of a real floating dtype
+    def _recorded(self, array):  # called for a result that is not of a real floating dtype
         cure = "use a real floating dtype for x"
         raise TypeError(f"{self.name}: a value would lose its gradient in {array.dtype}: {cure}")
 

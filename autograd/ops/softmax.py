@@ -49,7 +49,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
 
 
 class LogSoftmax(Function):
-    """y_i = x_i - log sum_j exp(x_j); dx = g - p sum_j g_j."""
+    """y_i = x_i - log sum_j exp(x_j); dx = g - exp(y) sum_j g_j."""
 
     def __init__(self, axis):
         self.axis = axis

@@ -69,6 +69,20 @@ def test_a_rule_that_leaves_tensors_can_not_be_differentiated() -> None:
         grad(y.sum(), x, create_graph=True)
 
 
+def test_only_inputs_and_outputs_may_be_saved() -> None:
+    class Square(Function):
+        def forward(self, x):
+            self.save(2 * x)
+            return x * x
+
+        def backward(self, g):
+            return g * self.saved[0]
+
+    x = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match="Square saved an array that is no input and no output. Pass it to `keep`"):
+        grad(Square()(x).sum(), x, create_graph=True)
+
+
 def test_an_object_is_one_call() -> None:
     call = Rule(lambda g: (g, g))
     call(leaf([1.0]), leaf([1.0]))
