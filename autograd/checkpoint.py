@@ -69,17 +69,7 @@ class Checkpoint(Function):
         with self.draws.noted():
             inner, outputs = self._run([tensor.data for tensor in self.operands])
         self.operands = []
-        own, leaves = {tensor.origin for tensor in inner}, []
-        for origin in graph_of(outputs):
-            if isinstance(origin, Leaf):
-                leaf = origin.tensor()
-                if origin not in own and leaf is not None:
-                    leaves.append(leaf)
-            elif origin.node.number < oldest:
-                raise RuntimeError(
-                    f"checkpoint: the function uses a Tensor that was computed outside it ({origin.node.name}, shape "
-                    f"{origin.shape}); pass this Tensor as an argument, so that it gets its gradient"
-                )
+        leaves = _further_leaves(inner, outputs, oldest)
         self.leaves = [(leaf, leaf.data) for leaf in leaves]
         # The outputs become views, since results are made read-only and an output may be the array of a constant.
         self.outputs = [tensor.data[...] for tensor in outputs]
@@ -104,20 +94,19 @@ class Checkpoint(Function):
         oldest = next(call_numbers)
         with enable_grad(), plain(self.plain), self.draws.repeated():
             inner, outputs = self._run(self.saved[: self.operand_count])
-        found = None
-        if _alike(self.seen, [_glance(output.data) for output in outputs]):
-            used = [
-                (output, gradient)
-                for output, gradient in zip(outputs, gradients, strict=True)
-                if gradient is not None and output.requires_grad
-            ]
-            found = inner_gradients([output for output, _ in used], [g for _, g in used], inner, held, oldest)
-        if found is None:
+        again = _further_leaves(inner, outputs, oldest)
+        seen = [_glance(output.data) for output in outputs]
+        if set(map(id, again)) != set(map(id, held)) or not _alike(self.seen, seen):
             raise RuntimeError(
                 "checkpoint: the second call of the function, in the backward pass, computes something else than the "
                 "first. If a lambda uses the variable of a loop, bind it: functools.partial(function, variable)"
             )
-        return found
+        used = [
+            (output, gradient)
+            for output, gradient in zip(outputs, gradients, strict=True)
+            if gradient is not None and output.requires_grad
+        ]
+        return inner_gradients([output for output, _ in used], [g for _, g in used], inner, held)
 
     def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor]]:
         """Call the function with new leaves that have these arrays; return the leaves and the outputs."""
@@ -145,6 +134,22 @@ def _glance(array: Any) -> tuple[Any, Any, Any]:
     """Return an array's shape, dtype and, for NumPy, some elements, which suffice to detect a different array."""
     sample = array.flat[:: array.size // 16 | 1] if isinstance(array, np.ndarray) and array.size else None
     return array.shape, array.dtype, sample
+
+
+def _further_leaves(inner: list[Tensor], outputs: list[Tensor], oldest: int) -> list[Tensor]:
+    """Return the leaves of a run's graph that are not operands. Raises RuntimeError for the result of an older call."""
+    own, leaves = {tensor.origin for tensor in inner}, []
+    for origin in graph_of(outputs):
+        if isinstance(origin, Leaf):
+            leaf = origin.tensor()
+            if origin not in own and leaf is not None:
+                leaves.append(leaf)
+        elif origin.node.number < oldest:
+            raise RuntimeError(
+                f"checkpoint: the function uses a Tensor that was computed outside it ({origin.node.name}, shape "
+                f"{origin.shape}); pass this Tensor as an argument, so that it gets its gradient"
+            )
+    return leaves
 
 
 def _alike(first: list[Any], second: list[Any]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .backend import array_module, is_array, native
+from .changes import changes
 from .function import Function
 from .origin import Leaf, Origin, enable_grad, graph_of, leaf_lock, no_grad
 from .row_gradient import RowGradient, as_dense
@@ -110,6 +111,8 @@ class _Pass:
                 total = _Gradient(leaf.grad_or_rows, owned=True)
                 total.add(value, owned=True)
                 leaf.grad_or_rows = total.value
+                if not isinstance(total.value, RowGradient):
+                    changes.note(total.value)  # a graph may have saved the array
         if self.ready is not None:
             self.ready(leaf)
 
@@ -356,27 +359,25 @@ def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
 
 
 def inner_gradients(
-    outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
-) -> tuple[Any, ...] | None:
-    """Return the gradients of `outputs`, which a backward rule has computed in calls from number `oldest` on.
+    outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor]
+) -> tuple[Any, ...]:
+    """Return the gradients of `outputs`, which a backward rule has computed from leaves.
 
     The result has an array, or None for no gradient, for each leaf that the rule made (`own`), then for each other leaf
-    that its calls use (`held`). The outer pass calls the hooks of `held` with the complete gradients. Returns None
-    instead of a tuple if the calls use further leaves, or results of older calls.
+    that its calls use (`held`). The outer pass calls the hooks of `held` with the complete gradients.
     """
     work = _Pass()
     _start(outputs, gradients, work, "backward")
+    found = []
     with no_grad():
-        work.run(retain_graph=False, oldest=oldest)
-        known = {leaf.origin for leaf in (*own, *held)}
-        if work.heap or any(origin not in known and origin.number < oldest for origin in work.leaves):
-            return None
-        found = []
+        work.run(retain_graph=False)
         for index, leaf in enumerate((*own, *held)):
             origin: Any = leaf.origin
             collected = work.leaves.get(origin)
-            found.append(None if collected is None else collected.finished(origin.hooks if index < len(own) else {}))
-        return tuple(found)
+            value = None if collected is None else collected.finished(origin.hooks if index < len(own) else {})
+            # An operand may be a result, whose gradient is never a RowGradient.
+            found.append(as_dense(value) if index < len(own) else value)
+    return tuple(found)
 
 
 def _own(value: Any) -> Tensor:

@@ -293,6 +293,8 @@ class Parameter(Tensor):
 
     def __init__(self, data: Any, requires_grad: bool = True, *, dtype: Any = None):
         super().__init__(data, requires_grad, dtype=dtype)
+        if isinstance(self.data, np.ndarray) and not self.data.flags.writeable:  # the result of an op
+            self.data = self.data.copy()
 
 
 def _check_differentiable(dtype: np.dtype) -> None:

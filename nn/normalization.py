@@ -32,7 +32,7 @@ class LayerNorm(Norm):
 
     `eps` is inside the square root, as in PyTorch. With `eps_outside`, the result before `weight` and `bias` is (x -
     mean) / (std + eps), as in several of the reports. The standard deviation std has the divisor features - 1. For a
-    row of equal features, this result and its derivative are 0.
+    row of equal features, this result is 0.
     Raises ValueError if `eps_outside` is true and there are fewer than 2 features. Source: arXiv 1607.06450.
     """
 

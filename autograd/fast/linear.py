@@ -125,6 +125,6 @@ class LinearReLUOnCPU(QuickImplementation, LinearOnCPU):
 
     def mask_gradient(self, g, out, d):
         """Compute d = g * scale where the result `out` is above 0, else 0."""
-        np.multiply(g, ~(out <= 0), out=d)
+        np.copyto(d, np.where(out <= 0, 0, g))
         if self.scale != 1:
             d *= d.dtype.type(self.scale)

@@ -155,8 +155,8 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
 
     def backward(self, g):
         # The stored gradients are handed over; a second pass through a retained graph computes them again.
-        gradients = self.kept or self.compute(*self.saved)[1:]
-        self.keep()
+        # pop is atomic: two threads must not multiply the same arrays.
+        gradients = vars(self).pop("kept", ()) or self.compute(*self.saved)[1:]
         if g != 1:
             for gradient in gradients:
                 if gradient is not None:

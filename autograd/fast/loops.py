@@ -345,7 +345,7 @@ def relu_backward(g, out, scale, d):
     """Compute d = g * scale where `out` is above 0 or NaN, else 0."""
     for i in range(g.shape[0]):
         for j in range(g.shape[1]):
-            d[i, j] = g[i, j] * (_ZERO if out[i, j] <= _ZERO else _ONE) * scale
+            d[i, j] = _ZERO if out[i, j] <= _ZERO else g[i, j] * scale
 
 
 # -- Adam --------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from .reduction import floating, narrowed, widened
 from .registry import declare
 
 relu = elementwise(
-    "ReLU", "y", lambda g, y, xp: g * ~(array_of(y) <= 0),
+    "ReLU", "y", lambda g, y, xp: xp.where(array_of(y) <= 0, 0.0, g),
     "max(x, 0), elementwise; the gradient is 0 at 0; at NaN it passes unchanged.",
     value=lambda x, xp: xp.maximum(x, 0), reference=lambda x: np.where(x > 0, x, 0.0),
 )  # fmt: skip

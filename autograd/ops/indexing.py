@@ -1,6 +1,7 @@
 """Ops that read and write elements with NumPy's indices. Reading is the backward rule of writing, and vice versa."""
 
 import math
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def plain_index(index: Any, x: Any) -> Any:
     index = array_of(index)
     if is_array(index):
         return array_module(array_of(x), index).array(index)
-    return list(index) if isinstance(index, list) else index
+    return deepcopy(index) if isinstance(index, list) else index
 
 
 def _is_basic(index: Any) -> bool:

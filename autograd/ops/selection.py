@@ -68,11 +68,11 @@ class Extreme(Function):
     def backward(self, g):
         x, y = map(array_of, self.saved)
         first, second = (x, y) if self.function == "maximum" else (y, x)
-        xp, tied = array_module(first, second), x == y
+        xp, tied = array_module(g), x == y
         needs_x, needs_y = self.needs
 
         def unless(lost):
-            return g * xp.where(tied, 0.5, ~lost).astype(g.dtype)
+            return xp.where(lost, 0.0, xp.where(tied, g * 0.5, g))
 
         return unless(first < second) if needs_x else None, unless(first > second) if needs_y else None
 
@@ -117,11 +117,12 @@ class Clip(Function):
         below = False if low is None else x < low
         if low is not None and high is not None:
             above, below = above | (low > high), below & (low <= high)  # crossed bounds: the result is `high`
-        gradients = [g * (~(above | below))]
+        xp = array_module(g)
+        gradients = [xp.where(above | below, 0.0, g)]
         if self.has_low:
-            gradients.append(g * below)
+            gradients.append(xp.where(below, g, 0.0))
         if self.has_high:
-            gradients.append(g * above)
+            gradients.append(xp.where(above, g, 0.0))
         return tuple(gradients)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from handloom.autograd import Function, Parameter, Tensor, grad, no_grad, ops
 from handloom.autograd.backend import to_device
+from handloom.train.optim.optimizers import clip_grad_norm
 from tests.support.derivatives import leaf
 
 CHANGED = "was changed in place after the forward pass"
@@ -61,7 +62,7 @@ SAVED = {
     "a bare view": lambda x: ops.matmul(Tensor(np.ones((2, 2)), requires_grad=True), x.numpy()[::-1].reshape(2, 1)),
     "a constant on its array": lambda x: times_a_leaf(Tensor(x.data)),
     "a leaf on its array": lambda x: squared(Tensor(x.data, requires_grad=True)),
-    "a view of its array": lambda x: squared(Parameter(np.lib.stride_tricks.sliding_window_view(x.data, 2))),
+    "a view of its array": lambda x: squared(Tensor(np.lib.stride_tricks.sliding_window_view(x.data, 2), True)),
     "as an array": lambda x: times_a_leaf(Tensor(np.asarray(x.detach()))),
     "in an attribute": lambda x: Holder(x.data)(Tensor(ONES, requires_grad=True)),
 }
@@ -96,6 +97,28 @@ def test_marking_a_change_made_by_hand() -> None:
         same.mark_changed()
         with pytest.raises(RuntimeError, match=rf"Multiply: input 0 of shape \(2,\) {CHANGED}.*Change this array"):
             y.backward()
+
+
+def test_a_saved_gradient_that_is_changed_is_refused() -> None:
+    for change in (lambda x: (x * 3).sum().backward(), lambda x: clip_grad_norm(x, 1.0)):
+        x, w = leaf([1.0, 2.0]), leaf([1.0, 1.0])
+        (x * 3).sum().backward()
+        y = (w * x.grad).sum()
+        change(x)
+        with pytest.raises(RuntimeError, match=CHANGED):
+            y.backward()
+
+
+def test_masks_and_lists_are_copied() -> None:
+    x, mask, index = leaf(np.eye(3)[None, None]), np.eye(3, dtype=bool), [[0, 1], [1, 0]]
+    y, z = ops.attention(x, x, x, mask=mask, method="blocked"), x[0, 0][index]
+    mask[:], index[0][0] = True, 2
+    assert grad(y, x, np.ones(x.shape)).tolist() == np.ones(x.shape).tolist()
+    assert grad(z.sum(), x).data[0, 0].tolist() == [[2.0] * 3, [2.0] * 3, [0.0] * 3]
+
+
+def test_a_parameter_of_a_result_can_be_changed() -> None:
+    assert Parameter(leaf([1.0]) * 2).data.flags.writeable
 
 
 def test_a_leaf_that_no_rule_saved_may_change() -> None:

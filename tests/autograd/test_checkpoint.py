@@ -19,6 +19,7 @@ from handloom.autograd import (
     ops,
 )
 from handloom.autograd.row_gradient import RowGradient
+from tests.support.derivatives import leaf
 from tests.support.work import in_threads
 
 RNG = np.random.default_rng(0)
@@ -126,6 +127,8 @@ def test_an_embeddings_gradient_stays_rows() -> None:
     checkpoint(lambda ids: ops.embedding(ids, table), np.array([3, 3, 7])).sum().backward()
     assert isinstance(table.grad_or_rows, RowGradient)
     assert table.grad[3, 0] == 2
+    checkpoint(lambda t: ops.embedding(np.array([0, 1, 1]), t), table * 2).sum().backward()
+    assert table.grad[:4, 0].tolist() == [2, 4, 0, 2]
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------------
@@ -265,10 +268,12 @@ def test_outputs_that_are_not_finite_are_compared_too(number) -> None:
 def test_other_outputs_or_a_result_from_outside_the_second_time() -> None:
     x = Tensor(np.ones(3), requires_grad=True)
     outside = x * 1
-    for second in (lambda t: (t * 1, t), lambda t: t[:2], lambda t: outside * 1):
-        functions = iter([lambda t: t * 1, second])
+    first, other = leaf(np.ones(3)), leaf(np.ones(3))  # equal values, but another leaf gets the gradient
+    for second in (lambda t: (t * first, t), lambda t: t[:2], lambda t: outside * 1, lambda t: t * other, lambda t: t):
+        functions = iter([lambda t: t * first, second])
         y = checkpoint(lambda t, functions=functions: next(functions)(t), x)
-        with pytest.raises(RuntimeError, match=OTHER):
+        with pytest.raises(RuntimeError, match=f"{OTHER}|uses a Tensor that was computed outside"):
             y.sum().backward()
+    assert (first.grad, other.grad) == (None, None)
     (outside * 2).sum().backward()  # the graph of `outside` is intact
     np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])

@@ -53,7 +53,7 @@ MUTANTS = (
     M("choice", "where", "ops.selection:Where.backward", "xp.where(condition, 0.0, g)", "xp.where(condition, g, 0.0)"),
     M("choice", "maximum", "ops.selection:Extreme.backward", "first < second", "first > second"),
     M("choice", "minimum", "ops.selection:Extreme.backward", "else (y, x)", "else (x, y)"),
-    M("choice", "clip", "ops.selection:Clip.backward", "g * below", "g * above"),
+    M("choice", "clip", "ops.selection:Clip.backward", "xp.where(below, g", "xp.where(above, g"),
     M("choice", table.ROWS["`maximum`, `minimum` of equal numbers"], "ops.selection:Extreme.backward", "0.5, ~lost", "1.0, ~lost"),
     M("choice", table.ROWS["`clip` of an x that is NaN or equal to a bound"], "ops.selection:Clip.backward", "x > high", "x >= high"),
     # Wrong axis, wrong count, a stale or missing statistic.

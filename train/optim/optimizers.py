@@ -9,6 +9,7 @@ import numpy as np
 
 from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module, to_device
+from ...autograd.changes import changes
 from ...autograd.quick import replaceable
 from ...autograd.row_gradient import RowGradient
 
@@ -87,9 +88,11 @@ class Optimizer:
                 continue
             lr, updates = self.lr * scale, self.steps - self._missed[index]
             work.append((parameter, moments, {"lr": lr, "decay": lr * weight_decay, "updates": updates}))
-        update_all(self, work)
-        for parameter, *_ in work:
-            parameter.mark_changed()
+        try:
+            update_all(self, work)
+        finally:
+            for parameter, *_ in work:
+                parameter.mark_changed()
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float, updates: int) -> None:
         """Change `w` and the moments in place by the gradient `g`; `decay` is lr times the weight decay, and `updates`
@@ -251,6 +254,8 @@ def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: float 
             gradient *= scale
 
         in_blocks(rescale, [(gradient,) for gradient in gradients], NORM_COST)
+        for gradient in gradients:
+            changes.note(gradient)
     return norm
 
 

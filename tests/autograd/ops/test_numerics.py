@@ -145,6 +145,17 @@ def test_a_gradient_is_finite_where_a_step_of_it_is_not() -> None:
     assert gradients(ops.arctan2, [1e-300], [1e-300]) == [[pytest.approx(5e299)], [pytest.approx(-5e299)]]
 
 
+def test_an_infinite_gradient_does_not_reach_what_has_no_influence() -> None:
+    one = np.ones((1, 1), np.float32)
+    for function in (
+        ops.relu, lambda x: ops.maximum(x, 0.0), lambda x: ops.minimum(-x, 0.0), lambda x: ops.clip(x, 0.0, 1.0),
+        lambda x: ops.linear_activation(x, one, activation="relu"),
+    ):  # fmt: skip
+        x = Tensor(-one, requires_grad=True)
+        function(x).backward(one * np.inf)
+        assert x.grad.tolist() == [[0.0]]
+
+
 def test_attention_over_no_keys_or_no_features() -> None:
     def attend(queries: int, keys: int, width: int, **options: Any) -> list[Any]:
         shapes = ((2, 1, queries, width), (2, 1, keys, width), (2, 1, keys, 4))

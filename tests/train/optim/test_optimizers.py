@@ -51,6 +51,17 @@ def test_updates_are_those_of_pytorch(make, name, options) -> None:
         np.testing.assert_allclose(parameter.data, their.detach().numpy(), rtol=2e-5, atol=2e-6)
 
 
+def test_a_step_that_fails_marks_what_it_has_changed() -> None:
+    first, fixed = Parameter(np.ones(2)), Parameter(np.ones(2))
+    y = (first * first).sum()
+    fixed.data.setflags(write=False)
+    first.grad = fixed.grad = np.ones(2)
+    with pytest.raises(ValueError, match="read-only"):
+        SGD([first, fixed], lr=0.1).step()
+    with pytest.raises(RuntimeError, match="was changed in place"):
+        y.backward()
+
+
 def test_decay_leaves_biases_and_norms_alone_unless_a_group_says_otherwise() -> None:
     def after_a_step(groups) -> list[np.ndarray]:
         own = parameters()
