@@ -125,6 +125,7 @@ class LinearReLUOnCPU(QuickImplementation, LinearOnCPU):
 
     def mask_gradient(self, g, out, d):
         """Compute d = g * scale where the result `out` is above 0, else 0."""
-        np.copyto(d, np.where(out <= 0, 0, g))
+        bits = f"i{g.itemsize}"  # see `selected`
+        np.multiply(g.view(bits), ~(out <= 0), out=d.view(bits))
         if self.scale != 1:
             d *= d.dtype.type(self.scale)

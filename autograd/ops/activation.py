@@ -13,9 +13,10 @@ from .erf import erf_array
 from .exponential import sigmoid_array
 from .reduction import floating, narrowed, widened
 from .registry import declare
+from .selection import selected
 
 relu = elementwise(
-    "ReLU", "y", lambda g, y, xp: xp.where(array_of(y) <= 0, 0.0, g),
+    "ReLU", "y", lambda g, y, xp: selected(g, ~(array_of(y) <= 0)),
     "max(x, 0), elementwise; the gradient is 0 at 0; at NaN it passes unchanged.",
     value=lambda x, xp: xp.maximum(x, 0), reference=lambda x: np.where(x > 0, x, 0.0),
 )  # fmt: skip

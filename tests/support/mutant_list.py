@@ -53,8 +53,8 @@ MUTANTS = (
     M("choice", "where", "ops.selection:Where.backward", "xp.where(condition, 0.0, g)", "xp.where(condition, g, 0.0)"),
     M("choice", "maximum", "ops.selection:Extreme.backward", "first < second", "first > second"),
     M("choice", "minimum", "ops.selection:Extreme.backward", "else (y, x)", "else (x, y)"),
-    M("choice", "clip", "ops.selection:Clip.backward", "xp.where(below, g", "xp.where(above, g"),
-    M("choice", table.ROWS["`maximum`, `minimum` of equal numbers"], "ops.selection:Extreme.backward", "g * 0.5", "g"),
+    M("choice", "clip", "ops.selection:Clip.backward", "selected(g, below)", "selected(g, above)"),
+    M("choice", table.ROWS["`maximum`, `minimum` of equal numbers"], "ops.selection:Extreme.backward", "0.5, 1.0", "1.0, 1.0"),
     M("choice", table.ROWS["`clip` of an x that is NaN or equal to a bound"], "ops.selection:Clip.backward", "x > high", "x >= high"),
     # Wrong axis, wrong count, a stale or missing statistic.
     M("reductions", "sum", "ops.reduction:Sum.backward", "spread(g, self.axis, self.shape)", "spread(g, self.axis, self.shape) * 2"),
@@ -176,7 +176,7 @@ MUTANTS = (
     # Precision.
     M("precision", "layer_norm", "fast.normalization:Normalization.normalized", "return out", "return out.astype(np.float64)"),
     M("precision", "max", "ops.reduction:Extremum.backward", "share.astype(g.dtype)", "share"),
-    M("precision", "maximum", "ops.selection:Extreme.backward", "g * 0.5", "g * np.float64(0.5)"),
+    M("precision", "maximum", "ops.selection:Extreme.backward", ".astype(g.dtype)", ""),
     M("precision", lambda: whole.test_float16_is_float32_rounded("power"), "ops.elementwise:Power.backward", "x, y = map(widened, self.saved)", "x, y = self.saved"),
     M("precision", lambda: whole.test_float16_is_float32_rounded("attention"), "fast.attention:StandardAttention.backward", "xp.empty(dropped.shape, wide)", "xp.empty(dropped.shape, weights.dtype)"),
     M("precision", lambda: whole.test_every_float16_number("arctan"), "ops.trigonometric:arctan.gradient", "g / (size := xp.hypot(x, 1.0)) / size", "g / (1 + x * x)"),
