@@ -82,8 +82,9 @@ PARAPHRASE_PRESETS = {
         tokens_per_batch=1024, accumulate=2, steps=1500, schedule="linear", lr=1.5e-3, warmup=200, norm_first=True,
         validate_every=150,
     ),
-    # The paraphrase report: N 3, d 256, d_ff 1024, 8 heads, BPE 30,000, Adam 0.9/0.98; about 74 pairs an update (64
-    # in the report), in four parts; 4 epochs of the 414,113 captions of COCO's training part. Its mixed precision, --precision fp16, needs a GPU.
+    # The paraphrase report: N 3, d 256, d_ff 1024, 8 heads, BPE 30,000, Adam 0.9/0.98; about 74 pairs an update (64 in
+    # the report), in four parts; 4 epochs of the 414,113 captions of COCO's training part. Its mixed precision,
+    # --precision fp16, needs a GPU.
     "paper": TranslationPreset(
         vocab_size=30_000, d_model=256, nhead=8, layers=3, dim_feedforward=1024, dropout=0.1,
         tokens_per_batch=256, accumulate=4, steps=26_000, warmup=4000, max_length=64, validate_every=1000,
