@@ -83,7 +83,7 @@ PARAPHRASE_PRESETS = {
         validate_every=150,
     ),
     # The paraphrase report: N 3, d 256, d_ff 1024, 8 heads, BPE 30,000, Adam 0.9/0.98; about 74 pairs an update (64 in
-    # the report), in four parts; 4 epochs of the 414,113 captions of COCO's training part. Its mixed precision,
+    # the report), in four parts; 4.7 epochs of the 414,113 captions of COCO's training part. Its mixed precision,
     # --precision fp16, needs a GPU.
     "paper": TranslationPreset(
         vocab_size=30_000, d_model=256, nhead=8, layers=3, dim_feedforward=1024, dropout=0.1,
