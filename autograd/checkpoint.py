@@ -46,6 +46,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 class Checkpoint(Function):
     """One checkpointed call. Its inputs are the tensors among the arguments, then the leaves that the function uses."""
 
+    wide_start = True  # the function may end with an op for which it is true
+
     def __init__(self, function, args, kwargs):
         values = (*args, *kwargs.values())
         tensors = {id(value): value for value in values if isinstance(value, Tensor)}.values()

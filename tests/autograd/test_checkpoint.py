@@ -131,6 +131,12 @@ def test_an_embeddings_gradient_stays_rows() -> None:
     assert table.grad[:4, 0].tolist() == [2, 4, 0, 2]
 
 
+def test_a_float16_loss_may_have_a_large_scale() -> None:
+    x = leaf(np.ones(4096), np.float16)
+    checkpoint(ops.mean, x).backward(2.0**20)
+    assert x.grad[0] == 256
+
+
 # -- random numbers ---------------------------------------------------------------------------------------------------
 
 
