@@ -17,6 +17,7 @@ from .function import Function
 from .ops.registry import is_plain, plain
 from .origin import Leaf, call_numbers, enable_grad, grad_mode, graph_of
 from .random import Draws
+from .row_gradient import as_dense
 from .tensor import Tensor
 
 
@@ -101,14 +102,17 @@ class Checkpoint(Function):
         if set(map(id, again)) != set(map(id, held)) or not _alike(self.seen, seen):
             raise RuntimeError(
                 "checkpoint: the second call of the function, in the backward pass, computes something else than the "
-                "first. If a lambda uses the variable of a loop, bind it: functools.partial(function, variable)"
+                "first, or uses other leaves. If a lambda uses the variable of a loop, bind it: functools.partial("
+                "function, variable)"
             )
         used = [
             (output, gradient)
             for output, gradient in zip(outputs, gradients, strict=True)
             if gradient is not None and output.requires_grad
         ]
-        return inner_gradients([output for output, _ in used], [g for _, g in used], inner, held)
+        found = inner_gradients([output for output, _ in used], [g for _, g in used], inner, held)
+        # An operand may be a result, whose gradient is never a RowGradient.
+        return tuple(g if isinstance(o, Leaf) else as_dense(g) for g, o in zip(found, self.inputs, strict=True))
 
     def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor]]:
         """Call the function with new leaves that have these arrays; return the leaves and the outputs."""

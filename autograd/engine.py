@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from .backend import array_module, is_array, native
-from .changes import changes
 from .function import Function
 from .origin import Leaf, Origin, enable_grad, graph_of, leaf_lock, no_grad
 from .row_gradient import RowGradient, as_dense
@@ -111,8 +110,6 @@ class _Pass:
                 total = _Gradient(leaf.grad_or_rows, owned=True)
                 total.add(value, owned=True)
                 leaf.grad_or_rows = total.value
-                if not isinstance(total.value, RowGradient):
-                    changes.note(total.value)  # a graph may have saved the array
         if self.ready is not None:
             self.ready(leaf)
 
@@ -374,9 +371,7 @@ def inner_gradients(
         for index, leaf in enumerate((*own, *held)):
             origin: Any = leaf.origin
             collected = work.leaves.get(origin)
-            value = None if collected is None else collected.finished(origin.hooks if index < len(own) else {})
-            # An operand may be a result, whose gradient is never a RowGradient.
-            found.append(as_dense(value) if index < len(own) else value)
+            found.append(None if collected is None else collected.finished(origin.hooks if index < len(own) else {}))
     return tuple(found)
 
 

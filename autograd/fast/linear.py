@@ -12,6 +12,7 @@ import numpy as np
 from ..ops.linalg import rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.registry import QuickImplementation, all_of, implements, on_cpu
+from ..ops.selection import selected
 from ..random import ReplayedMask
 from ..tensor import Tensor
 from .mkl import multiply
@@ -125,7 +126,6 @@ class LinearReLUOnCPU(QuickImplementation, LinearOnCPU):
 
     def mask_gradient(self, g, out, d):
         """Compute d = g * scale where the result `out` is above 0, else 0."""
-        bits = f"i{g.itemsize}"  # see `selected`
-        np.multiply(g.view(bits), ~(out <= 0), out=d.view(bits))
+        selected(g, ~(out <= 0), out=d)
         if self.scale != 1:
             d *= d.dtype.type(self.scale)

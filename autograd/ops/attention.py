@@ -269,8 +269,7 @@ def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
             f"attention: the mask must be boolean (True: may attend), not {mask.dtype}; to add numbers to the scores, "
             "use bias"
         )
-    # Copied like `_per`: blocked attention reads the mask again in the backward pass.
-    return with_four_axes("mask", xp.array(mask) if xp is np else xp.asarray(mask), full)
+    return with_four_axes("mask", xp.asarray(mask), full)
 
 
 def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:

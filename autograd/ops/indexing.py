@@ -1,7 +1,6 @@
 """Ops that read and write elements with NumPy's indices. Reading is the backward rule of writing, and vice versa."""
 
 import math
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,9 @@ def plain_index(index: Any, x: Any) -> Any:
     index = array_of(index)
     if is_array(index):
         return array_module(array_of(x), index).array(index)
-    return deepcopy(index) if isinstance(index, list) else index
+    if isinstance(index, list):
+        return [plain_index(part, x) if isinstance(part, list) else part for part in index]
+    return index
 
 
 def _is_basic(index: Any) -> bool:

@@ -8,7 +8,6 @@ import pytest
 
 from handloom.autograd import Function, Parameter, Tensor, grad, no_grad, ops
 from handloom.autograd.backend import to_device
-from handloom.train.optim.optimizers import clip_grad_norm
 from tests.support.derivatives import leaf
 
 CHANGED = "was changed in place after the forward pass"
@@ -99,22 +98,11 @@ def test_marking_a_change_made_by_hand() -> None:
             y.backward()
 
 
-def test_a_saved_gradient_that_is_changed_is_refused() -> None:
-    for change in (lambda x: (x * 3).sum().backward(), lambda x: clip_grad_norm(x, 1.0)):
-        x, w = leaf([1.0, 2.0]), leaf([1.0, 1.0])
-        (x * 3).sum().backward()
-        y = (w * x.grad).sum()
-        change(x)
-        with pytest.raises(RuntimeError, match=CHANGED):
-            y.backward()
-
-
-def test_masks_and_lists_are_copied() -> None:
-    x, mask, index = leaf(np.eye(3)[None, None]), np.eye(3, dtype=bool), [[0, 1], [1, 0]]
-    y, z = ops.attention(x, x, x, mask=mask, method="blocked"), x[0, 0][index]
-    mask[:], index[0][0] = True, 2
-    assert grad(y, x, np.ones(x.shape)).tolist() == np.ones(x.shape).tolist()
-    assert grad(z.sum(), x).data[0, 0].tolist() == [[2.0] * 3, [2.0] * 3, [0.0] * 3]
+def test_the_lists_of_an_index_are_copied() -> None:
+    x, index = leaf([1.0, 2.0, 3.0]), [[0, 1], [1, 0]]
+    y = x[index]
+    index[0][0] = 2
+    assert grad(y.sum(), x).data.tolist() == [2.0, 2.0, 0.0]
 
 
 def test_a_parameter_of_a_result_can_be_changed() -> None:

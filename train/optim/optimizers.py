@@ -9,7 +9,6 @@ import numpy as np
 
 from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module, to_device
-from ...autograd.changes import changes
 from ...autograd.quick import replaceable
 from ...autograd.row_gradient import RowGradient
 
@@ -254,8 +253,6 @@ def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: float 
             gradient *= scale
 
         in_blocks(rescale, [(gradient,) for gradient in gradients], NORM_COST)
-        for gradient in gradients:
-            changes.note(gradient)
     return norm
 
 
