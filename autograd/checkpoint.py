@@ -68,11 +68,9 @@ class Checkpoint(Function):
 
     def find_leaves(self) -> list[Tensor]:
         """Run the function; record its outputs and the leaves of its graph that are not operands."""
-        oldest = next(call_numbers)
         with self.draws.noted():
-            inner, outputs = self._run([tensor.data for tensor in self.operands])
+            _, outputs, leaves = self._run([tensor.data for tensor in self.operands])
         self.operands = []
-        leaves = _further_leaves(inner, outputs, oldest)
         self.leaves = [(leaf, leaf.data) for leaf in leaves]
         # The outputs become views, since results are made read-only and an output may be the array of a constant.
         self.outputs = [tensor.data[...] for tensor in outputs]
@@ -94,10 +92,8 @@ class Checkpoint(Function):
                 "checkpoint: the array or requires_grad of a leaf that the function uses was changed between the "
                 "forward and the backward pass; change it after backward()"
             )
-        oldest = next(call_numbers)
         with enable_grad(), plain(self.plain), self.draws.repeated():
-            inner, outputs = self._run(self.saved[: self.operand_count])
-        again = _further_leaves(inner, outputs, oldest)
+            inner, outputs, again = self._run(self.saved[: self.operand_count])
         seen = [_glance(output.data) for output in outputs]
         if set(map(id, again)) != set(map(id, held)) or not _alike(self.seen, seen):
             raise RuntimeError(
@@ -114,8 +110,11 @@ class Checkpoint(Function):
         # An operand may be a result, whose gradient is never a RowGradient.
         return tuple(g if isinstance(o, Leaf) else as_dense(g) for g, o in zip(found, self.inputs, strict=True))
 
-    def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor]]:
-        """Call the function with new leaves that have these arrays; return the leaves and the outputs."""
+    def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Call the function with new leaves that have these arrays.
+        Return these leaves, the outputs, and the other leaves of their graph.
+        """
+        oldest = next(call_numbers)
         inner = [Tensor(array[...], requires_grad=True) for array in arrays]
         tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]
         values = [other if index is None else tensors[index] for index, other in self.values]
@@ -129,7 +128,8 @@ class Checkpoint(Function):
         self.many = isinstance(result, tuple)
         outputs = list(result) if self.many else [result]
         self.recorded = [isinstance(output, Tensor) and output.requires_grad for output in outputs]
-        return inner, [output if isinstance(output, Tensor) else Tensor(output) for output in outputs]
+        tensors = [output if isinstance(output, Tensor) else Tensor(output) for output in outputs]
+        return inner, tensors, _further_leaves(inner, tensors, oldest)
 
     def release(self) -> None:
         super().release()

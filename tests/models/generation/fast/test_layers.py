@@ -143,7 +143,6 @@ def test_states_of_one_decoder_have_memory_of_their_own() -> None:
     np.testing.assert_array_equal(*first)
     second = states[0].step(ids[::-1]).copy()
     states[1].step(ids)
-    np.testing.assert_array_equal(states[0].step(ids).shape, second.shape)
     again = model.start(2, decoder=decoder)
     again.step(ids)
     np.testing.assert_array_equal(again.step(ids[::-1]), second)
