@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .backend import array_module, is_array, native
+from .changes import changes
 from .function import Function
 from .origin import Leaf, Origin, enable_grad, graph_of, leaf_lock, no_grad
 from .row_gradient import RowGradient, as_dense
@@ -110,6 +111,8 @@ class _Pass:
                 total = _Gradient(leaf.grad_or_rows, owned=True)
                 total.add(value, owned=True)
                 leaf.grad_or_rows = total.value
+                if is_array(total.value):
+                    changes.note(total.value)
         if self.ready is not None:
             self.ready(leaf)
 

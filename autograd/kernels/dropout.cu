@@ -21,16 +21,17 @@ __device__ __forceinline__ float activate(float x) {
 #endif
 }
 
-__device__ __forceinline__ float slope(float x) {
+// g activation'(x). ReLU selects: an infinite g times 0 would be NaN.
+__device__ __forceinline__ float activate_backward(float g, float x) {
 #if ACTIVATION == 1
-    return x <= 0.0f ? 0.0f : 1.0f;
+    return x <= 0.0f ? 0.0f : g;
 #elif ACTIVATION == 2
-    return normcdff(x) + x * 0.3989422804f * __expf(-0.5f * x * x);
+    return g * (normcdff(x) + x * 0.3989422804f * __expf(-0.5f * x * x));
 #elif ACTIVATION == 3
     float s = 1.0f / (1.0f + __expf(-x));
-    return s * (1.0f + x * (1.0f - s));
+    return g * (s * (1.0f + x * (1.0f - s)));
 #else
-    return 1.0f;
+    return g;
 #endif
 }
 
@@ -98,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout_backwa
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
         float change = keep[i] ? widen(gradient.value[i]) * keep_scale : 0.0f;
-        eight.value[i] = narrow(change * slope(widen(eight.value[i]) + (bias ? widen(bias[column]) : 0.0f)));
+        eight.value[i] = narrow(activate_backward(change, widen(eight.value[i]) + (bias ? widen(bias[column]) : 0.0f)));
         column = column + 1 == width ? 0 : column + 1;
     }
     store_eight(eight, dx, start, n);

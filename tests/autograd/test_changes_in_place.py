@@ -98,6 +98,15 @@ def test_marking_a_change_made_by_hand() -> None:
             y.backward()
 
 
+def test_a_saved_gradient_to_which_the_next_pass_adds_is_refused() -> None:
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    (x * x).sum().backward()
+    y = (w * x.grad).sum()
+    (x * x).sum().backward()
+    with pytest.raises(RuntimeError, match=CHANGED):
+        y.backward()
+
+
 def test_the_lists_of_an_index_are_copied() -> None:
     x, index = leaf([1.0, 2.0, 3.0]), [[0, 1], [1, 0]]
     y = x[index]

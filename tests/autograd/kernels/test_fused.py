@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd.kernels import fused
-from handloom.autograd.kernels.fused import DropoutKey
+from handloom.autograd.kernels.fused import NO_DROPOUT, DropoutKey
 from tests.support.fake_cupy import kernels
 from tests.support.philox import keep_mask
 
@@ -135,6 +135,12 @@ def test_bias_activation_and_dropout(shape, activation, dtype, device) -> None:
     wanted = g * mask_of(shape) * slope(wide)
     close(dx, wanted, dtype, "dx")
     close(db, dx.get().sum(axis=0, dtype=np.float64), dtype, "db", 16)
+
+
+def test_an_infinite_gradient_does_not_reach_an_inactive_unit(device) -> None:
+    g, x = (device.asarray(np.full((1, 2), value, np.float32)) for value in (np.inf, -1))
+    dx, _ = fused.bias_activation_dropout_backward(g, x, None, "relu", NO_DROPOUT)
+    assert dx.get().tolist() == [[0.0, 0.0]]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
