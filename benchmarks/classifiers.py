@@ -3,7 +3,7 @@
     HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
 """
 
-from benchmarks.side_by_side import command, program, write_results
+from benchmarks.side_by_side import program, write_report
 from handloom.examples.tables.news import figures
 from handloom.train.cells import markdown_table
 from handloom.train.data.news import load_news
@@ -29,7 +29,7 @@ def main() -> None:
             found[part] = figures(model.predict(texts), [article.category for article in articles])
         rows.append({"cell": name, "valid_accuracy": found["valid"]["accuracy"], **found["test"]})
     print(markdown_table(rows, COLUMNS))
-    write_results(options.json, {"command": command(), "models": rows})
+    write_report(options.json, models=rows)
 
 
 if __name__ == "__main__":

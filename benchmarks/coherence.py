@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.decoding import repetition
-from benchmarks.side_by_side import command, program, write_results
+from benchmarks.side_by_side import program, write_report
 from handloom.tokenizer.character import clean_text
 from handloom.train.cells import markdown_table
 from handloom.train.data.running_text import load_text_data
@@ -73,7 +73,7 @@ def main() -> None:
         rows.append({**figures, "cell": Path(name).name})
         print(rows[-1], flush=True)
     print(f"\n{markdown_table(rows, COLUMNS)}")
-    write_results(options.json, {"command": command(), "coherence": rows})
+    write_report(options.json, coherence=rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import command, program, write_results
+from benchmarks.side_by_side import program, write_report
 from handloom.errors import InputError
 from handloom.train.cells import markdown_table
 from handloom.train.data.captions import load_captions
@@ -167,7 +167,7 @@ def main() -> None:
     }  # fmt: skip
     for rows, columns in zip(tables.values(), (COLUMNS, SHARED, CATEGORIES, PERIOD_COLUMNS), strict=True):
         print(markdown_table(rows, columns) + "\n")
-    write_results(arguments.json, {"command": command(), "tables": tables})
+    write_report(arguments.json, tables=tables)
 
 
 if __name__ == "__main__":

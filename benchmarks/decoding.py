@@ -17,7 +17,7 @@ from typing import Any
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from benchmarks.side_by_side import command, program, write_results
+from benchmarks.side_by_side import program, write_report
 from handloom.models import Strategy
 from handloom.models.generation.rules import Rules
 from handloom.models.shipped import model_path
@@ -107,7 +107,7 @@ def main() -> None:
     found = significance(texts, references)
     rows = [each | found.get(each["cell"], {}) for each in rows]
     print(f"\n{markdown_table(rows, COLUMNS)}\n\n{bleu(references, references).signature}")
-    write_results(options.json, {"command": command(), "decoding": rows})
+    write_report(options.json, decoding=rows)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from handloom.train.runs.results import machine, versions
+from handloom.train.runs.results import machine, revision, versions
 
 #: Environment variables that select kernels or threads of a linear algebra library, NumPy or PyTorch.
 SELECTING = (
@@ -109,9 +109,15 @@ def conditions(*packages: str) -> dict[str, Any]:
     return {
         "command": command(),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "revision": revision(),
         "machine": machine(),
         "versions": versions("handloom", "numpy", *packages),
     }
+
+
+def write_report(file: Path | None, **tables: Any) -> None:
+    """Write tables of `docs/reports/`, with the command, its processor time, revision, machine and versions."""
+    write_results(file, {"processor_minutes": round(processor_time() / 60, 1), **conditions(), **tables})
 
 
 def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.side_by_side import command, program, write_results
+from benchmarks.side_by_side import program, write_report
 from handloom.errors import InputError
 from handloom.examples import summarize_news
 from handloom.examples.tables.news import baselines
@@ -111,7 +111,7 @@ def main() -> None:
         rows += [{"data": name, **row} for row in made]
         print(f"{name}: {time.process_time() - begin:.0f} s", flush=True)
     print(markdown_table(rows, COLUMNS))
-    write_results(arguments.json, {"command": command(), "rows": rows})
+    write_report(arguments.json, rows=rows)
 
 
 if __name__ == "__main__":
