@@ -4,6 +4,7 @@
 """
 
 from benchmarks.side_by_side import program, write_report
+from handloom.cli.command_line import run_main
 from handloom.examples.tables.news import figures
 from handloom.train.cells import markdown_table
 from handloom.train.data.news import load_news
@@ -33,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

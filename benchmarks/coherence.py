@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.decoding import repetition
 from benchmarks.side_by_side import program, write_report
+from handloom.cli.command_line import run_main
 from handloom.tokenizer.character import clean_text
 from handloom.train.cells import markdown_table
 from handloom.train.data.running_text import load_text_data
@@ -77,4 +78,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.side_by_side import program, write_report
+from handloom.cli.command_line import run_main
 from handloom.errors import InputError
 from handloom.train.cells import markdown_table
 from handloom.train.data.captions import load_captions
@@ -171,4 +172,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.side_by_side import Worker, conditions, interleaved, program, started, write_results
 from handloom.autograd.quick import libraries
+from handloom.cli.command_line import run_main
 from handloom.train.cells import markdown_table
 
 SIZES = {
@@ -227,4 +228,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

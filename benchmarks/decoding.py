@@ -18,6 +18,7 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from benchmarks.side_by_side import program, write_report
+from handloom.cli.command_line import run_main
 from handloom.models import Strategy
 from handloom.models.generation.rules import Rules
 from handloom.models.shipped import model_path
@@ -111,4 +112,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy._core._multiarray_umath import __cpu_features__
 
 import handloom
+from handloom.cli.command_line import run_main
 from handloom.cli.translation import translation_task
 from handloom.examples.tables import language_models, news
 from handloom.models.shipped import MODELS, model_name, model_path
@@ -164,4 +165,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

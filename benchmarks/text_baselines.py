@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.side_by_side import program, write_report
+from handloom.cli.command_line import run_main
 from handloom.errors import InputError
 from handloom.examples import summarize_news
 from handloom.examples.tables.news import baselines
@@ -115,4 +116,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)
