@@ -118,7 +118,7 @@ __device__ __forceinline__ int count_below(const unsigned* keys, int count, unsi
     return low;
 }
 
-// All additions of the backward pass use this function; a test counts the longest chain of additions.
+// All additions of the backward pass use this function.
 __device__ __forceinline__ float plus(float a, float b) { return a + b; }
 
 // Add eight columns of a row of g to `sum`.
