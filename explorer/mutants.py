@@ -1,6 +1,6 @@
 """Wrong backward rules that the view "Gradient check" can plant in an op, and that the tests must detect.
 
-`python -m tests.support.mutants` has these rules and others.
+`python -m tests.support.mutants` plants these rules and others.
 """
 
 from typing import NamedTuple

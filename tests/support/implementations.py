@@ -20,11 +20,13 @@ ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
 
 
 def quick_implementations() -> dict[str, list[Implementation]]:
-    """Return the quick implementations by op name, from the plain function's: LayerNorm, linear_activation_plain."""
-    return {
-        re.sub("(?<=[a-z])(?=[A-Z])", "_", plain.__name__).lower().removesuffix("_plain"): forms
-        for plain, forms in QUICK.items()
-    }
+    """Return the quick implementations by op name."""
+    return {op_name(plain.__name__): forms for plain, forms in QUICK.items()}
+
+
+def op_name(form: str) -> str:
+    """Return the op of a plain function or a class: LayerNorm, linear_activation_plain, EmbeddingOnCPU."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", form.removesuffix("OnCPU")).lower().removesuffix("_plain")
 
 
 def names_with(*forms: str) -> list[str]:
