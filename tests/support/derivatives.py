@@ -26,15 +26,11 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple | list) else (result,)
 
 
-def is_float(array: Any) -> bool:
-    return np.asarray(array).dtype.kind in "fc"
-
-
 def contracted(function: Callable[..., Any], cotangents: Sequence[np.ndarray]) -> Callable[..., Any]:
     """Return a function that computes a number, the sum of output times cotangent over all floating point outputs."""
 
     def number(*args: Any) -> Any:
-        outputs = [np.asarray(out) for out in as_tuple(function(*args)) if is_float(out)]
+        outputs = [out for out in map(np.asarray, as_tuple(function(*args))) if out.dtype.kind in "fc"]
         return sum((g * out).sum() for g, out in zip(cotangents, outputs, strict=True))
 
     return number

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -70,17 +71,12 @@ def test_a_teacher_goes_to_the_gpu_of_its_process_and_its_tokenizer_is_used(
     """If mpirun has started several processes on a machine, "cuda" is a different GPU for each process."""
     task = make()
     teacher, _ = trained(task, tmp_path / "teacher")
-    asked: list[str] = []
-
-    def note(device: str) -> str:
-        asked.append(device)
-        return "cpu"
-
-    monkeypatch.setattr(task_module, "local_device", note)
+    local_device = Mock(return_value="cpu")
+    monkeypatch.setattr(task_module, "local_device", local_device)
     monkeypatch.setattr(type(task), "make_tokenizer", lambda self: pytest.fail("a tokenizer was trained"))
     student, _ = trained(task, tmp_path / "student", device="cuda", teacher=teacher)
     assert student.tokenizer is teacher.tokenizer
-    assert asked == ["cuda", "cuda"], "the device of the model and of the teacher"
+    assert local_device.call_args_list == [call("cuda"), call("cuda")], "the device of the model and of the teacher"
 
 
 @TASKS
