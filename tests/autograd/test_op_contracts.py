@@ -1,6 +1,7 @@
 """The engine requires of every backward rule: return no array that the op holds, and change no array of others."""
 
 import contextlib
+import copy
 import zlib
 from collections.abc import Iterator
 from itertools import chain, combinations
@@ -11,19 +12,15 @@ import pytest
 
 from handloom.autograd import Tensor, grad
 from handloom.autograd.catalogue import CATALOGUE, OpSpec
+from tests.support.derivatives import called
 
 
 def calls(spec: OpSpec, dtype: Any = np.float64) -> Iterator[tuple[list[Tensor], list[Tensor], list[np.ndarray]]]:
     """Yield leaves, differentiable outputs and output gradients of some calls of an op."""
     rng = np.random.default_rng(zlib.crc32(spec.name.encode()))
     for sample in spec.samples(rng, dtype, 8):
-        args = list(sample.args)
-        leaves = []
-        for place in sample.differentiable or ():
-            args[place] = Tensor(args[place].copy(), requires_grad=True)
-            leaves.append(args[place])
-        result = spec.function(*args, **sample.kwargs)
-        outputs = [out for out in (result if isinstance(result, tuple | list) else [result]) if out.requires_grad]
+        leaves, results = called(spec.function, copy.deepcopy(sample.args), sample.differentiable or (), sample.kwargs)
+        outputs = [out for out in results if out.requires_grad]
         if leaves and outputs:
             yield leaves, outputs, [rng.normal(size=out.shape).astype(out.dtype) for out in outputs]
 
@@ -61,12 +58,7 @@ def test_any_of_the_inputs_and_outputs_may_take_part(name) -> None:
         seed = int(rng.integers(1 << 32))
         all_outputs: dict[tuple[int, ...], list[np.ndarray]] = {}
         for chosen in some_of(list(sample.differentiable or ())):
-            args = list(sample.args)
-            leaves = [Tensor(args[place].copy(), requires_grad=True) for place in chosen]
-            for place, leaf in zip(chosen, leaves, strict=True):
-                args[place] = leaf
-            result = spec.function(*args, **sample.kwargs)
-            outputs = list(result) if isinstance(result, tuple | list) else [result]
+            leaves, outputs = called(spec.function, sample.args, chosen, sample.kwargs)
             for used in some_of([place for place, out in enumerate(outputs[:3]) if out.requires_grad]):
                 given = [np.random.default_rng(seed + i).normal(size=outputs[i].shape) for i in used]
                 found = values(grad([outputs[i] for i in used], leaves, given, retain_graph=True))

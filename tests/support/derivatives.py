@@ -26,6 +26,12 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple | list) else (result,)
 
 
+def called(function: Any, args: Sequence[Any], places: Sequence[int], options: Any) -> tuple[list[Tensor], Any]:
+    """Call an op with leaves of the arrays at `places`. Return the leaves and a tuple of the outputs."""
+    leaves = {place: Tensor(args[place], requires_grad=True) for place in places}
+    return list(leaves.values()), as_tuple(function(*(leaves.get(i, a) for i, a in enumerate(args)), **options))
+
+
 def contracted(function: Callable[..., Any], cotangents: Sequence[np.ndarray]) -> Callable[..., Any]:
     """Return a function that computes a number, the sum of output times cotangent over all floating point outputs."""
 

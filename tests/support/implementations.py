@@ -12,7 +12,7 @@ from handloom.autograd import Tensor, grad, ops, plain
 from handloom.autograd.backend import to_device
 from handloom.autograd.catalogue import CATALOGUE, OpSpec, Sample
 from handloom.autograd.ops.registry import QUICK, Implementation
-from tests.support.derivatives import as_tuple
+from tests.support.derivatives import called
 
 #: Tolerances of values and gradients, and of second derivatives, in units in the last place (ulps) of the array's
 #: largest element. Implementations sum in different orders, and they sum float16 in float32.
@@ -107,11 +107,9 @@ def computed(spec: OpSpec, sample: Sample, on: bool, device: str) -> list[tuple[
     rng = np.random.default_rng(7)
     args, kwargs = moved(sample, device)
     wanted = sample.differentiable or ()
-    args = [Tensor(a, requires_grad=i in wanted) if i in wanted else a for i, a in enumerate(args)]
     with plain() if on else nullcontext():
-        outputs = as_tuple(spec.function(*args, **kwargs))
+        leaves, outputs = called(spec.function, args, wanted, kwargs)
     found = [(f"output {i}", 0, out.numpy()) for i, out in enumerate(outputs)]
-    leaves = [args[i] for i in wanted]
     used = [out for out in outputs if out.requires_grad]
     if not used:
         return found
