@@ -76,7 +76,6 @@ def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
 
 def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> None:
     """With a learning rate that is too high, the weights scatter around the solution. Their mean is closer to it."""
-    manual_seed(0)
     model = nn.Linear(3, 1)
     seen: list[np.ndarray] = []
 
@@ -128,7 +127,6 @@ def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
 
 def test_early_stopping_on_any_metric(tmp_path, capsys) -> None:
     """Training keeps the weights with the best value of the chosen metric, not with the best loss."""
-    manual_seed(0)
     model = nn.Linear(3, 1)
     seen: list[np.ndarray] = []
 
