@@ -4,7 +4,6 @@ The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """
 
 from collections.abc import Callable
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np

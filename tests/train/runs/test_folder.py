@@ -205,8 +205,8 @@ class TestReadMetrics:
 
 
 def stopped(run, name, error=KeyboardInterrupt):
+    (run.path / name).write_text("{}")
     with pytest.raises(error), run:
-        (run.path / name).write_text("{}")
         raise error
 
 

@@ -65,8 +65,7 @@ def test_a_model_of_the_reports_size_can_be_trained_and_saved(make, choose, chan
     assert all(map(math.isfinite, losses))
     assert (made.model.config.d_model, made.model.config.nhead) == (paper.d_model, paper.nhead)
     own, saved = made.model.state_dict(), task.trained.load(tmp_path / "run").model.state_dict()
-    assert own.keys() == saved.keys()
-    assert all(np.array_equal(own[name], saved[name]) for name in own)
+    np.testing.assert_equal(own, saved)
 
 
 def steps(task: Task[Any, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
