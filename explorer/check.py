@@ -12,7 +12,7 @@ from ..autograd.gradcheck import EntryCheck, GradcheckReport, gradcheck
 from ..autograd.gradcheck.planting import planted
 from ..errors import InputError
 from .asking import Ask
-from .mutants import MUTANTS, mutants_of
+from .mutants import MUTANTS
 from .packing import packed, spread
 from .step import StepCall
 from .subject import Subject
@@ -24,7 +24,8 @@ def check(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Return a call's analytic and numeric gradients for its inputs in the step, also with a mistake in its rule."""
     step = subject.step(ask.text())
     call = step.calls[ask.whole("call", 0, len(step.calls) - 1)]
-    possible = mutants_of(type(call.seen.call))
+    kind = type(call.seen.call).__name__
+    possible = [number for number, mutant in enumerate(MUTANTS) if kind in mutant.kinds]
     number = ask.whole("plant", -1, len(MUTANTS) - 1, -1)
     if number >= 0 and number not in possible:
         raise InputError(f"This mistake can't be planted in {call.name}.")

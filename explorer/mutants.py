@@ -1,6 +1,6 @@
 """Wrong backward rules that the view "Gradient check" can plant in an op, and that the tests must detect.
 
-`python -m tests.support.mutants` has these rules and others.
+`python -m tests.support.mutants` plants these rules and others.
 """
 
 from typing import NamedTuple
@@ -66,8 +66,3 @@ MUTANTS = (
            "g = g / count", "pass"),
     Mutant(("Dropout",), "the mask forgotten", "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
 )  # fmt: skip
-
-
-def mutants_of(kind: type) -> list[int]:
-    """Return the indices of the mutants that can be planted in calls of an op's class."""
-    return [number for number, mutant in enumerate(MUTANTS) if kind.__name__ in mutant.kinds]

@@ -118,9 +118,5 @@ def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tu
     most = max(owners.values(), default=0)
     several = len({name.rpartition(".")[0] for name in call.parameters}) > 1
     best = next((name for name, count in reversed(owners.items()) if count == most), running)
-    return path_of(running if several and running else best)
-
-
-def path_of(name: str) -> tuple[str, ...]:
-    """Split a module's name, such as "encoder.layers.0.norm1", into ("encoder", "layers.0", "norm1")."""
-    return tuple(re.split(r"\.(?!\d)", name)) if name else ()
+    name = running if several and running else best
+    return tuple(re.split(r"\.(?!\d)", name)) if name else ()  # a number stays with the name before it: layers.0

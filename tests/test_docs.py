@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from handloom.autograd import manual_seed
-
 from .test_links import PAGES, ROOT
 
 BLOCK = re.compile(r"^```python[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -28,7 +26,6 @@ def blocks(page: Path) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    manual_seed(0)
     names: dict = {"__name__": "example"}
     for line, code in blocks(page):
         exec(compile("\n" * line + code, str(page), "exec"), names)  # tracebacks show the page and its line

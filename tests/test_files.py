@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,10 +16,6 @@ from handloom.train.data.files import iter_lines
 from handloom.train.runs.folder import read_metrics
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes with names and other devices")
-
-
-def full_disk(*_args: object, **_kwargs: object) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class TestAtomicWrites:
@@ -50,7 +47,7 @@ class TestAtomicWrites:
 
     @pytest.mark.parametrize("call", ["fsync", "replace"])
     def test_a_full_disk_keeps_the_old_file(self, path, monkeypatch, call) -> None:
-        monkeypatch.setattr(files.os, call, full_disk)
+        monkeypatch.setattr(files.os, call, Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
         with pytest.raises(InputError, match=r"No space left on device.*The file that was there is unchanged\."):
             write_text(path, "new")
         assert path.read_text() == "old"

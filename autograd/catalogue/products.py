@@ -20,14 +20,11 @@ def _matmul(d: Draw, batch: tuple[int, ...]) -> Any:
     return d.array((2, m, k)[-left:]), d.array((k,) if right == 1 else (2, k, n)[-right:])
 
 
-def _biased(d: Draw, outputs: int) -> tuple[Any, ...]:
-    return (d.array((outputs,)),) if d.flag("bias") else ()
-
-
 @spec("linear", most=2)
 def _linear(d: Draw, rows: tuple[int, ...]) -> Any:
     features, outputs = d.integer(0, 3), d.integer(1, 3)
-    return d.array((*rows, features)), d.array((outputs, features)), *_biased(d, outputs)
+    x, weight = d.array((*rows, features)), d.array((outputs, features))
+    return (x, weight, d.array((outputs,))) if d.flag("bias") else (x, weight)
 
 
 @spec("linear_activation", most=2, adapt=with_seed, analytic=False)

@@ -126,14 +126,12 @@ class _BatchGraph:
         ends = np.cumsum([-(-leaf.nbytes // _ALIGNMENT) * _ALIGNMENT for leaf in leaves]).tolist()
         self.cupy, self.starts = cupy, [0, *ends][:-1]
         self.buffer = cupy.empty(ends[-1] if ends else 0, np.uint8)
-        views = [self._view(leaf, start) for leaf, start in zip(leaves, self.starts, strict=True)]
+        pieces = [self.buffer[a : a + leaf.nbytes] for leaf, a in zip(leaves, self.starts, strict=True)]
+        views = [piece.view(leaf.dtype).reshape(leaf.shape) for leaf, piece in zip(leaves, pieces, strict=True)]
         self.batch = _replaced(batch, iter(views))
         self.graph: Any = None
         self.results: dict[str, Any] = {}
         self.held: list[Array] = []
-
-    def _view(self, leaf: np.ndarray, start: int) -> Array:
-        return self.buffer[start : start + leaf.nbytes].view(leaf.dtype).reshape(leaf.shape)
 
     def fill(self, leaves: list[np.ndarray]) -> None:
         """Copy the host arrays of a batch into the buffer on the device."""

@@ -2,6 +2,7 @@
 
 import itertools
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -73,12 +74,8 @@ def test_a_gpu_that_cuda_13_no_longer_serves_is_sent_to_cuda_12(fake_cupy) -> No
 
 @pytest.mark.parametrize("raises", [False, True], ids=["as CuPy 14", "as CuPy 13"])
 def test_a_driver_that_is_too_old_is_named(fake_cupy, monkeypatch, raises) -> None:
-    def is_available() -> bool:
-        if raises:
-            raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient")
-        return False
-
-    monkeypatch.setattr(fake_cupy.cuda, "is_available", is_available)
+    broken = RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient") if raises else None
+    monkeypatch.setattr(fake_cupy.cuda, "is_available", Mock(return_value=False, side_effect=broken))
     with pytest.raises(DeviceError, match="finds no usable NVIDIA GPU"):
         check_device("cuda")
     monkeypatch.setattr(fake_cupy.cuda.runtime, "driverGetVersion", lambda: 12040)

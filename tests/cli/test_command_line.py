@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -107,13 +108,6 @@ def ends(main: Any, capsys: pytest.CaptureFixture) -> tuple[Any, str]:
     return stop.value.code, capsys.readouterr().err
 
 
-def fail_with(error: BaseException) -> Any:
-    def main() -> None:
-        raise error
-
-    return main
-
-
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -126,7 +120,7 @@ def fail_with(error: BaseException) -> Any:
     ],
 )
 def test_an_error_is_one_line(error: Exception, said: str, capsys: pytest.CaptureFixture) -> None:
-    code, err = ends(fail_with(error), capsys)
+    code, err = ends(Mock(side_effect=error), capsys)
     assert code == 2
     assert err.startswith(said)
     assert len(err.splitlines()) == said.rstrip("\n").count("\n") + 1

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from handloom import models
-from handloom.autograd import manual_seed
 from handloom.errors import InputError
 from handloom.explorer.session import Session
 from handloom.models import pretrained
@@ -28,7 +27,6 @@ def saved(folder: Path, model: Any, tokenizer: Any, config: dict[str, Any]) -> S
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Session:
-    manual_seed(0)
     tokenizer = CharacterTokenizer.train([TEXT])
     config = models.LanguageModelConfig(tokenizer.vocab_size, 16, 2, 8, 1, 32, 0.0, max_length=24, positions="alibi")
     return saved(tmp_path / "run", models.LanguageModel(config), tokenizer, {"kind": "transformer", "length": 24})
@@ -60,7 +58,6 @@ def test_a_language_models_beam_is_beam_search(writer: Session) -> None:
 
 
 def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
-    manual_seed(0)
     tokenizer = WordTokenizer.train([TEXT], 40)
     config = models.ClassifierConfig(tokenizer.vocab_size, 3, 16, 2, 1, 32, 0.0, max_length=12, pad_id=tokenizer.pad_id)
     session = saved(tmp_path / "run", models.TransformerClassifier(config), tokenizer, {"labels": ["A", "B", "C"]})
@@ -90,7 +87,6 @@ def test_the_example_of_a_model_that_comes_with_handloom_suits_it(name: str, ans
 
 
 def test_a_recurrent_model_says_that_it_has_no_attention(tmp_path: Path) -> None:
-    manual_seed(0)
     tokenizer = CharacterTokenizer.train([TEXT])
     model = models.RecurrentLanguageModel(models.RecurrentConfig(tokenizer.vocab_size, "gru", 8, dropout=0.0))
     session = saved(tmp_path / "run", model, tokenizer, {"kind": "recurrent", "length": 24})
@@ -103,7 +99,6 @@ def test_a_recurrent_model_says_that_it_has_no_attention(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["marian", "llama", "bert"])
 def test_models_of_transformers(tmp_path: Path, kind: str) -> None:
-    manual_seed(0)
     tokenizer: Any = BPETokenizer.train([TEXT], 270)
     n, sizes = tokenizer.vocab_size, {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "dropout": 0.0}
     if kind == "marian":

@@ -1,5 +1,6 @@
 """Watching and controlling training: a growing log, commands between updates, checkpoints, gradient norms by layer."""
 
+import copy
 import shutil
 from pathlib import Path
 
@@ -57,12 +58,11 @@ def test_a_training_can_be_started_paused_and_stopped(tmp_path: Path, monkeypatc
 
 def test_attention_over_the_saves_ends_with_the_weights_of_the_last(run_folder: Path) -> None:
     subject = load_subject(run_folder)
-    before = {name: parameter.data.copy() for name, parameter in subject.model.named_parameters()}
+    before = copy.deepcopy(subject.model.state_dict())
     name = "decoder.layers.0.multihead_attn"
     shown = training.saves(subject, Ask({"text": SENTENCE, "layer": name, "head": 1}))
     assert [save["step"] for save in shown["saves"]] == [3, 6]
-    for name_of, parameter in subject.model.named_parameters():
-        np.testing.assert_array_equal(parameter.data, before[name_of])
+    np.testing.assert_equal(subject.model.state_dict(), before)
     shapes = {tuple(save["weights"]["shape"]) for save in shown["saves"]}
     assert shapes == {(1, len(shown["rows"]), len(shown["columns"]))}
     assert shown["saves"][0]["weights"] != shown["saves"][1]["weights"]

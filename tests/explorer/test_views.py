@@ -10,12 +10,9 @@ import pytest
 from handloom.errors import InputError
 from handloom.explorer import attention, beam, check, graph, merges, tiles
 from handloom.explorer.asking import Ask
-from handloom.explorer.mutants import MUTANTS
 from handloom.explorer.subject import load_subject
 from handloom.models import beam_search, length_penalty
 from tests.support.explorer_run import SENTENCE
-from tests.support.mutant_list import MUTANTS as KNOWN
-from tests.support.mutant_list import OF_FORMS
 
 
 @pytest.fixture(scope="module")
@@ -209,9 +206,3 @@ def test_a_call_of_each_kind_can_be_checked(subject: Any, whole_graph: dict[str,
         found = check.check(subject, Ask({"text": "Er singt.", "call": number}))
         assert found["ok"], found
         assert not [one["name"] for one in found["inputs"] if "operand" in one["name"]]
-
-
-def test_the_mutants_are_among_those_of_the_engines_tests() -> None:
-    known = {(mutant.where, mutant.old, mutant.new) for mutant in (*KNOWN, *OF_FORMS)}
-    for mutant in MUTANTS:
-        assert mutant[2:] in known, mutant

@@ -83,13 +83,12 @@ def test_a_model_comes_back_from_the_device_unchanged(cuda) -> None:
     before = {name: value.copy() for name, value in model.state_dict().items()}
     model.to("cuda")
     assert {parameter.device for parameter in model.parameters()} == {"cuda:0"}
-    for name, value in model.state_dict().items():
-        assert isinstance(value, np.ndarray)
-        np.testing.assert_array_equal(value, before[name])
-    model.load_state_dict({name: value + 1 for name, value in before.items()})
+    assert all(isinstance(value, np.ndarray) for value in model.state_dict().values())
+    np.testing.assert_equal(model.state_dict(), before)
+    changed = {name: value + 1 for name, value in before.items()}
+    model.load_state_dict(changed)
     model.to("cpu")
-    for name, value in model.state_dict().items():
-        np.testing.assert_array_equal(value, before[name] + 1)
+    np.testing.assert_equal(model.state_dict(), changed)
 
 
 def test_operands_on_two_devices_are_named(cuda) -> None:

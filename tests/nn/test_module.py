@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Generator, Parameter, Tensor, manual_seed, ops
+from handloom.autograd import Generator, Parameter, Tensor, ops
 from handloom.autograd.gradcheck import gradcheck
 from handloom.nn import init
 from handloom.nn.positional import RotaryPositions
@@ -74,7 +74,6 @@ def test_train_and_eval_reach_every_module() -> None:
 
 
 def test_state_dict_round_trip_and_its_errors() -> None:
-    manual_seed(1)
     source, target = nn.Linear(3, 2), nn.Linear(3, 2)
     target.load_state_dict(source.state_dict())
     assert np.array_equal(source.weight.data, target.weight.data)
@@ -152,7 +151,6 @@ def test_a_row_of_equal_features_has_finite_gradients_with_eps_outside_the_root(
 
 
 def test_scaled_embedding_has_unit_variance() -> None:
-    manual_seed(0)
     module = nn.Embedding(500, 64, scale_by_sqrt_dim=True)
     assert module(np.arange(500)).data.var() == pytest.approx(1, rel=0.03)
 
@@ -192,7 +190,6 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 def test_continuing_from_a_state(kind: str) -> None:
-    manual_seed(2)
     module = getattr(nn, kind)(3, 4, 2).astype(np.float64)
     x = Tensor(RNG.normal(size=(2, 7, 3)))
     whole, _ = module(x)
@@ -206,7 +203,6 @@ def test_continuing_from_a_state(kind: str) -> None:
 
 
 def test_dropout_is_between_the_layers_only() -> None:
-    manual_seed(3)
     x = Tensor(RNG.normal(size=(2, 5, 3)).astype(np.float32))
     one, two = nn.GRU(3, 4, 1, dropout=0.5), nn.GRU(3, 4, 2, dropout=0.5)
     assert (one(x)[0].data == one(x)[0].data).all()

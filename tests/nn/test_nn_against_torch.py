@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Tensor, grad, manual_seed
+from handloom.autograd import Tensor, grad
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: no layers to compare with")
 
@@ -61,7 +61,6 @@ def test_rms_norm_of_another_width_is_refused() -> None:
 
 
 def test_embedding_with_padding() -> None:
-    manual_seed(2)
     module, peer = nn.Embedding(7, D, padding_idx=0), torch.nn.Embedding(7, D, padding_idx=0)
     ids = np.array([[1, 6, 1], [3, 0, 0]])
     compare(module, peer, [], lambda: module(ids), lambda: peer(torch.tensor(ids)))
@@ -71,7 +70,6 @@ def test_embedding_with_padding() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 def test_self_attention(causal: bool, padded: bool) -> None:
-    manual_seed(3)
     module, peer = nn.MultiHeadAttention(D, HEADS), torch.nn.MultiheadAttention(D, HEADS, batch_first=True)
     module.in_proj_bias.data[...] = RNG.normal(size=3 * D)
     lengths = np.array([5, 3, 1]) if padded else None
@@ -87,7 +85,6 @@ def test_self_attention(causal: bool, padded: bool) -> None:
 
 
 def test_cross_attention_and_its_weights() -> None:
-    manual_seed(4)
     module, peer = nn.MultiHeadAttention(D, HEADS), torch.nn.MultiheadAttention(D, HEADS, batch_first=True)
     lengths = np.array([7, 2])
     padding = torch.tensor(np.arange(7) >= lengths[:, None])
@@ -108,7 +105,6 @@ def test_cross_attention_and_its_weights() -> None:
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_encoder_layer(norm_first: bool, activation: str) -> None:
-    manual_seed(5)
     module = nn.TransformerEncoderLayer(D, HEADS, FF, 0.0, activation, norm_first)
     peer = torch.nn.TransformerEncoderLayer(D, HEADS, FF, 0.0, activation, batch_first=True, norm_first=norm_first)
     lengths = np.array([5, 2])
@@ -124,7 +120,6 @@ def test_encoder_layer(norm_first: bool, activation: str) -> None:
 
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_decoder_layer(norm_first: bool) -> None:
-    manual_seed(6)
     module = nn.TransformerDecoderLayer(D, HEADS, FF, 0.0, "relu", norm_first)
     peer = torch.nn.TransformerDecoderLayer(D, HEADS, FF, 0.0, batch_first=True, norm_first=norm_first)
     lengths = np.array([6, 3])
@@ -142,7 +137,6 @@ def test_decoder_layer(norm_first: bool) -> None:
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_recurrent_layers_and_their_states(kind: str, layers: int) -> None:
-    manual_seed(1)
     module, peer = getattr(nn, kind)(5, 7, layers), getattr(torch.nn, kind)(5, 7, layers, batch_first=True)
     x = RNG.normal(size=(3, 4, 5))
     compare(module, peer, [x], lambda x: module(x)[0], lambda x: peer(x)[0])

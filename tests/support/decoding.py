@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from handloom.autograd import manual_seed, no_grad, ops
 from handloom.autograd.fast import compiled
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer
-from handloom.models.generation.decoding import Uncached
+from handloom.models.generation.decoding import DecodingState, Uncached
 from handloom.models.generation.fast import team
 from handloom.nn import Module, MultiHeadAttention, attention_maps
 
@@ -112,3 +113,16 @@ def start_uncached(model: Seq2SeqTransformer, source: np.ndarray) -> Uncached:
             return model.decode(ids, memory[origin], lengths[origin], source=source[origin]).data[:, -1]
 
     return Uncached(logits, len(lengths), positions=model.config.max_length, suggested_lengths=2 * lengths + 10)
+
+
+def fed_to(state: DecodingState) -> list[np.ndarray]:
+    """Return a list to which each step of the state adds the ids that it is given."""
+    fed: list[np.ndarray] = []
+    step = state.step
+
+    def recorded(ids: np.ndarray, *more: Any) -> np.ndarray:
+        fed.append(ids)
+        return step(ids, *more)
+
+    state.step = recorded  # type: ignore[method-assign]
+    return fed

@@ -26,15 +26,17 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple | list) else (result,)
 
 
-def is_float(array: Any) -> bool:
-    return np.asarray(array).dtype.kind in "fc"
+def called(function: Any, args: Sequence[Any], places: Sequence[int], options: Any) -> tuple[list[Tensor], Any]:
+    """Call an op with leaves of the arrays at `places`. Return the leaves and a tuple of the outputs."""
+    leaves = {place: Tensor(args[place], requires_grad=True) for place in places}
+    return list(leaves.values()), as_tuple(function(*(leaves.get(i, a) for i, a in enumerate(args)), **options))
 
 
 def contracted(function: Callable[..., Any], cotangents: Sequence[np.ndarray]) -> Callable[..., Any]:
     """Return a function that computes a number, the sum of output times cotangent over all floating point outputs."""
 
     def number(*args: Any) -> Any:
-        outputs = [np.asarray(out) for out in as_tuple(function(*args)) if is_float(out)]
+        outputs = [out for out in map(np.asarray, as_tuple(function(*args))) if out.dtype.kind in "fc"]
         return sum((g * out).sum() for g, out in zip(cotangents, outputs, strict=True))
 
     return number

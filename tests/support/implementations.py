@@ -12,7 +12,7 @@ from handloom.autograd import Tensor, grad, ops, plain
 from handloom.autograd.backend import to_device
 from handloom.autograd.catalogue import CATALOGUE, OpSpec, Sample
 from handloom.autograd.ops.registry import QUICK, Implementation
-from tests.support.derivatives import as_tuple
+from tests.support.derivatives import called
 
 #: Tolerances of values and gradients, and of second derivatives, in units in the last place (ulps) of the array's
 #: largest element. Implementations sum in different orders, and they sum float16 in float32.
@@ -20,11 +20,13 @@ ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
 
 
 def quick_implementations() -> dict[str, list[Implementation]]:
-    """Return the quick implementations by op name, from the plain function's: LayerNorm, linear_activation_plain."""
-    return {
-        re.sub("(?<=[a-z])(?=[A-Z])", "_", plain.__name__).lower().removesuffix("_plain"): forms
-        for plain, forms in QUICK.items()
-    }
+    """Return the quick implementations by op name."""
+    return {op_name(plain.__name__): forms for plain, forms in QUICK.items()}
+
+
+def op_name(form: str) -> str:
+    """Return the op of a plain function or a class: LayerNorm, linear_activation_plain, EmbeddingOnCPU."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", form.removesuffix("OnCPU")).lower().removesuffix("_plain")
 
 
 def names_with(*forms: str) -> list[str]:
@@ -105,11 +107,9 @@ def computed(spec: OpSpec, sample: Sample, on: bool, device: str) -> list[tuple[
     rng = np.random.default_rng(7)
     args, kwargs = moved(sample, device)
     wanted = sample.differentiable or ()
-    args = [Tensor(a, requires_grad=i in wanted) if i in wanted else a for i, a in enumerate(args)]
     with plain() if on else nullcontext():
-        outputs = as_tuple(spec.function(*args, **kwargs))
+        leaves, outputs = called(spec.function, args, wanted, kwargs)
     found = [(f"output {i}", 0, out.numpy()) for i, out in enumerate(outputs)]
-    leaves = [args[i] for i in wanted]
     used = [out for out in outputs if out.requires_grad]
     if not used:
         return found

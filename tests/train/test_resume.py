@@ -38,11 +38,8 @@ def assert_equal_runs(one: Path, other: Path) -> None:
     assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
     first, second = SavedStates(one / "checkpoints").load(), SavedStates(other / "checkpoints").load()
     assert first.step == second.step
-    assert first.weights.keys() == second.weights.keys()
-    for name in first.weights:
-        np.testing.assert_array_equal(first.weights[name], second.weights[name])
-    for name, moment in first.state["optimizer"]["moments"].items():
-        np.testing.assert_array_equal(moment, second.state["optimizer"]["moments"][name])
+    np.testing.assert_equal(first.weights, second.weights)
+    np.testing.assert_equal(first.state["optimizer"]["moments"], second.state["optimizer"]["moments"])
     assert first.state["progress"] == second.state["progress"]
 
 

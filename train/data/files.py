@@ -98,10 +98,8 @@ def read_lines(path: str | Path) -> list[str]:
 
 def find_parallel(prefix: str | Path, language: str) -> Path | None:
     """Return the path of the file `PREFIX.language` or `PREFIX.language.gz`, or None if neither file exists."""
-    for name in (f"{prefix}.{language}", f"{prefix}.{language}.gz"):
-        if Path(name).is_file():
-            return Path(name)
-    return None
+    paths = (Path(f"{prefix}.{language}{ending}") for ending in ("", ".gz"))
+    return next(filter(Path.is_file, paths), None)
 
 
 def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") -> ParallelText:

@@ -162,8 +162,7 @@ def detokenized(text: str) -> str:
     """
     text = " ".join(html.unescape(text).split())
     text = re.sub(r'" ([^"]*?) ?"', r'"\1"', text)
-    text = re.sub(r" (?=[,;:.!?)\]%]|'(?:s|t|re|ve|m|ll|d)\b)|(?<=[(\[]) ", "", text)
-    return text
+    return re.sub(r" (?=[,;:.!?)\]%]|'(?:s|t|re|ve|m|ll|d)\b)|(?<=[(\[]) ", "", text)
 
 
 def title_case(text: str) -> str:

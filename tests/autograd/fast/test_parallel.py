@@ -172,8 +172,7 @@ def test_a_divided_product(
     x, y = rng.standard_normal(left), rng.standard_normal(right[::-1]).T
     found = (ops.einsum(equation, x, y) if equation else ops.matmul(x, y)).data
     expected = np.einsum(equation, x, y) if equation else x @ y
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12, strict=True)
 
 
 BESIDE_OTHERS = """

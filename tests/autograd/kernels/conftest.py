@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from handloom.autograd.backend import DeviceError, import_cupy
-from tests.support.cuda_emulator import compiler_missing
-from tests.support.fake_cupy import installed, kernels
+from tests.support.fake_cupy import kernels
 
 _MODES = {"in order": (0, False), "reversed": (1, False), "checked": (2, True)}
 
@@ -21,7 +20,5 @@ def device(request: Any) -> Iterator[Any]:
         except DeviceError as error:
             pytest.skip(str(error))
         return
-    if compiler_missing():
-        pytest.skip(str(compiler_missing()))
-    with kernels.mode(*_MODES[request.param]), installed() as cupy:
-        yield cupy
+    with kernels.mode(*_MODES[request.param]):
+        yield request.getfixturevalue("fake_cupy")

@@ -38,8 +38,7 @@ def test_padding_may_hold_anything(fake_cupy) -> None:
         leaves = [Tensor(fake_cupy.asarray(array), requires_grad=True) for array in (query, key, value)]
         out = ops.attention(*leaves, key_lengths=lengths, method="fused", deterministic=True)
         results.append([x.numpy() for x in (out, *grad(out, leaves, fake_cupy.asarray(g)))])
-    for a, b in zip(*results, strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(*results)
 
 
 @pytest.mark.parametrize("options", [{}, EXTRAS], ids=["lean", "extras"])
@@ -93,8 +92,7 @@ def test_rows_that_lie_gigabytes_apart(extras, fake_cupy) -> None:
         room = tuple(map(placed, np.zeros((3, *query.shape), HALF)))
         found = own.backward(query, key, value, call, out, log_sum_exp, g, deterministic=True, room=room)
         results.append([x.get() for x in (out, *found)])
-    for a, b in zip(*results, strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(*results)
 
 
 @pytest.mark.parametrize("width", [32, 64, 96, 128])

@@ -1,6 +1,7 @@
 """CUDA graphs: a replay repeats what was captured, each number has its own graph, and unsupported captures raise."""
 
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -135,15 +136,12 @@ def test_no_memory_is_given_back_during_a_capture(fake_cupy, monkeypatch) -> Non
     class NoMemoryError(RuntimeError):
         pass
 
-    def no_memory(size: int) -> None:
-        raise NoMemoryError
-
     freed: list[bool] = []
     monkeypatch.setattr(
         fake_cupy.get_default_memory_pool(), "free_all_blocks", lambda: freed.append(capture.capturing() is None)
     )
     for name in ("Memory", "MemoryPointer"):
-        monkeypatch.setattr(fake_cupy.cuda, name, no_memory, raising=False)
+        monkeypatch.setattr(fake_cupy.cuda, name, Mock(side_effect=NoMemoryError), raising=False)
     monkeypatch.setattr(fake_cupy.cuda.runtime, "CUDARuntimeError", NoMemoryError, raising=False)
     graphs = Graphs()
     for _ in range(3):

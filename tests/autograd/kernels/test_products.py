@@ -6,6 +6,7 @@ The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 import ctypes
 import subprocess
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -153,18 +154,13 @@ def test_the_library_gets_every_argument_as_c_expects_it(fake_cupy, tmp_path, mo
         name = f"libcublas.so.{version}"
         command = ["g++", "-x", "c", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", name, "stub.c"]
         subprocess.run(command, cwd=tmp_path, check=True)
-    loaded = []
-
-    def load(name: str) -> ctypes.CDLL:
-        loaded.append(name)
-        return ctypes.CDLL(str(tmp_path / name))
-
+    load = Mock(side_effect=lambda name: ctypes.CDLL(str(tmp_path / name)))
     monkeypatch.setattr(products, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": load}))
     monkeypatch.setattr(fake_cupy.cuda.runtime, "runtimeGetVersion", lambda: 12090)
     stream, handle = 0x7FEDCBA98760, 0x123456789ABC
     monkeypatch.setattr(fake_cupy.cuda, "get_current_stream", lambda: SimpleNamespace(ptr=stream))
     library = REAL_LOAD.__wrapped__()
-    assert loaded == ["libcublas.so.12"]
+    load.assert_called_once_with("libcublas.so.12")
     monkeypatch.setattr(products, "load_cublas", lambda: library)
     count = ctypes.c_int.in_dll(library, "count")
 

@@ -9,6 +9,7 @@ import pytest
 
 from handloom.autograd import Tensor, grad, ops
 from handloom.autograd.catalogue import CATALOGUE
+from tests.support.derivatives import called
 
 
 def swapped(value: Any) -> Any:
@@ -34,21 +35,17 @@ def forms_agree(name: str, changed: Callable[[Any], Any], dtype: Any) -> None:
     for number, sample in enumerate(spec.samples(np.random.default_rng(zlib.crc32(name.encode())), dtype, count=8)):
         results = []
         for form in (lambda value: value, changed):
-            args, leaves = [form(a) for a in sample.args], []
-            for i in (sample.differentiable or ())[number % 2 :]:
-                if isinstance(args[i], np.ndarray):
-                    args[i] = Tensor(args[i], requires_grad=True)
-                    leaves.append(args[i])
-            result = spec.function(*args, **{key: form(value) for key, value in sample.kwargs.items()})
-            outputs = list(result) if isinstance(result, tuple | list) else [result]
+            args = [form(a) for a in sample.args]
+            places = [i for i in (sample.differentiable or ())[number % 2 :] if isinstance(args[i], np.ndarray)]
+            kwargs = {key: form(value) for key, value in sample.kwargs.items()}
+            leaves, outputs = called(spec.function, args, places, kwargs)
             recorded = [out for out in outputs if out.requires_grad]
             rng = np.random.default_rng(0)
             cotangents = [form(rng.normal(size=out.shape).astype(out.dtype)) for out in recorded]
             found = grad(recorded, leaves, cotangents) if recorded else []
             results.append([tensor.data for tensor in (*outputs, *found)])
         for own, other in zip(*results, strict=True):
-            assert own.dtype == other.dtype, sample
-            np.testing.assert_array_equal(own, other)
+            np.testing.assert_array_equal(own, other, err_msg=str(sample), strict=True)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -13,6 +13,7 @@ import pytest
 from handloom.autograd import Tensor, grad, ops
 from handloom.autograd.catalogue import CATALOGUE, Draw, OpSpec, Sample
 from handloom.autograd.catalogue.elementwise import UNARY
+from tests.support.derivatives import called
 
 LARGEST = 65504.0
 EPS = 2.0**-10
@@ -62,12 +63,8 @@ def computed(spec: OpSpec, sample: Sample, dtype: Any, rng: np.random.Generator)
     """Return values and gradients in a precision, and the magnitude of the largest output gradient."""
     args = [cast(a, dtype) for a in sample.args]
     kwargs = {key: cast(value, dtype) for key, value in sample.kwargs.items()}
-    leaves = []
-    for i in sample.differentiable or ():
-        args[i] = Tensor(args[i], requires_grad=True)
-        leaves.append(args[i])
-    result = spec.function(*args, **kwargs)
-    outputs = [out for out in (result if isinstance(result, tuple | list) else [result]) if out.dtype.kind == "f"]
+    leaves, results = called(spec.function, args, sample.differentiable or (), kwargs)
+    outputs = [out for out in results if out.dtype.kind == "f"]
     recorded = [out for out in outputs if out.requires_grad]
     cotangents = [
         (2.0 ** rng.integers(-6, 7, out.shape) * rng.choice([-1, 1], out.shape)).astype(dtype) for out in recorded

@@ -1,6 +1,7 @@
 """Compare the cached state with the model without a cache, for any selections of sequences."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -141,12 +142,8 @@ def test_an_interrupted_state_is_refused(name: str, monkeypatch: pytest.MonkeyPa
     """The cache has tokens that the length does not count, so the logits would be wrong."""
     state = build(0).start(np.array([[4, 5]]))
     state.step(np.array([[1]]))
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(state, name, interrupt)
+        patch.setattr(state, name, Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             state.step(np.array([[6, 7]]))
     for use in (lambda: state.step(np.array([[6]])), lambda: state.select(np.array([0]))):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from handloom.models import Rules, Sampler, beam_search, greedy_search, sample, stream
 from handloom.models.generation.greedy import decode, likeliest
-from tests.support.decoding import BOS, EOS, build, log_probabilities, random_source, start_uncached
+from tests.support.decoding import BOS, EOS, build, fed_to, log_probabilities, random_source, start_uncached
 
 RULES = Rules(BOS, EOS, max_length=8)
 
@@ -95,10 +95,8 @@ def test_a_stream_gives_the_tokens_of_a_search() -> None:
 
 
 def test_a_stream_does_no_work_ahead() -> None:
-    model, fed = build(6), []
-    state = model.start(np.array([[4, 5, 8]]))
-    step = state.step
-    state.step = lambda ids, *more: (fed.append(ids), step(ids, *more))[1]  # type: ignore[method-assign]
+    state = build(6).start(np.array([[4, 5, 8]]))
+    fed = fed_to(state)
     tokens = stream(state, Rules(BOS, None, max_length=8))
     assert not fed
     next(tokens)

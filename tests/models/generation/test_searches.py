@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from handloom.models import Hypothesis, Rules, beam_search, greedy_search, length_penalty
 from handloom.models.generation import coverage_penalty
-from tests.support.decoding import BOS, EOS, build, every_output, random_source, start_uncached, textbook_score
+from tests.support.decoding import BOS, EOS, build, every_output, fed_to, random_source, start_uncached, textbook_score
 
 pytestmark = pytest.mark.slow
 
@@ -94,28 +94,15 @@ def test_n_best_are_distinct_sorted_and_truly_scored(seed: int, width: int, alph
         assert h.score == pytest.approx(total / length_penalty(len(h.ids) + ended, alpha), rel=1e-9)
 
 
-class CountedState:
-    """A state that counts its steps."""
-
-    def __init__(self, state):
-        self.state, self.steps = state, 0
-
-    def __getattr__(self, name: str):
-        return getattr(self.state, name)
-
-    def step(self, ids: np.ndarray, may_ban=None):
-        self.steps += 1
-        return self.state.step(ids, may_ban)
-
-
 def test_the_search_stops_when_no_hypothesis_can_still_win() -> None:
     """If <eos> is almost certain, no other hypothesis can catch up, so the search takes n_best steps."""
     model = build(0)
     model.output.bias.data[EOS] = 30.0
     for n_best, expected in ((1, 1), (2, 2)):
-        state = CountedState(model.start(np.array([[4, 5, 6]])))
+        state = model.start(np.array([[4, 5, 6]]))
+        fed = fed_to(state)
         found = beam_search(state, Rules(BOS, EOS, max_length=40), width=4, alpha=0.0, n_best=n_best)[0]
-        assert (found[0].ids, state.steps) == ([], expected)
+        assert (found[0].ids, len(fed)) == ([], expected)
 
 
 @given(seed=SEEDS)
@@ -138,23 +125,20 @@ def test_the_models_end_their_sequences_at_different_times() -> None:
 def test_finished_sentences_leave_the_batch() -> None:
     model = build(0, layers=2)
     state = model.start(random_source(np.random.default_rng(0), [2, 6, 4, 5]))
-    rows, step = [], state.step
-    state.step = lambda ids, *more: (rows.append(len(ids)), step(ids, *more))[1]  # type: ignore[method-assign]
+    fed = fed_to(state)
     lengths = sorted(len(h.ids) for h in greedy_search(state, Rules(BOS, EOS, max_length=20)))
     assert len(set(lengths)) > 1
-    assert rows == [sum(length >= step for length in lengths) for step in range(len(rows))]
+    assert list(map(len, fed)) == [sum(length >= step for length in lengths) for step in range(len(fed))]
 
 
 def test_the_prefix_that_all_have_is_fed_at_once() -> None:
     model = build(0)
     for bos, prefix, chunk in ((BOS, [[5, 6, 7], [5, 6, 8, 4]], 4), (None, [[5, 6, 7]] * 2, 3), (BOS, [[], [5]], 1)):
-        fed: list[int] = []
         state = model.start(np.array([[4, 5], [6, 7]]))
-        step = state.step
-        state.step = lambda ids, *more, step=step, fed=fed: (fed.append(ids.shape[1]), step(ids, *more))[1]  # type: ignore
+        fed = fed_to(state)
         greedy_search(state, Rules(bos, EOS, prefix=prefix, max_length=2))
-        assert fed[0] == chunk
-        assert set(fed[1:]) == {1}
+        assert fed[0].shape[1] == chunk
+        assert {ids.shape[1] for ids in fed[1:]} == {1}
 
 
 def test_the_models_positions_limit_the_length() -> None:

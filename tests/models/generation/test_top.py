@@ -56,8 +56,7 @@ def test_threads_change_no_result(restored_threads: None) -> None:
     for threads in (1, 3):
         parallel.set_num_threads(threads)
         results.append((log_sum_exp(logits), *top_k(logits, 5)))
-    for one, three in zip(*results, strict=True):
-        np.testing.assert_array_equal(one, three)
+    np.testing.assert_equal(*results)
 
 
 @pytest.mark.parametrize("least", [ALWAYS, NEVER])

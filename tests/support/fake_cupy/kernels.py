@@ -1,8 +1,8 @@
 """RawModule and RawKernel of the stand-in. The emulator runs the CUDA C++."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -16,16 +16,9 @@ checked = False
 launches: list[str] = []
 
 
-@contextmanager
-def mode(order: int = 0, check: bool = False) -> Iterator[None]:
+def mode(order: int = 0, check: bool = False) -> AbstractContextManager[Any]:
     """Set the order of threads, and whether every access is checked, within the `with` block."""
-    global seed, checked
-    before = seed, checked
-    seed, checked = order, check
-    try:
-        yield
-    finally:
-        seed, checked = before
+    return mock.patch.multiple(__name__, seed=order, checked=check)
 
 
 def takes_all(source: str) -> Exception | None:

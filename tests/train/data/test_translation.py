@@ -11,6 +11,7 @@ from collections import Counter
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -313,10 +314,7 @@ class TestWMT17:
         assert "--data embedded works" in message
 
     def test_no_network(self, hub):
-        def fail(*_):
-            raise ConnectionError("Couldn't reach 'wmt/wmt17' on the Hub\nmore lines")
-
-        hub.load_dataset = fail
+        hub.load_dataset = Mock(side_effect=ConnectionError("Couldn't reach 'wmt/wmt17' on the Hub\nmore lines"))
         message = refusal("wmt17")
         assert "could not be loaded from the Hugging Face hub: Couldn't reach 'wmt/wmt17' on the Hub. Check" in message
         assert "statmt.org/wmt17" in message

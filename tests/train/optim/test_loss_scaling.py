@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Tensor, manual_seed, ops, plain
+from handloom.autograd import Tensor, ops, plain
 from handloom.autograd.engine import backward
 from handloom.train.optim.loss_scaling import HalfPrecision, LossScaler, first_overflow
 from handloom.train.optim.optimizers import SGD, Adam
@@ -33,7 +33,6 @@ def test_the_scale_halves_and_grows() -> None:
 
 
 def test_passes_are_in_half_precision_and_gradients_add_up_in_single() -> None:
-    manual_seed(0)
     layer = nn.Linear(3, 2)
     half = HalfPrecision(layer)
     weights = layer.weight.data

@@ -131,8 +131,7 @@ def test_state_carries_over_and_a_stranger_is_refused(make) -> None:
     for optimizer, mine in ((one, own), (other, copy)):
         give_gradients(mine, 1)
         optimizer.step()
-    for parameter, source in zip(copy, own, strict=True):
-        np.testing.assert_array_equal(parameter.data, source.data)
+    np.testing.assert_equal([parameter.data for parameter in copy], [source.data for source in own])
     for stranger, state in [(SGD(own), one.state_dict()), (SGD(own[:1]), {"steps": 1, "missed": [0, 1]})]:
         with pytest.raises(ValueError, match="another optimiser"):
             stranger.load_state_dict(state)
@@ -164,8 +163,7 @@ def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int, 
     parallel.set_num_threads(threads)
     again, same = clipped()
     assert norm == again
-    for one, other in zip(gradients, same, strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(gradients, same)
     assert norm == pytest.approx(0.5 * np.sqrt(350_000 + 3 + 120_000), rel=1e-2)
     assert np.sqrt(sum(float((g.astype(float) ** 2).sum()) for g in gradients)) == pytest.approx(2.0, rel=1e-5)
 

@@ -147,8 +147,7 @@ class TestOverwrite:
         before = tree(old)
         run = RunFolder.create(old, {}, overwrite=True)
         run.saves_path.mkdir()  # as if the disk was full at the first save
-        with pytest.raises(error):
-            stopped(run, "tokenizer.json", error)
+        stopped(run, "tokenizer.json", error)
         with pytest.raises(TypeError):
             RunFolder.create(old, {"not JSON": object()}, overwrite=True)
         assert tree(old) == before
@@ -206,8 +205,8 @@ class TestReadMetrics:
 
 
 def stopped(run, name, error=KeyboardInterrupt):
-    with run:
-        (run.path / name).write_text("{}")
+    (run.path / name).write_text("{}")
+    with pytest.raises(error), run:
         raise error
 
 
@@ -215,18 +214,14 @@ class TestARunThatFailed:
     def test_before_its_first_row_is_taken_away(self, tmp_path):
         (tmp_path / "empty").mkdir()
         for name in ("new", "empty"):
-            with pytest.raises(KeyboardInterrupt):
-                stopped(RunFolder.create(tmp_path / name, CONFIG), "tokenizer.json")
+            stopped(RunFolder.create(tmp_path / name, CONFIG), "tokenizer.json")
         assert not list(tmp_path.iterdir())
-        with pytest.raises(KeyboardInterrupt):
-            stopped(RunFolder.create(tmp_path / "run", CONFIG), "notes.txt")
+        stopped(RunFolder.create(tmp_path / "run", CONFIG), "notes.txt")
         assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"], "it is not a file of the run"
 
     def test_after_it_stays(self, tmp_path):
-        with pytest.raises(KeyboardInterrupt):
-            stopped(RunFolder.create(tmp_path / "run", CONFIG), "metrics.jsonl")
+        stopped(RunFolder.create(tmp_path / "run", CONFIG), "metrics.jsonl")
         assert {path.name for path in (tmp_path / "run").iterdir()} == {"config.json", "metrics.jsonl"}
         (tmp_path / "run/metrics.jsonl").unlink()
-        with pytest.raises(KeyboardInterrupt):
-            stopped(RunFolder.open(tmp_path / "run"), "tokenizer.json")
+        stopped(RunFolder.open(tmp_path / "run"), "tokenizer.json")
         assert (tmp_path / "run/config.json").exists()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -57,10 +58,7 @@ def test_a_killed_process_holds_nothing_nor_do_its_children(tmp_path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other locks")
 def test_a_file_system_without_locks_is_reported(tmp_path, monkeypatch) -> None:
-    def unknown(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", unknown)
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
     with pytest.warns(UserWarning, match=r"can't be locked here \(.*No locks available.*no other process"):
         assert not is_locked(tmp_path)
 

@@ -6,14 +6,13 @@ import itertools
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, manual_seed
+from handloom.autograd import Tensor
 from handloom.errors import InputError
 from handloom.examples.tables.news import figures
 from handloom.models import ClassifierConfig, TransformerClassifier
 from handloom.models.presets import CLASSIFIER_PRESETS
 from handloom.nn import Module
 from handloom.tokenizer import WordTokenizer
-from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import (
     Classification,
     Classifier,
@@ -22,7 +21,8 @@ from handloom.train.tasks.classification import (
     MeanClassifier,
     classification_loss,
 )
-from handloom.train.tasks.task import train_model
+from tests.support.small_run import log
+from tests.train.tasks.test_task import trained
 
 COLOURS, THINGS = ["red", "blue", "green", "old", "new"], {"animal": ["dog", "cat", "cow"], "plant": ["tree", "fern"]}
 PAIRS = [
@@ -114,21 +114,17 @@ def test_word_vectors_are_the_first_embeddings() -> None:
 
 
 def test_a_classifier_learns_stops_early_and_comes_back(tmp_path) -> None:
-    manual_seed(0)
-    preset = CLASSIFIER_PRESETS["smoke"]
+    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], steps=200)
     shuffled = [PAIRS[i] for i in np.random.default_rng(0).permutation(len(PAIRS))]
-    with RunFolder.create(tmp_path / "run", {}) as run:
-        said: list[str] = []
-        preset = dataclasses.replace(preset, steps=200)
-        trained = train_model(Classification(shuffled[:80], shuffled[80:], preset=preset), run, seed=0, say=said.append)
-        steps = [row["step"] for row in run.metrics() if "valid_accuracy" in row]
+    classifier, said = trained(Classification(shuffled[:80], shuffled[80:], preset=preset), tmp_path / "run")
+    steps = [row["step"] for row in log(tmp_path / "run") if "valid_accuracy" in row]
     assert steps[-1] < 200, "training stops after three epochs without a better accuracy"
     assert "2 classes" in said[0]
     texts = [text for text, _ in shuffled[80:]]
-    assert figures(trained.predict(texts), [label for _, label in shuffled[80:]])["accuracy"] > 0.9
+    assert figures(classifier.predict(texts), [label for _, label in shuffled[80:]])["accuracy"] > 0.9
     loaded = Classifier.load(tmp_path / "run")
-    np.testing.assert_array_equal(loaded.probabilities(texts), trained.probabilities(texts))
-    np.testing.assert_allclose(loaded.probabilities(texts, 1), trained.probabilities(texts), atol=1e-6)
+    np.testing.assert_array_equal(loaded.probabilities(texts), classifier.probabilities(texts))
+    np.testing.assert_allclose(loaded.probabilities(texts, 1), classifier.probabilities(texts), atol=1e-6)
     np.testing.assert_allclose(loaded.probabilities(texts).sum(axis=1), 1.0, rtol=1e-5)
 
 
@@ -147,8 +143,7 @@ def test_the_first_word_without_bos_and_the_mean_of_models(tmp_path) -> None:
     """Training and prediction read the same tokens. A text without words becomes <bos> alone."""
     preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], steps=2, bos=False)
     task = Classification(PAIRS[:80], PAIRS[80:], preset=preset)
-    with RunFolder.create(tmp_path / "run", {}) as run:
-        train_model(task, run, seed=0, say=lambda text: None)
+    trained(task, tmp_path / "run")
     classifier = Classifier.load(tmp_path / "run")
     tokenizer = classifier.tokenizer
     mean = MeanClassifier([classifier, Classifier(classifier.model, tokenizer, classifier.labels)])
@@ -175,11 +170,9 @@ def test_another_dropout_changes_no_weight() -> None:
 
 
 def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:
-    manual_seed(0)
     preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], steps=2)
-    task, options = Classification(PAIRS[:80], PAIRS[80:], preset=preset), {"seed": 0, "say": lambda text: None}
-    with RunFolder.create(tmp_path / "teacher", {}) as run:
-        teacher = train_model(task, run, **options)
+    task = Classification(PAIRS[:80], PAIRS[80:], preset=preset)
+    teacher, _ = trained(task, tmp_path / "teacher")
     maps, tokens = teacher.attention_maps("a red dog sleeps")
     assert list(maps) == [f"encoder.layers.{layer}.self_attn" for layer in range(preset.layers)]
     weights = maps["encoder.layers.0.self_attn"]
@@ -187,5 +180,5 @@ def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:
     np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
     assert len(tokens) == 5
     other = dataclasses.replace(task, train=[("a dog", "dog"), ("a cat", "cat")])
-    with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(InputError, match="other classes"):
-        train_model(other, run, teacher=teacher, **options)
+    with pytest.raises(InputError, match="other classes"):
+        trained(other, tmp_path / "run", teacher=teacher)

@@ -78,7 +78,6 @@ def test_a_curriculum_begins_with_frequent_tokens() -> None:
 
 
 def test_smoothing_and_a_teacher_count_in_training_alone() -> None:
-    manual_seed(0)
     config = LanguageModelConfig(9, 8, 2, layers=1, dim_feedforward=8, dropout=0.0, max_length=6)
     student, teacher = LanguageModel(config), LanguageModel(config)
     batch = next(all_windows(np.random.default_rng(0).integers(0, 9, 13), 6, 2))

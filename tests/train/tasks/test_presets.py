@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import manual_seed, plain
+from handloom.autograd import plain
 from handloom.models import presets
 from handloom.train.data.captions import caption_pairs, scenes
 from handloom.train.data.news import articles
 from handloom.train.data.running_text import TextData
 from handloom.train.optim.optimizers import Adam
-from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classification
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
-from handloom.train.tasks.task import Task, train_model
+from handloom.train.tasks.task import Task
 from handloom.train.tasks.translation import Translation
+from tests.support.small_run import log
+from tests.train.tasks.test_task import trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
@@ -58,16 +59,13 @@ def test_a_model_of_the_reports_size_can_be_trained_and_saved(make, choose, chan
     """Two updates log finite losses, and the saved weights equal the model's weights."""
     paper = choose("paper", "embedded")
     task = make(paper, **changes)
-    manual_seed(0)
-    with RunFolder.create(tmp_path / "run", {}) as run:
-        made = train_model(task, run, seed=0, say=lambda text: None)
-        losses = [row["loss"] for row in run.metrics() if "loss" in row]
+    made, _ = trained(task, tmp_path / "run")
+    losses = [row["loss"] for row in log(tmp_path / "run") if "loss" in row]
     assert losses
     assert all(map(math.isfinite, losses))
     assert (made.model.config.d_model, made.model.config.nhead) == (paper.d_model, paper.nhead)
     own, saved = made.model.state_dict(), task.trained.load(tmp_path / "run").model.state_dict()
-    assert own.keys() == saved.keys()
-    assert all(np.array_equal(own[name], saved[name]) for name in own)
+    np.testing.assert_equal(own, saved)
 
 
 def steps(task: Task[Any, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -82,10 +80,8 @@ def steps(task: Task[Any, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -
     original = Adam.step
     with monkeypatch.context() as patched:
         patched.setattr(Adam, "step", step)
-        manual_seed(0)
-        with RunFolder.create(folder, {}) as run:
-            train_model(task, run, seed=0, say=lambda text: None)
-            return gradients, [row["loss"] for row in run.metrics() if "loss" in row]
+        trained(task, folder)
+    return gradients, [row["loss"] for row in log(folder) if "loss" in row]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 
+import numpy as np
 import pytest
 
 from handloom.autograd import manual_seed
@@ -70,17 +72,12 @@ def test_a_teacher_goes_to_the_gpu_of_its_process_and_its_tokenizer_is_used(
     """If mpirun has started several processes on a machine, "cuda" is a different GPU for each process."""
     task = make()
     teacher, _ = trained(task, tmp_path / "teacher")
-    asked: list[str] = []
-
-    def note(device: str) -> str:
-        asked.append(device)
-        return "cpu"
-
-    monkeypatch.setattr(task_module, "local_device", note)
+    local_device = Mock(return_value="cpu")
+    monkeypatch.setattr(task_module, "local_device", local_device)
     monkeypatch.setattr(type(task), "make_tokenizer", lambda self: pytest.fail("a tokenizer was trained"))
     student, _ = trained(task, tmp_path / "student", device="cuda", teacher=teacher)
     assert student.tokenizer is teacher.tokenizer
-    assert asked == ["cuda", "cuda"], "the device of the model and of the teacher"
+    assert local_device.call_args_list == [call("cuda"), call("cuda")], "the device of the model and of the teacher"
 
 
 @TASKS
@@ -118,6 +115,4 @@ def test_what_a_run_leaves_is_loaded_by_what_it_was_trained_for(
     loaded = task.trained.load(tmp_path / "run", [task.name])
     assert type(loaded) is type(made)
     assert not loaded.model.training
-    assert {name: array.tolist() for name, array in loaded.model.state_dict().items()} == {
-        name: array.tolist() for name, array in made.model.state_dict().items()
-    }
+    np.testing.assert_equal(loaded.model.state_dict(), made.model.state_dict())

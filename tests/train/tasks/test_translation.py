@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from handloom.autograd import manual_seed, no_grad
+from handloom.autograd import no_grad
 from handloom.errors import InputError
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from handloom.models.presets import SMOKE, en_fr_preset, translation_preset
@@ -19,7 +19,6 @@ TEXTS = ["Der Hund läuft.", "Die Katze schläft.", "The dog runs.", "The cat sl
 
 @pytest.fixture
 def translator() -> Translator:
-    manual_seed(0)
     tokenizer = BPETokenizer.train(TEXTS, 280)
     size = tokenizer.vocab_size
     config = Seq2SeqConfig(size, size, 8, 2, 1, 2, 12, 0.0, max_length=24, share_embeddings=True, tie_output=True)

@@ -76,14 +76,13 @@ class FlatAdam:
         self.weights = xp.zeros(size, np.float32)
         for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
             own[...] = parameter.data
+            parameter.data = own
         self.copy = self.weights.astype(np.float16) if half else self.weights
         self.m, self.v = xp.zeros_like(self.weights), xp.zeros_like(self.weights)
         self.decayed = sum(_rounded(p.size) for p in self.parameters if p.ndim > 1)
         self.state = new_state(xp, loss_scale if half else 1.0)
         self.gradient = xp.zeros_like(self.copy)
         self.settings = xp.zeros(2, np.float32)
-        for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
-            parameter.data = own
         # The tensors that hold other arrays during the passes, and these arrays.
         self._halves: list[tuple[Tensor, Any]] = []
         if half:

@@ -56,8 +56,7 @@ def test_it_is_the_plain_attention(
     wanted, _ = raw_layers.attend(q, keys, values, bias)
     found = few_queries.attend(q, keys, values, bias)
     assert found is not None
-    assert found.shape == wanted.shape
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-6)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-6, strict=True)
 
 
 def test_threads_change_no_bit() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -177,11 +178,8 @@ def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_numba
 def test_without_more_threads_the_caller_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     monkeypatch.setattr(team, "_team", None)
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
     parallel.set_num_threads(2)
     Layer(4, 64, 2000).check()
     assert team._team is not None

@@ -1,5 +1,7 @@
 """Test that a sequence of compiled jobs for all layers of a step gives the results of the layers one by one."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -124,12 +126,8 @@ def test_an_interrupt_leaves_no_table_of_old_addresses(monkeypatch: pytest.Monke
     at_once, x = state._layers, np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32)
     arguments = x, state._cache, [], None, None
     expected = at_once(*arguments).copy()
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(layers.Layers, "_norm", interrupt)
+        patch.setattr(layers.Layers, "_norm", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             at_once._lay_out(5)
     np.testing.assert_array_equal(at_once(*arguments), expected)

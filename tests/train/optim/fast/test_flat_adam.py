@@ -89,8 +89,7 @@ def test_parameters_begin_at_multiples_of_16_bytes(half, fake_cupy) -> None:
     want = [rng.normal(size=shape).astype(np.float32) for shape in ((3,), (5, 3), (2, 4), (1,))]
     parameters = [Parameter(fake_cupy.asarray(array)) for array in want]
     optimizer = FlatAdam(parameters, half=half, weight_decay=0.5, loss_scale=64.0)
-    for parameter, array in zip(parameters, want, strict=True):
-        np.testing.assert_array_equal(parameter.numpy(), array)
+    np.testing.assert_equal([parameter.numpy() for parameter in parameters], want)
     with optimizer.passes():
         start = parameters[1].data.data.ptr  # the first matrix is first in the flat array
         assert {(p.data.data.ptr - start) % 16 for p in parameters} == {0}
