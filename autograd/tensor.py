@@ -296,6 +296,10 @@ class Parameter(Tensor):
         if isinstance(self.data, np.ndarray) and not self.data.flags.writeable:  # the result of an op
             self.data = self.data.copy()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # NumPy's arithmetic makes a scalar, which can't be changed in place, of an array without axes.
+        super().__setattr__(name, np.asarray(value) if isinstance(value, np.generic) else value)
+
 
 def _check_differentiable(dtype: np.dtype) -> None:
     if dtype.kind != "f":

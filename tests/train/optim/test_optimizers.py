@@ -242,6 +242,18 @@ class TestExponentialAverage:
             expected = decay * expected + (1 - decay) * own[0].data
         np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
 
+    def test_float16_weights_have_a_float32_average(self) -> None:
+        weight = Parameter(np.ones(1, np.float16))
+        average = ExponentialAverage(weight, 0.9999)
+        average.updates = 100_000
+        weight.data[...] = 2
+        for _ in range(100):
+            average.update()
+        np.testing.assert_allclose(average.averages[0], 2 - 0.9999**100, rtol=1e-4)
+        with average.applied():
+            assert weight.data == np.float16(2 - 0.9999**100)
+        np.testing.assert_allclose(average.averages[0], 2 - 0.9999**100, rtol=1e-4)
+
     def test_applied_swaps_and_gives_back(self) -> None:
         own = parameters()
         average = ExponentialAverage([*own, own[0]], 0.9)  # as if two models shared a parameter
