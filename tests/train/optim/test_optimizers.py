@@ -208,6 +208,12 @@ def test_a_rule_of_ones_own_is_not_replaced_by_adam() -> None:
     assert flat_form(OfOneLength(parameters())) is None
 
 
+def test_frozen_parameters_do_not_decay_on_a_gpu() -> None:
+    own = parameters()
+    own[0].requires_grad = False
+    assert flat_form(AdamW(own)) is None
+
+
 @pytest.mark.parametrize("make", [Adam, AdamW, OfOneLength, lambda own: SGD(own, 0.1, momentum=0.9)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_quick_forms_give_the_bits_of_the_plain_ones(make, dtype, monkeypatch: pytest.MonkeyPatch) -> None:
