@@ -115,7 +115,12 @@ def test_the_lists_of_an_index_are_copied() -> None:
 
 
 def test_a_parameter_of_a_result_can_be_changed() -> None:
-    assert Parameter(leaf([1.0]) * 2).data.flags.writeable
+    weight = Parameter(leaf([1.0]) * 2)
+    assert weight.data.flags.writeable
+    weight.data = (weight * 2).data
+    with no_grad():
+        weight *= 2
+    assert weight.data == [8.0]
 
 
 def test_a_leaf_that_no_rule_saved_may_change() -> None:
