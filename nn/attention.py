@@ -156,7 +156,7 @@ class MultiHeadAttention(Module):
                 may attend to the key.
             key_lengths: (batch,), the number of keys of each batch row; later keys are padding.
             causal: whether a position attends only to itself and to earlier positions.
-            return_weights: also return the weights (batch, heads, query_length, key_length).
+            return_weights: also return the weights (batch, heads, query_length, key_length); no weight is then dropped.
         """
         q, k, v = self._project(query, memory)
         by_position = {} if self.position_scores is None or memory is not None else self.position_scores.scores(q, k)
