@@ -30,7 +30,7 @@ def _rounded(size: int) -> int:
 
 
 class FlatAdam:
-    """Adam or AdamW over all parameters in three kernels.
+    """Adam or AdamW over all parameters in three kernels. A parameter without a gradient has the gradient 0.
 
     Attributes:
         gradient: flat array in the dtype of the passes: the sum that `backward` has accumulated since the last step.
