@@ -293,8 +293,13 @@ class Parameter(Tensor):
 
     def __init__(self, data: Any, requires_grad: bool = True, *, dtype: Any = None):
         super().__init__(data, requires_grad, dtype=dtype)
-        if isinstance(self.data, np.ndarray) and not self.data.flags.writeable:  # the result of an op
-            self.data = self.data.copy()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # A parameter is changed in place. The result of an op is read-only, and so is a scalar, which NumPy's
+        # arithmetic makes of an array without axes.
+        if isinstance(value, np.ndarray | np.generic) and not value.flags.writeable:
+            value = np.array(value)
+        super().__setattr__(name, value)
 
 
 def _check_differentiable(dtype: np.dtype) -> None:

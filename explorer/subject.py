@@ -360,7 +360,7 @@ class ClassifierSubject(Subject):
 
     def _watch(self, text: str) -> Pass:
         shares = self.trained.probabilities([text])[0]
-        ranked = [(self.trained.labels[i], float(shares[i])) for i in shares.argsort()[::-1]]
+        ranked = [(self.trained.labels[i], float(shares[i])) for i in (-shares).argsort(kind="stable")]
         ids = self.trained.ids([text])[0]
         inputs = (np.array([ids]),)
         tokens = {"text": self.shown(ids)}

@@ -37,11 +37,11 @@ class AttentionCall(NamedTuple):
 def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
     """Call `observe(name, call)` at each call of a MultiHeadAttention of `model` inside the `with` block.
 
-    `name` is the layer's name, such as "encoder.layers.0.self_attn". Blocks can be nested: every observer is called for
-    each call. Every attention method reports the weights before dropout. Therefore ValueError is raised if a layer
-    with dropout is in training mode.
+    `name` is the layer's first name, such as "encoder.layers.0.self_attn". Blocks can be nested: every observer is
+    called for each call. Every attention method reports the weights before dropout. Therefore ValueError is raised if a
+    layer with dropout is in training mode.
     """
-    layers = {module: name for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    layers = _names(model)
     dropping = [name for layer, name in layers.items() if layer.training and layer.dropout]
     if dropping:
         raise ValueError(f"{dropping[0]} is in training mode with dropout; call eval() first")
@@ -62,11 +62,18 @@ def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
     with one array (batch, heads, query_length, key_length) for each call. Every attention method reports weights.
     Raises ValueError as `observe_attention` does.
     """
-    maps: dict[str, list[np.ndarray]] = {
-        name: [] for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)
-    }
+    maps: dict[str, list[np.ndarray]] = {name: [] for name in _names(model).values()}
     with observe_attention(model, lambda name, call: maps[name].append(call.weights)):
         yield maps
+
+
+def _names(model: Module) -> dict["MultiHeadAttention", str]:
+    """Return the attention layers of a model, each once, with their first names."""
+    names: dict[MultiHeadAttention, str] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            names.setdefault(module, name)
+    return names
 
 
 class MultiHeadAttention(Module):
@@ -149,7 +156,7 @@ class MultiHeadAttention(Module):
                 may attend to the key.
             key_lengths: (batch,), the number of keys of each batch row; later keys are padding.
             causal: whether a position attends only to itself and to earlier positions.
-            return_weights: also return the weights (batch, heads, query_length, key_length).
+            return_weights: also return the weights (batch, heads, query_length, key_length); no weight is then dropped.
         """
         q, k, v = self._project(query, memory)
         by_position = {} if self.position_scores is None or memory is not None else self.position_scores.scores(q, k)

@@ -77,6 +77,8 @@ class Trainer:
         record: what to log, and how often.
         observe: function called with the trainer after each update; it may wait, and an exception in it ends training.
         group: the processes that train together; None means the processes that mpirun started.
+
+    Raises InputError if there are no batches.
     """
 
     def __init__(
@@ -99,6 +101,8 @@ class Trainer:
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
         self.train_batches, self.run, self.config, self.steps = train_batches, run, config, steps
         self.validation = replace(validation, batches=list(validation.batches))
+        if not (len(train_batches) and self.validation.batches):
+            raise InputError("There must be at least one batch to train on and one to validate with.")
         self.options, self.record, self.observe = updates or UpdateOptions(), record or Record(), observe
         self.group = find_process_group() if group is None else group
         self.saves = SavedStates(run.saves_path, self.record.keep)

@@ -25,7 +25,7 @@ from .runs.progress import add_means, means_of
 #: factor at the end turns the sum into the gradient of the mean. This number is a power of two: division is exact.
 TOKEN_UNIT = 1024
 
-#: A function (model, batch) that returns the loss in nats per token, a Tensor with one element; the number of tokens
+#: A function (model, batch) that returns the loss in nats per token, a Tensor without axes; the number of tokens
 #: over which it is the mean; and, optionally, further means over these tokens by name, such as {"accuracy": 0.5}. On a
 #: device the means may be 0-d arrays, so that nothing waits for them.
 Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]

@@ -48,7 +48,7 @@ def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
     return bool(
         (mask_spec.causal and high < 0)
         or (mask_spec.window is not None and (low > mask_spec.window or high < -mask_spec.window))
-        or (isinstance(mask_spec.key_lengths, np.ndarray) and k.start >= mask_spec.key_lengths[rows].max())
+        or (isinstance(mask_spec.key_lengths, np.ndarray) and (mask_spec.key_lengths[rows] <= k.start).all())
         or (isinstance(mask_spec.mask, np.ndarray) and not part(mask_spec.mask, block).any())
     )
 
@@ -70,7 +70,7 @@ def change_scores(mask_spec: MaskSpec, block: Block, scores: Any, xp: Any) -> No
         if border:
             allowed.append(abs(distance) <= mask_spec.window)
     lengths = mask_spec.key_lengths
-    if lengths is not None and not (isinstance(lengths, np.ndarray) and k.stop <= lengths[rows].min()):
+    if lengths is not None and not (isinstance(lengths, np.ndarray) and (lengths[rows] >= k.stop).all()):
         allowed.append((xp.arange(k.start, k.stop) < lengths[rows, None])[:, None, :, None])
     if mask_spec.mask is not None:
         allowed.append(part(mask_spec.mask, block).swapaxes(-1, -2))

@@ -115,7 +115,12 @@ def test_the_lists_of_an_index_are_copied() -> None:
 
 
 def test_a_parameter_of_a_result_can_be_changed() -> None:
-    assert Parameter(leaf([1.0]) * 2).data.flags.writeable
+    weight = Parameter(leaf([1.0]) * 2)
+    assert weight.data.flags.writeable
+    weight.data = (weight * 2).data
+    with no_grad():
+        weight *= 2
+    assert weight.data == [8.0]
 
 
 def test_a_leaf_that_no_rule_saved_may_change() -> None:
@@ -254,6 +259,16 @@ def test_an_array_of_another_dtype_or_shape_starts_anew() -> None:
     (x * x).sum().backward()
     np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
     assert x.grad.dtype == np.float64
+
+
+def test_a_parameter_without_axes_keeps_arrays() -> None:
+    weight = Parameter(np.float32(1))
+    weight.data = weight.data * 2  # NumPy's scalar, as in the next assignment
+    (weight * weight).backward()
+    weight.grad = weight.grad * 0.5
+    with no_grad():
+        weight -= weight.grad
+    assert weight.data == 0
 
 
 # -- results ----------------------------------------------------------------------------------------------------------

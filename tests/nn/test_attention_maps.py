@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from handloom.autograd import no_grad
-from handloom.nn import attention_maps
+from handloom.autograd import Tensor, no_grad
+from handloom.nn import MultiHeadAttention, Sequential, attention_maps
 from tests.support.decoding import BOS, build
 
 
@@ -37,6 +37,13 @@ def test_every_layer_and_head(method: str) -> None:
         assert not found[1, :, :, 2:].any()
     model(source, target)
     assert all(len(weights) == 1 for weights in maps.values()), "nothing is kept outside the with block"
+
+
+def test_a_layer_that_is_used_twice_has_its_first_name() -> None:
+    layer = MultiHeadAttention(4, 2)
+    with attention_maps(Sequential(layer, layer)) as maps:
+        Sequential(layer, layer)(Tensor(np.ones((1, 3, 4), np.float32)))
+    assert {name: len(weights) for name, weights in maps.items()} == {"0": 2}
 
 
 def test_training_mode_is_refused() -> None:

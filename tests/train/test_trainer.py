@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Tensor, manual_seed, ops
+from handloom.autograd import Parameter, Tensor, manual_seed, ops
 from handloom.errors import InputError
 from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import constant
@@ -38,7 +38,7 @@ def fitted(
     folder, model, validation, steps, *, loss=squared_error, optimizer=None, rate=0.05, batches=None, **options
 ) -> tuple[Trainer, float, list[dict]]:
     """Run a trainer. Return the trainer, the value that `fit` returned, and the rows of the log."""
-    optimizer, batches = optimizer or Adam(model.parameters()), batches or Line()
+    optimizer, batches = optimizer or Adam(model.parameters()), Line() if batches is None else batches
     with RunFolder.create(folder, {}) as run:
         trainer = Trainer(
             model, loss, optimizer, constant(rate), batches, validation, run, config={"kind": "line"}, steps=steps,
@@ -92,6 +92,28 @@ def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> No
     assert rows[-1]["averaged"] == 5
     assert rows[-1]["valid_loss"] == trainer.progress.best
     np.testing.assert_allclose(model.weight.data, np.mean(seen[-6:-1], axis=0), rtol=1e-5)
+
+
+def test_a_scalar_parameter_is_averaged(tmp_path) -> None:
+    model = nn.Linear(3, 1)
+    model.shift = Parameter(np.float32(0))
+
+    def loss(module: nn.Module, batch) -> tuple[Tensor, int]:
+        return squared_error(lambda x: module(x) + module.shift, batch)
+
+    rows = fitted(tmp_path / "run", model, Validation(Line().epoch(99), every=2, average=2), 4, loss=loss)[2]
+    assert rows[-1]["averaged"] == 2
+
+
+@pytest.mark.parametrize("missing", ["training", "validation"])
+def test_no_batches(tmp_path, missing: str) -> None:
+    class Nothing(Line):
+        def __len__(self) -> int:
+            return 0
+
+    batches, validation = (Nothing(), Line().epoch(99)) if missing == "training" else (Line(), [])
+    with pytest.raises(InputError, match="at least one batch"):
+        fitted(tmp_path / "run", nn.Linear(3, 1), Validation(validation), 1, batches=batches)
 
 
 @pytest.mark.parametrize("k", [2, 3])

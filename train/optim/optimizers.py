@@ -337,7 +337,8 @@ class ExponentialAverage:
     ExponentialMovingAverage.
 
     Args:
-        parameters: one or more parameters, whose weights are averaged; the average starts as a copy.
+        parameters: one or more parameters, whose weights are averaged; the average starts as a copy. It is float32 for
+            float16 parameters, which could not represent its small changes.
         decay: a number in [0, 1).
 
     Raises ValueError for a decay out of range.
@@ -346,9 +347,9 @@ class ExponentialAverage:
     def __init__(self, parameters: Iterable[Parameter] | Parameter, decay: float = 0.999):
         if not 0 <= decay < 1:
             raise ValueError(f"ExponentialAverage: decay = {decay} must be in [0, 1)")
-        # Each parameter once: swapping a parameter twice would lose its weights.
+        # Each parameter once, even if two models share it.
         self.parameters, self.decay, self.updates = list(dict.fromkeys(_listed(parameters))), decay, 0
-        self.averages = [parameter.data.copy() for parameter in self.parameters]
+        self.averages = [p.data.astype(np.promote_types(p.dtype, np.float32)) for p in self.parameters]
 
     def update(self) -> None:
         """Update the average with the current weights."""
@@ -366,17 +367,16 @@ class ExponentialAverage:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Replace the weights of the parameters by the average within the block. Then restore the weights."""
-        self._swap()
+        weights = [parameter.data.copy() for parameter in self.parameters]
+        self._set(self.averages)
         try:
             yield
         finally:
-            self._swap()
+            self._set(weights)
 
-    def _swap(self) -> None:
-        for parameter, average in zip(self.parameters, self.averages, strict=True):
-            weights = parameter.data.copy()
-            parameter.data[...] = average
-            average[...] = weights
+    def _set(self, arrays: Sequence[Any]) -> None:
+        for parameter, array in zip(self.parameters, arrays, strict=True):
+            parameter.data[...] = array
             parameter.mark_changed()
 
     def state_dict(self) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class SavedStates:
         for step in steps[1:]:
             for name, array in self.weights(step).items():
                 total[name] += array
-        return {name: array / len(steps) for name, array in total.items()}
+        return {name: np.asarray(array / len(steps)) for name, array in total.items()}
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08}.safetensors"

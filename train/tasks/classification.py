@@ -180,7 +180,7 @@ class Classifier(TrainedModel):
     def classify(self, texts: Sequence[str]) -> list[dict[str, float]]:
         """Return the classes of each text in order of probability, with their probabilities."""
         shares = self.probabilities(texts)
-        return [{self.labels[i]: float(row[i]) for i in row.argsort()[::-1]} for row in shares]
+        return [{self.labels[i]: float(row[i]) for i in (-row).argsort(kind="stable")} for row in shares]
 
     def best(self, text: str) -> str:
         """Return one line with the three most probable classes of a text and their probabilities."""

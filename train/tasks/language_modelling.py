@@ -194,7 +194,7 @@ class Writer(TrainedModel):
         for a prompt without a token that the model knows.
         """
         strategy = strategy or models.Strategy(sampling=True, temperature=temperature, seed=seed)
-        if not strategy.sampling:
+        if strategy.consensus or not strategy.sampling:
             return self.best(prompt, length, strategy)[0][0]
         return prompt + "".join(self.stream(prompt, length, strategy))
 
@@ -205,16 +205,16 @@ class Writer(TrainedModel):
     def stream(self, prompt: str, length: int, strategy: models.Strategy) -> Iterator[str]:
         """Yield the continuation of `prompt`, each piece as soon as it is drawn. For arguments and errors see `write`.
 
-        When the text has filled the context, the model continues from the last half of the context.
+        When the text has filled the context, the model continues from the last half of the context, and rules about
+        repetitions no longer see the text before it.
         """
         ids = self._known_ids(prompt)
         choose = models.Sampler(
             temperature=strategy.temperature, top_k=strategy.top_k, top_p=strategy.top_p, seed=strategy.seed
         )
-        start, pending, context = self._starter(), [], ids[-self.length :]
-        while length > 0:
-            room = min(self.length + 1 - len(context), length)
-            length -= room
+        start, pending, context, end = self._starter(), [], ids[-self.length :], len(ids) + length
+        while (before := len(ids)) < end:
+            room = min(self.length + 1 - len(context), end - before)
             new = models.stream(start(), self._rules(strategy, context, room), choose)
             for token in itertools.islice(new, len(context), None):
                 ids.append(token)
@@ -224,6 +224,8 @@ class Writer(TrainedModel):
                 if not piece.endswith("\N{REPLACEMENT CHARACTER}") or len(pending) > 3:
                     yield piece
                     pending = []
+            if len(ids) < before + room:  # a rule has ended the text
+                break
             context = ids[-max(self.length // 2, 1) :]
         if pending:
             yield self.tokenizer.decode_more(pending)

@@ -70,7 +70,8 @@ def sentence_bleu(hypothesis: str, reference: str) -> float:
 def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L") -> Score:
     """Compute the mean ROUGE F-measure over the texts, 0 to 100.
 
-    Words consist of lower-case letters and digits and are not stemmed.
+    Words consist of the letters a to z, in lower case, and digits, and are not stemmed. All other characters separate
+    words, so texts in other alphabets have no words and get 0.
 
     Args:
         kind: "L" for the longest common subsequence, "1" or "2" for common words or pairs of words.

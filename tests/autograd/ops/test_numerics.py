@@ -171,6 +171,10 @@ def test_attention_over_no_keys_or_no_features() -> None:
     none = Tensor(np.zeros((1, 1, 0, 2)))
     out, weights = ops.attention(Tensor(np.ones((1, 1, 3, 2))), none, none, return_weights=np.True_)
     assert (out.data.tolist(), weights.shape) == ([[[[0, 0]] * 3]], (1, 1, 3, 0))
+    no_batch, lengths = np.ones((0, 1, 3, 2)), np.zeros(0, int)
+    for method in ("standard", "blocked"):
+        options: dict[str, Any] = {"key_lengths": lengths, "return_weights": True, "method": method}
+        assert ops.attention(no_batch, no_batch, no_batch, **options)[1].shape == (0, 1, 3, 3)
 
 
 def test_attention_with_scores_far_below_zero_beside_hidden_keys() -> None:

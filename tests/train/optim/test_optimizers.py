@@ -206,6 +206,12 @@ def test_a_rule_of_ones_own_is_not_replaced_by_adam() -> None:
     assert flat_form(OfOneLength(parameters())) is None
 
 
+def test_frozen_parameters_do_not_decay_on_a_gpu() -> None:
+    own = parameters()
+    own[0].requires_grad = False
+    assert flat_form(AdamW(own)) is None
+
+
 @pytest.mark.parametrize("make", [Adam, AdamW, OfOneLength, lambda own: SGD(own, 0.1, momentum=0.9)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_quick_forms_give_the_bits_of_the_plain_ones(make, dtype, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,6 +245,18 @@ class TestExponentialAverage:
             decay = min(0.5, (1 + step) / (10 + step))
             expected = decay * expected + (1 - decay) * own[0].data
         np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
+
+    def test_float16_weights_have_a_float32_average(self) -> None:
+        weight = Parameter(np.ones(1, np.float16))
+        average = ExponentialAverage(weight, 0.9999)
+        average.updates = 100_000
+        weight.data[...] = 2
+        for _ in range(100):
+            average.update()
+        np.testing.assert_allclose(average.averages[0], 2 - 0.9999**100, rtol=1e-4)
+        with average.applied():
+            assert weight.data == np.float16(2 - 0.9999**100)
+        np.testing.assert_allclose(average.averages[0], 2 - 0.9999**100, rtol=1e-4)
 
     def test_applied_swaps_and_gives_back(self) -> None:
         own = parameters()

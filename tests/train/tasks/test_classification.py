@@ -150,6 +150,9 @@ def test_the_first_word_without_bos_and_the_mean_of_models(tmp_path) -> None:
     np.testing.assert_allclose(mean.probabilities(["a dog"]), classifier.probabilities(["a dog"]))
     with pytest.raises(InputError, match="different classes"):
         MeanClassifier([classifier, Classifier(classifier.model, tokenizer, classifier.labels[::-1])])
+    for parameter in classifier.model.parameters():
+        parameter.data[...] = 0
+    assert next(iter(classifier.classify(["a dog"])[0])) == classifier.predict(["a dog"])[0]  # though all are equal
     assert classifier.ids(["a red dog", ""]) == [tokenizer.encode("a red dog"), [tokenizer.bos_id]]
     first = task.batches(tokenizer, 0).train.sequences.pad(np.arange(80), 0)[:, 0]
     assert set(first.tolist()) == set(tokenizer.encode("a"))

@@ -7,7 +7,14 @@ import pytest
 
 from handloom.autograd import manual_seed
 from handloom.errors import InputError
-from handloom.models import BigramLanguageModel, LanguageModel, LanguageModelConfig, RandomLanguageModel
+from handloom.models import (
+    BigramLanguageModel,
+    LanguageModel,
+    LanguageModelConfig,
+    RandomLanguageModel,
+    Rules,
+    Strategy,
+)
 from handloom.tokenizer import CharacterTokenizer
 from handloom.train.data.running_text import TextData
 from handloom.train.tasks.language_modelling import (
@@ -156,6 +163,15 @@ def test_writing_goes_on_beyond_the_context_and_leaves_special_tokens_out() -> N
     assert writer().write(long_prompt, 5).startswith(long_prompt)
     with pytest.raises(InputError, match="Text 1 is None, of type NoneType"):
         writer().write(None)
+
+
+def test_a_strategy_ends_the_text_and_chooses_by_consensus() -> None:
+    whole = writer().write("abc", 40, seed=1)
+    (stop,) = writer().tokenizer.encode(whole[5])
+    strategy = Strategy(sampling=True, temperature=0.7, seed=1, rules=Rules(stop=(stop,)))
+    assert writer().write("abc", 40, strategy=strategy) == whole[: 3 + whole[3:].index(whole[5])]
+    strategy = Strategy(sampling=True, consensus=5)
+    assert writer().write("abc", 9, strategy=strategy) == writer().best("abc", 9, strategy)[0][0]
 
 
 def test_temperature_zero_takes_the_likeliest_and_a_seed_repeats() -> None:

@@ -30,7 +30,7 @@ def _rounded(size: int) -> int:
 
 
 class FlatAdam:
-    """Adam or AdamW over all parameters in three kernels.
+    """Adam or AdamW over all parameters in three kernels. A parameter without a gradient has the gradient 0.
 
     Attributes:
         gradient: flat array in the dtype of the passes: the sum that `backward` has accumulated since the last step.
@@ -178,12 +178,14 @@ def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: An
     """Return a FlatAdam that continues from the state of `optimizer` and shares its moments; `options` are FlatAdam's.
 
     Return None for other optimisers than Adam and AdamW, also for a class derived from them with its own rule, for
-    learning rates or weight decays of groups, and for parameters that are not float32 on one device.
+    learning rates or weight decays of groups, for parameters that are not float32 on one device, and if a parameter
+    requires no gradient: FlatAdam would apply the weight decay to it.
     """
     parameters, decay = optimizer.parameters, common_decay(optimizer)
     kinds = {(p.dtype, p.device) for p in parameters}
     other = type(optimizer)._update is not Adam._update
-    if other or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
+    frozen = not all(parameter.requires_grad for parameter in parameters)
+    if other or frozen or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
         return None
     flat = FlatAdam(
         parameters, betas=optimizer.betas, eps=optimizer.eps, weight_decay=decay, constants=constants, **options
