@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..arguments import path
+from ..arguments import OptionError, path
 from ..errors import InputError
 from ..files import folder_lock, make_folder, write_text
 from ..train.cells import finish_cells, markdown_table
@@ -128,8 +128,15 @@ def write_table(out: Path, rows: Sequence[Mapping[str, Any]], options: Sequence[
     return table
 
 
+class _Parser(OptionParser):
+    def refusal(self, message: str) -> OptionError:
+        if message.startswith("unrecognized") and "--" not in sys.argv:
+            message += " (put -- before the script, and the script's options after it)"
+        return super().refusal(message)
+
+
 def main() -> None:
-    parser = OptionParser(
+    parser = _Parser(
         prog="handloom sweep",
         description=__doc__,
         usage="handloom sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",

@@ -66,7 +66,10 @@ def apply(task: TaskName, arguments: argparse.Namespace) -> None:
     if task != "classify":
         generation.check_generation_options(arguments.parser, arguments)
     if arguments.checkpoint is None:
-        raise InputError("No model for this comes with handloom: add --model, a run folder or a transformers model.")
+        raise InputError(
+            "No model for this command comes with handloom: add --model with a run folder (see `handloom train`) or "
+            "with a model of transformers."
+        )
     model: Any = load(arguments.checkpoint, task)
     if task == "classify":
         if arguments.also:

@@ -76,7 +76,7 @@ def test_output_that_nobody_gets(unbuffered: str) -> None:
         (["trnslate"], "Did you mean translate?"),
         (["train", "translate"], "Did you mean translate_de_en?"),
         (["train", "x"], "handloom train --help lists the choices."),
-        (["summarize", "A"], "No model for this comes with handloom: add --model"),
+        (["summarize", "A"], "No model for this command comes with handloom: add --model"),
         (["translate", "--to", "de", "--model", "run", "A"], "leave out --model, or --to"),
         (["translate", "--to", "fr", "A"], "--to"),
         (["classify", "--model", "tatoeba-de-en", "A"], "tatoeba-de-en can't classify: its task is translate."),

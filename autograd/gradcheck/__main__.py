@@ -1,5 +1,6 @@
 """Check every op's gradient: `python -m handloom.autograd.gradcheck`. The exit code is 1 if a gradient is wrong."""
 
+import difflib
 import sys
 import time
 import zlib
@@ -31,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = options.op or sorted(CATALOGUE)
     for name in names:
         if name not in CATALOGUE:
-            parser.error(f"there is no op {name!r}; there are {', '.join(sorted(CATALOGUE))}")
+            near = difflib.get_close_matches(name, CATALOGUE, 1)
+            cure = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(CATALOGUE))}"
+            parser.error(f"there is no op {name!r}; {cure}")
     print(_COLUMNS.format("op", "samples", "entries", "rel. error", "entries", "rel. error", "seconds", ""))
     print(_COLUMNS.format("", "", "1st", "1st order", "2nd", "2nd order", "", ""))
     failures: list[str] = []

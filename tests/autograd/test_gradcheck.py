@@ -235,5 +235,8 @@ def test_the_command_line_reports_what_is_wrong(monkeypatch, capsys) -> None:
         main(["--op", "nonsense"])
     assert "there is no op 'nonsense'; there are" in capsys.readouterr().err
     with pytest.raises(SystemExit):
+        main(["--op", "softmx"])
+    assert "there is no op 'softmx'; did you mean softmax?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
         main(["--help"])
     assert "--seed" in capsys.readouterr().out

@@ -132,5 +132,7 @@ def test_a_script_that_is_not_there(tmp_path) -> None:
     assert done.code == 2
     assert "none.py does not exist. Put -- before it" in done.err
     assert not (tmp_path / "out").exists()
+    done = sweep(tmp_path, "--out", "out", "--grid", "seed=0", "translate_de_en", "--steps", "1")
+    assert "unrecognized arguments: --steps 1 (put -- before the script" in done.err
     assert sweep(tmp_path, "--out", "out", "--grid", "seed=0", "--", "translate_de_en", "--nonsense").code == 2
     assert "unrecognized arguments: --nonsense" in (tmp_path / "out" / "seed=0.log").read_text()
