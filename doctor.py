@@ -107,7 +107,7 @@ def blas_findings(
 ) -> Iterator[Finding]:
     """Check the library, kernels and speed of matrix products, and whether an environment variable slows them down."""
     now = speed(environment)
-    named = f"{blas.name}, kernels {blas.kernel}, {blas.threads or 'unknown'} threads: {now:.0f} GFLOP/s"
+    named = f"{blas.name}, kernels {blas.kernel}, threads {blas.threads or 'unknown'}: {now:.0f} GFLOP/s"
     cure = "install NumPy's own wheel, which brings OpenBLAS: pip install --force-reinstall numpy"
     if now > 0 and blas.name.startswith("scipy-openblas"):  # the library of NumPy's own wheel
         cure = "end other programs (see top)"

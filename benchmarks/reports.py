@@ -8,7 +8,6 @@ The commands come from the results files. A command that needs the output of ano
 If the cost is blank, it was not recorded. `make reports` runs all; `make -n reports` lists all.
 """
 
-import argparse
 import json
 import shlex
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.side_by_side import processor_time
+from handloom.arguments import Parser
 from handloom.train.cells import markdown_table
 from handloom.train.runs.folder import SAVES
 from handloom.train.runs.saves import SavedStates
@@ -60,7 +60,7 @@ def command_line(command: str, folder: Path) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.reports", description=__doc__)
+    parser = Parser(prog="python -m benchmarks.reports", description=__doc__)
     parser.add_argument("--run", nargs="*", metavar="NAME", help="run these experiments, or all if none is named")
     options = parser.parse_args()
     rows = experiments()
