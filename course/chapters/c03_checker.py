@@ -69,7 +69,9 @@ def probe_accepts(accepts: Any) -> dict[str, Any]:
         return bool(answer) if isinstance(answer, np.bool_) else need(answer, bool, "accepts(f, rule, x)")
 
     found = {f"the verdict on the right rule of {name}": verdict(*case) for name, case in RIGHT.items()}
-    return found | {f"the verdict on the mutant {name}": verdict(*case) for name, case in WRONG.items()}
+    backwards = (np.tanh, lambda x, g: (g * (1 - np.tanh(x) ** 2))[::-1], RIGHT["tanh"][2])
+    mutants = WRONG | {"tanh, with its result in reversed order (not in `WRONG`)": backwards}
+    return found | {f"the verdict on the mutant {name}": verdict(*case) for name, case in mutants.items()}
 
 
 def real_accepts(f: Any, rule: Any, x: np.ndarray) -> bool:
