@@ -33,7 +33,7 @@ def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
         numbers = array if right.dtype.kind == "b" else array.astype(right.dtype)
     except Exception:  # converting an object of a learner's class may raise anything
         one = yours.flat[0] if isinstance(yours, np.ndarray) and yours.size else yours
-        return f"got the type {type(one).__name__}, expected {_numbers(right.shape)}."
+        return f"got the type {type(one).__name__}, expected numbers."
     if array.shape != right.shape:
         turned = " It is transposed." if array.ndim > 1 and array.shape == right.shape[::-1] else ""
         return f"got {_numbers(array.shape)}, expected {_numbers(right.shape)}.{turned}"
