@@ -14,7 +14,7 @@ from handloom.course import checking
 from handloom.course.chapter import BUILT, ROOT, chapters, definition
 from handloom.course.checking import check
 from handloom.course.comparing import difference
-from handloom.course.exercise import Verdict
+from handloom.course.exercise import Verdict, differing
 from handloom.course.folder import Folder, start
 from handloom.course.trial import run
 from handloom.errors import InputError
@@ -254,6 +254,8 @@ def test_how_results_differ() -> None:
     long = list(range(100))
     assert "got 0 at [99], expected 99" in difference([*long[:99], 0], long, 1e-9)
     assert "got 99 items, expected 100" in difference(long[:99], long, 1e-9)
+    ones = dict.fromkeys("abcdef", 1)
+    assert differing(ones | {"f": 2}, ones, 0.0).endswith("Already right: a; b; c; and 2 more.")
 
 
 # -- the page about the course -------------------------------------------------------------------------------------
