@@ -63,7 +63,12 @@ def real_complex_step(f: Any, x: np.ndarray) -> np.ndarray:
 
 def probe_accepts(accepts: Any) -> dict[str, Any]:
     def verdict(f: Any, rule: Any, x: np.ndarray) -> bool:
-        answer = accepts(f, rule, x.copy())
+        def checked(x: np.ndarray, g: Any) -> Any:
+            if np.shape(g) != f(x).shape:
+                raise Wrong(f"g has the shape {np.shape(g)}. It should have the shape of f(x), {f(x).shape}.")
+            return rule(x, g)
+
+        answer = accepts(f, checked, x.copy())
         if isinstance(answer, np.ndarray) and answer.size > 1:
             raise Wrong(f"accepts(f, rule, x) returned {answer.size} values. Return one bool.")
         return bool(answer) if isinstance(answer, np.bool_) else need(answer, bool, "accepts(f, rule, x)")
