@@ -34,6 +34,7 @@ VIEWS = {
     "tiles": "Three ways",
     "training": "Training",
 }
+VIEW = "python -m handloom.explorer --view"
 #: The chapters whose code the explorer can show next to handloom's code, and the view that shows it.
 BUILT = {"c06_head": "head", "c11_beam": "beam"}
 WORDS_A_MINUTE = 150  # reading speed for a text with formulas and code
@@ -146,7 +147,7 @@ def source_link(name: str) -> str:
 def explorer_link(view: str, yours: Path | None = None) -> str:
     """Return the command that opens a view of the explorer, with the learner's code if the folder `yours` is given."""
     own = f" --yours {shlex.quote(str(yours))}" if yours else ""
-    return f"`python -m handloom.explorer --view {view}{own}`, the view {VIEWS[view]}"
+    return f"`{VIEW} {view}{own}`, the view {VIEWS[view]}"
 
 
 def with_links(text: str, up: str | None = None) -> str:
@@ -163,4 +164,4 @@ def with_links(text: str, up: str | None = None) -> str:
         return f"[{inside or path}]({target})" if not inside else f"[{inside} in {path}]({target})"
 
     text = re.sub(r"\{source\}`([^`]+)`", source, text)
-    return re.sub(r"\{explorer\}`([^`]+)`", lambda match: explorer_link(match[1]), text)
+    return re.sub(r"\{explorer\}`([^`]+)`", lambda match: f"the view {VIEWS[match[1]]} (`{VIEW} {match[1]}`)", text)

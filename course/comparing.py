@@ -6,7 +6,7 @@ import numpy as np
 
 
 def difference(yours: Any, right: Any, rtol: float) -> str | None:
-    """Describe how `yours` differs from `right`, such as "has the shape (2,)", or return None if they are equal.
+    """Describe how `yours` differs from `right`, such as "got 1, expected 2.", or return None if they are equal.
 
     Arrays and numbers may differ by `rtol` times the largest number, and NaN equals NaN. Arrays of booleans need
     booleans. All other values must be equal (`==`).
@@ -22,22 +22,23 @@ def difference(yours: Any, right: Any, rtol: float) -> str | None:
         return None
     if isinstance(right, (list, tuple)) and isinstance(yours, (list, tuple)) and not _short(right):
         return _of_lists(yours, right)
-    return f"is {brief(yours)}; it should be {brief(right)}."
+    return f"got {brief(yours)}, expected {brief(right)}."
 
 
 def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
     if yours is None:
-        return "is None: is a `return` missing?"
+        return "got None: is a `return` missing?"
     try:
         array = np.asarray(yours)
         numbers = array if right.dtype.kind == "b" else array.astype(right.dtype)
     except Exception:  # converting an object of a learner's class may raise anything
-        return f"is a {type(yours).__name__}; it should be numbers of the shape {right.shape}."
+        one = yours.flat[0] if isinstance(yours, np.ndarray) and yours.size else yours
+        return f"got the type {type(one).__name__}, expected numbers."
     if array.shape != right.shape:
         turned = " It is transposed." if array.ndim > 1 and array.shape == right.shape[::-1] else ""
-        return f"has the shape {array.shape}; it should be {right.shape}.{turned}"
+        return f"got {_numbers(array.shape)}, expected {_numbers(right.shape)}.{turned}"
     if right.dtype.kind == "b" and array.dtype.kind != "b":
-        return f"holds {array.dtype} numbers; it should hold True and False."
+        return f"got {array.dtype} numbers, expected True and False."
     allowed = 0.0
     if right.dtype.kind in "biu":
         wrong = array != right
@@ -48,9 +49,12 @@ def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
     if not wrong.any():
         return None
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
-    place = f"at {list(where)} " if where else ""
+    place = f" at {list(where)}" if where else ""
     count = f" ({int(wrong.sum())} of {wrong.size} numbers differ)" if wrong.size > 1 else ""
-    text = f"is {place}{brief(array[where])}; it should be {brief(right[where])}{count}."
+    got, expected = (brief(one[where]) for one in (array, right))
+    if got == expected:  # they differ in later digits
+        got, expected = str(array[where]), str(right[where])
+    text = f"got {got}{place}, expected {expected}{count}."
     return f"{text} {pattern}" if (pattern := _pattern(numbers, right, allowed)) else text
 
 
@@ -79,11 +83,15 @@ def _pattern(yours: np.ndarray, right: np.ndarray, allowed: float) -> str:
     return ""
 
 
+def _numbers(shape: tuple[int, ...]) -> str:
+    return f"the shape {shape}" if shape else "a single number"
+
+
 def _of_lists(yours: Any, right: Any) -> str:
     for number, (one, other) in enumerate(zip(yours, right, strict=False)):
         if one != other:
-            return f"is right up to number {number}, where it is {brief(one)}; it should be {brief(other)} there."
-    return f"has {len(yours)} items; it should have {len(right)}."
+            return f"got {brief(one)} at [{number}], expected {brief(other)}."
+    return f"got {len(yours)} items, expected {len(right)}."
 
 
 def _short(value: Any) -> bool:

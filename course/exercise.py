@@ -186,7 +186,9 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -
     fine = [name for name in right if name not in wrong]
     word = first.split()[0].strip(",")
     capital = first if len(word) == 1 or "_" in word else f"{first[0].upper()}{first[1:]}"  # names keep their case
-    text = f"{capital} {problems[first]}"
+    text = f"{capital}: {problems[first]}"
+    if len(fine) > 4:
+        fine[3:] = [f"and {len(fine) - 3} more"]
     return text + (f"\nAlready right: {'; '.join(fine)}." if fine else "")
 
 

@@ -32,9 +32,9 @@ def probe_multiply(multiply: Any) -> dict[str, Any]:
     made = [(multiply(x, y), (x, y)) for x, y in pairs]
     shares = [rule_of(z, inputs, 0.3, "multiply(x, y)") for z, inputs in made]
     return {
-        "the product": np.array([z.data for z, _ in made]),
-        "what goes back to x": np.array([first for first, _ in shares]),
-        "what goes back to y": np.array([second for _, second in shares]),
+        "the five products": np.array([z.data for z, _ in made]),
+        "the gradient of x in five products": np.array([first for first, _ in shares]),
+        "the gradient of y in five products": np.array([second for _, second in shares]),
     }
 
 
@@ -47,8 +47,8 @@ def probe_tanh(tanh: Any) -> dict[str, Any]:
     made = [(tanh(x), (x,)) for x in map(Scalar, POINTS)]
     shares = [rule_of(y, inputs, 0.3, "tanh(x)") for y, inputs in made]
     return {
-        "the value of tanh": np.array([y.data for y, _ in made]),
-        "what goes back to x": np.array([share for (share,) in shares]),
+        "the value of tanh at x = -1.3, -0.2, 0, 0.7, 2.5": np.array([y.data for y, _ in made]),
+        "the gradient of x at these x, with g = 0.3": np.array([share for (share,) in shares]),
     }
 
 
@@ -123,12 +123,12 @@ def probe_backward(backward: Any) -> dict[str, Any]:
 
     once, few = doublings(backward)
     return {
-        "the gradient by (x, w, b) of w": gradients(lambda x, w, b: w),
-        "the gradient by (x, w, b) of tanh(x w + b)": gradients(lambda x, w, b: tanh(add(multiply(x, w), b))),
-        "the gradient by (x, w, b) of (h + b) h h, with h = tanh(x w + b)": gradients(twice),
-        "the gradient by (x, w, b) of h + tanh(tanh(h b)), with h = x w": gradients(late),
-        "whether each rule of 40 doublings is called once": once,
-        "whether at most 2,000 inputs are read in 40 doublings": few,
+        "the gradients of (x, w, b) for y = w": gradients(lambda x, w, b: w),
+        "the gradients of (x, w, b) for y = tanh(x w + b)": gradients(lambda x, w, b: tanh(add(multiply(x, w), b))),
+        "the gradients of (x, w, b) for y = (h + b) h h, with h = tanh(x w + b)": gradients(twice),
+        "the gradients of (x, w, b) for y = h + tanh(tanh(h b)), with h = x w": gradients(late),
+        "each rule is called once, in a graph of 40 doublings y + y": once,
+        "`inputs` is read at most 2,000 times, in the same graph": few,
     }
 
 

@@ -9,7 +9,7 @@ numbers = itertools.count()  # 0, 1, 2, ...: a number that was made later has a 
 class Scalar:
     """A number `data`, the Scalars `inputs` from which it was computed, and a rule for their gradients.
 
-    rule(g), where g is the gradient of this Scalar, returns a tuple: g times the derivative by each of `inputs`.
+    rule(g), where g is the gradient of this Scalar, returns a tuple: for each of `inputs`, g times the derivative.
     """
 
     def __init__(self, data, inputs=(), rule=lambda g: ()):
@@ -38,10 +38,10 @@ def tanh(x):
 
 
 def backward(y):
-    """Add the derivative of y by each Scalar to the Scalar's `grad`, for all Scalars from which y was computed."""
+    """Add the derivative of y to `grad` of each Scalar from which y was computed, and of y itself."""
     # your turn: Go through all Scalars that y was made from, beginning with the newest. Call the rule of each Scalar
     # and add the resulting shares to the gradients of its inputs. A Scalar that was used twice gets two shares. The
-    # derivative of y by itself is 1.
+    # derivative of y with respect to itself is 1.
     found, waiting = {y}, [y]
     while waiting:
         new = set(waiting.pop().inputs) - found

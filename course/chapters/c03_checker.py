@@ -63,13 +63,20 @@ def real_complex_step(f: Any, x: np.ndarray) -> np.ndarray:
 
 def probe_accepts(accepts: Any) -> dict[str, Any]:
     def verdict(f: Any, rule: Any, x: np.ndarray) -> bool:
-        answer = accepts(f, rule, x.copy())
+        def checked(x: np.ndarray, g: Any) -> Any:
+            if np.shape(g) != f(x).shape:
+                raise Wrong(f"g has the shape {np.shape(g)}. It should have the shape of f(x), {f(x).shape}.")
+            return rule(x, g)
+
+        answer = accepts(f, checked, x.copy())
         if isinstance(answer, np.ndarray) and answer.size > 1:
             raise Wrong(f"accepts(f, rule, x) returned {answer.size} values. Return one bool.")
         return bool(answer) if isinstance(answer, np.bool_) else need(answer, bool, "accepts(f, rule, x)")
 
     found = {f"the verdict on the right rule of {name}": verdict(*case) for name, case in RIGHT.items()}
-    return found | {f"the verdict on the mutant {name}": verdict(*case) for name, case in WRONG.items()}
+    backwards = (np.tanh, lambda x, g: (g * (1 - np.tanh(x) ** 2))[::-1], RIGHT["tanh"][2])
+    mutants = WRONG | {"tanh, with its result in reversed order (not in `WRONG`)": backwards}
+    return found | {f"the verdict on the mutant {name}": verdict(*case) for name, case in mutants.items()}
 
 
 def real_accepts(f: Any, rule: Any, x: np.ndarray) -> bool:

@@ -39,7 +39,7 @@ WRONG = {
 
 
 def central(f, x, h):
-    """Return the derivatives of f(x), a number, by each element of the array x, as central differences with step h."""
+    """Return the derivatives of the number f(x) with respect to each element of x, as central differences."""
     # your turn: Go through the elements, for index in np.ndindex(x.shape). For each element make two copies of x: in
     # one copy increase this element by h, in the other copy decrease it by h. How much do the values of f differ, and
     # how much do the two elements differ?
@@ -53,7 +53,7 @@ def central(f, x, h):
 
 
 def complex_step(f, x):
-    """Return the derivatives of f(x), a number, by each element of the array x, computed with imaginary steps."""
+    """Return the derivatives of the number f(x) with respect to each element of x, computed with imaginary steps."""
     # your turn: Add 1e-20j to one element, in a copy that can hold complex numbers: x.astype(complex). Which part of
     # f's value contains the derivative, and by which number is the derivative multiplied?
     out = np.zeros(x.shape)

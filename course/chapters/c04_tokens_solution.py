@@ -5,8 +5,7 @@ from itertools import pairwise
 
 
 def count_pairs(words):
-    """Return how often each pair (left, right) of neighbouring tokens occurs. `words` is a dictionary {tokens: count}.
-    """
+    """Return how often each pair (left, right) of neighbouring tokens occurs. `words` is a dictionary tokens: count."""
     # your turn: Go through the words, and through the pairs of neighbours in each word (itertools.pairwise). If a word
     # occurs 5 times, each of its pairs counts 5 times.
     counts = Counter()

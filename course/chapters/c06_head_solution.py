@@ -15,8 +15,7 @@ def attend(q, k, v):
 
 
 def causal_mask(queries, keys):
-    """Return the causal mask (queries, keys), True for allowed keys. The last query is at the position of the last key.
-    """
+    """Return the causal mask (queries, keys), True for allowed keys. The last query has the last key's position."""
     # your turn: The last query is at the position of the last key. At which position is query i? Query i may look at
     # the keys up to its position.
     position = np.arange(queries)[:, None] + keys - queries

@@ -12,8 +12,7 @@ def attend(q, k, v):
 
 
 def split_heads(x, heads):
-    """Change the shape from (length, d) to (heads, length, d / heads): each head gets d / heads features of every word.
-    """
+    """Change the shape from (length, d) to (heads, length, d / heads): each head gets d / heads features of a word."""
     # your turn: Cut each row into pieces with one reshape, (length, heads, d / heads). Then exchange two axes. Which?
     return x.reshape(len(x), heads, -1).swapaxes(0, 1)
 
@@ -42,8 +41,7 @@ def rotate(x, first=0):
 
 
 def multi_head(x, w_in, w_out, heads):
-    """Return causal self-attention with rotary positions for x (length, d), with weights w_in (3 d, d), w_out (d, d).
-    """
+    """Return causal self-attention with rotary positions of x (length, d), with weights w_in (3 d, d), w_out (d, d)."""
     # your turn: x times the transpose of w_in has 3 d features: first those of q, then those of k, then those of v.
     # Split q, k and v into heads, rotate q and k, attend, merge the heads, and multiply by the transpose of w_out.
     q, k, v = (split_heads(part, heads) for part in np.split(x @ w_in.T, 3, axis=1))

@@ -19,6 +19,7 @@ def probe_layer_norm(layer_norm: Any) -> dict[str, Any]:
         "4 rows with weight 1 and bias 0": layer_norm(3 * x + 2, one, zero),
         "4 rows with weight and bias": layer_norm(3 * x + 2, weight, bias),
         "rows of small numbers, where eps counts": layer_norm(x / 300, weight, bias),
+        "4 rows with eps=0.1": layer_norm(x, weight, bias, eps=0.1),
         "a row of equal numbers": layer_norm(np.full((1, 4), 7.0), weight, bias),
     }
 
@@ -34,6 +35,7 @@ def probe_layer_norm_rule(layer_norm_rule: Any) -> dict[str, Any]:
         ("with weight 1", (x, np.ones(4), g)),
         ("with weights", (x, weight, g)),
         ("for small x", (x / 300, weight, g)),
+        ("with eps=0.1", (x, weight, g, 0.1)),
     ):
         gradients = need(layer_norm_rule(*arguments), (tuple, list), "layer_norm_rule(x, weight, g)")
         if len(gradients) != 3:

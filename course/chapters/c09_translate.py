@@ -38,10 +38,10 @@ def probe_shifted(shifted: Any) -> dict[str, Any]:
     made = need(shifted([[5, 6, 7]], PAD, BOS, EOS), tuple, "shifted(...)")
     one, several = made, shifted([[5, 6, 7], [8], [4, 3]], PAD, BOS, EOS)
     other = shifted([[5, 6], [8]], 9, BOS, EOS)
-    names = "what the decoder reads", "what it should say"
-    found = {f"{name}, of one sentence": np.asarray(x) for name, x in zip(names, one, strict=True)}
-    found |= {f"{name}, of three sentences": np.asarray(x) for name, x in zip(names, several, strict=True)}
-    return found | {f"{name}, with the padding 9": np.asarray(x) for name, x in zip(names, other, strict=True)}
+    names = "the inputs", "the targets"
+    found = {f"{name} for one sentence": np.asarray(x) for name, x in zip(names, one, strict=True)}
+    found |= {f"{name} for three sentences": np.asarray(x) for name, x in zip(names, several, strict=True)}
+    return found | {f"{name} with pad=9": np.asarray(x) for name, x in zip(names, other, strict=True)}
 
 
 def real_shifted(sentences: Any, pad: int, bos: int, eos: int) -> Any:
@@ -106,6 +106,7 @@ def probe_transformer(transformer: Any) -> dict[str, Any]:
         "the logits of one word after <bos>": transformer(source, np.array([[1]]), weights(), HEADS, LAYERS),
         "the logits after each of five words": transformer(source, np.arange(1, 6)[None], weights(), HEADS, LAYERS),
         "the logits of two sentences, one with padding": np.asarray(logits)[target != PAD],
+        "the logits with pad=7": transformer(source, np.array([[1]]), weights(), HEADS, LAYERS, pad=7),
     }
 
 
@@ -113,4 +114,4 @@ def real_transformer(source, target, w, heads, layers, pad=0):
     made = model()
     made.load_state_dict(w)
     with no_grad():
-        return made(source, target).data
+        return made(np.where(source == pad, PAD, source), target).data

@@ -71,8 +71,7 @@ def encoder_layer(x, w, name, heads, mask):
 
 
 def decoder_layer(x, memory, w, name, heads, own_mask, memory_mask):
-    """Return the decoder layer of x (batch, length, d). memory (batch, source length, d) is the output of the encoder.
-    """
+    """Return the decoder layer of x (batch, length, d). memory (batch, source length, d): the output of the encoder."""
     # your turn: There are three steps, each of the form norm(x + step(x)): attention to the words of the target,
     # attention to the source (weights f"{name}.multihead_attn"), and feed_forward.
     x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")

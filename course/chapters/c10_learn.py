@@ -26,7 +26,7 @@ def probe_adam(adam: Any) -> dict[str, Any]:
         "the mean of their squares, v, after four steps": found["v"],
         "the weights after one step": after(1)[0],
         "the weights after four steps": found["w"],
-        "the weights with eps=0.5": after(2, eps=0.5)[0],
+        "the weights with b1=0.5, b2=0.9 and eps=0.5": after(2, b1=0.5, b2=0.9, eps=0.5)[0],
     }
 
 

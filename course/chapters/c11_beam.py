@@ -10,7 +10,7 @@ from ...models.generation.decoding import Uncached
 from ...models.generation.greedy import greedy_search
 from ...models.generation.penalties import length_penalty
 from ...models.generation.rules import Rules
-from ..exercise import need
+from ..exercise import Wrong, need
 from .c11_beam_solution import beam_search, from_table, greedy, trap
 
 BOS, EOS = 0, 1
@@ -54,7 +54,9 @@ def real_greedy(next_log_p, bos, eos, limit):
 
 def probe_trap(trap: Any) -> dict[str, Any]:
     table = np.asarray(trap(), dtype=float)
-    right = table.shape == (4, 4) and bool(((table >= 0) & (table <= 1)).all())
+    if table.shape != (4, 4):
+        raise Wrong(f"The table has the shape {table.shape}. It should have 4 rows and 4 columns.")
+    right = bool(((table >= 0) & (table <= 1)).all())
     each = table[[0, 2, 3]].sum(axis=1) if right else np.zeros(3)
     sums = bool(np.allclose(each, 1))
     lost, half = False, False
@@ -64,10 +66,10 @@ def probe_trap(trap: Any) -> dict[str, Any]:
             _, best = beam_search(from_table(table), BOS, EOS, 4**6, 6)
         lost, half = bool(best > mine + 1e-9), bool(best > mine + np.log(2))
     return {
-        "whether the table has the shape (4, 4) and holds probabilities": right,
+        "the table contains probabilities": right,
         "the sums of the rows of the words 0, 2 and 3": each,
-        "whether greedy misses the likeliest sentence": lost,
-        "whether what greedy finds is less than half as likely": half,
+        "greedy search misses the most probable sentence": lost,
+        "the sentence of greedy search is less than half as probable": half,
     }
 
 
@@ -97,8 +99,8 @@ def probe_extended(extended: Any) -> dict[str, Any]:
     return {
         "the sentences of one word, best first": first[0],
         "their log-probabilities": first[1],
-        "what becomes of two sentences, best first": two[0],
-        "the log-probabilities of what becomes of two": two[1],
+        "the continuations of two sentences, best first": two[0],
+        "the log-probabilities of these continuations": two[1],
     }
 
 

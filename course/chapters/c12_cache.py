@@ -26,10 +26,10 @@ def probe_attend_new(attend_new: Any) -> dict[str, Any]:
     q, k, v = np.random.default_rng(12).standard_normal((3, 2, 2, 4, 3))
     last = (x[:, :, 3:] for x in (q, k, v))
     first = need(attend_new(q[:, :, :1], k[:, :, :1], v[:, :, :1], k[:, :, :0], v[:, :, :0]), tuple, "attend_new(...)")
-    names = "what it gets", "the keys", "the values"
-    found = {f"{name}, of the first word": x for name, x in zip(names, first, strict=True)}
+    names = "the output", "the keys", "the values"
+    found = {f"{name} for the first word": x for name, x in zip(names, first, strict=True)}
     later = attend_new(*last, k[:, :, :3], v[:, :, :3])
-    return found | {f"{name}, of the fourth word": x for name, x in zip(names, later, strict=True)}
+    return found | {f"{name} for the fourth word": x for name, x in zip(names, later, strict=True)}
 
 
 def real_attend_new(q, k, v, keys, values):
@@ -60,6 +60,7 @@ def probe_start(start: Any) -> dict[str, Any]:
         "the keys of all layers": np.stack(state.memory_keys),
         "the values of all layers": np.stack(state.memory_values),
         "the mask of the source": state.memory_mask,
+        "the mask with pad=3": start(memory, SOURCE, made.state_dict(), HEADS, LAYERS, pad=3).memory_mask,
     }
 
 

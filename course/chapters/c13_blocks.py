@@ -117,8 +117,8 @@ def probe_forward(forward: Any) -> dict[str, Any]:
         "the output with blocks of 3, 3 and 1 keys": three[0],
         "log_sum, the logarithm of each row's sum": three[1],
         "the output with scores near 1000": forward(q * 40, k * 40, v, 2)[0],
-        "whether the whole table was held at a time": holds_the_table(lambda: forward(*long, 40)),
-        "whether all keys were multiplied at a time": multiplies_all(lambda k: forward(q, k, v, 3), k),
+        "whether the whole table was in memory at once": holds_the_table(lambda: forward(*long, 40)),
+        "whether all keys were multiplied at once": multiplies_all(lambda k: forward(q, k, v, 3), k),
     }
 
 
@@ -141,7 +141,7 @@ def probe_backward(backward: Any) -> dict[str, Any]:
     q_long, k_long, v_long, g_long = long
     saved = forward(q_long, k_long, v_long, 40)
     held = holds_the_table(lambda: backward(q_long, k_long, v_long, *saved, g_long, 40))
-    return found | {"whether the whole table was held at a time": held}
+    return found | {"whether the whole table was in memory at once": held}
 
 
 def real_backward(q, k, v, out, log_sum, g, size):

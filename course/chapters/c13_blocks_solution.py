@@ -9,8 +9,7 @@ def slices(length, size):
 
 
 def running_sum(blocks):
-    """Return m, the largest number in the arrays `blocks`, and total, the sum of exp(number - m). Read each array once.
-    """
+    """Return m, the largest number in the arrays `blocks`, and total, the sum of exp(number - m). Read arrays once."""
     m, total = -np.inf, 0.0
     for numbers in blocks:
         # your turn: The largest number so far may grow. The old sum is relative to the old m: by which factor must it

@@ -97,8 +97,8 @@ def probe_half_step(half_step: Any) -> dict[str, Any]:
     def tiny(halves: list[np.ndarray], scale: float) -> list[np.ndarray]:
         return [(np.float32(3.3e-7 * scale) * np.ones(half.shape)).astype(np.float16) for half in halves]
 
-    def partly(halves: list[np.ndarray], scale: float) -> list[np.ndarray]:
-        return [np.ones(halves[0].shape, np.float16), np.full(halves[1].shape, np.inf, np.float16)]
+    def partly(value: float) -> GradientsOf:
+        return lambda halves, scale: [np.full_like(halves[0], 1), np.full_like(halves[1], value)]
 
     one, _ = after(1, 16.0)
     many, scaler = after(40, 2.0**15)
@@ -106,8 +106,9 @@ def probe_half_step(half_step: Any) -> dict[str, Any]:
         "the weights after one good step": one[0],
         "the type of the weights": str(one[0].dtype),
         "the weights after three steps with gradients that are tiny": after(3, 2.0**12, tiny, 1e4)[0][0],
-        "the weights after an overflow of the second gradient": after(1, 4.0, partly)[0][0],
-        "the type of the weights after an overflow": str(after(1, 4.0, partly)[0][0].dtype),
+        "the weights after an infinite second gradient": after(1, 4.0, partly(np.inf))[0][0],
+        "the weights after a second gradient that is NaN": after(1, 4.0, partly(np.nan))[0][0],
+        "the type of the weights after an overflow": str(after(1, 4.0, partly(np.inf))[0][0].dtype),
         "the scale after 40 steps, the first ones of which overflow": float(scaler.scale),
         "the number of skipped steps": int(scaler.skipped),
         "the weights after 40 steps": many[0],

@@ -36,11 +36,11 @@ def probe_matmul(matmul: Any) -> dict[str, Any]:
     dbatch, dagain = rule_of(many, (batch, again), stack_g, "matmul(x, y)")
     return {
         "the product of two matrices": one.data,
-        "what goes back to x": dx,
-        "what goes back to y": dy,
+        "the gradient of x": dx,
+        "the gradient of y": dy,
         "the product of a stack with a matrix": many.data,
-        "what goes back to the stack": dbatch,
-        "what goes back to the matrix": dagain,
+        "the gradient of the stack": dbatch,
+        "the gradient of the matrix": dagain,
     }
 
 
@@ -56,7 +56,7 @@ def probe_lookup(lookup: Any) -> dict[str, Any]:
         table = Scalar(rows)
         made = lookup(table, np.array(ids))
         (share,) = rule_of(made, (table,), g[: len(ids)], "lookup(table, ids)")
-        found |= {f"the vectors of {what}": made.data, f"what goes back to the table from {what}": share}
+        found |= {f"the vectors of {what}": made.data, f"the gradient of the table for {what}": share}
     return found
 
 
@@ -70,8 +70,8 @@ def probe_attend(attend: Any) -> dict[str, Any]:
     q, k, v = map(Scalar, (queries, keys, values))
     made = attend(q, k, v, (np.arange(5) < np.array([[5], [2]]))[:, None, None, :])
     shares = rule_of(made, (q, k, v), g, "attend(q, k, v, mask)")
-    names = "what goes back to the values", "what goes back to the queries", "what goes back to the keys"
-    return {"what the words get": made.data} | dict(zip(names, (shares[2], *shares[:2]), strict=True))
+    names = "the gradient of v", "the gradient of q", "the gradient of k"
+    return {"the output": made.data} | dict(zip(names, (shares[2], *shares[:2]), strict=True))
 
 
 def real_attend(q, k, v, mask):
@@ -101,7 +101,7 @@ def probe_learn(learn: Any) -> dict[str, Any]:
         weights = {"a": np.array([0.5, -1.0, 2.0]), "b": np.array([1.0, 1.5, -0.5])}
         losses = need(learn(weights, far_from, TARGETS[:count], rate), list, "learn(...)")
         steps = "one step" if count == 1 else "four steps"
-        found |= {f"the losses of {steps}": np.array(losses), f"a weight after {steps}": weights["a"]}
+        found |= {f"the losses of {steps}": np.array(losses), f"the weight a after {steps}": weights["a"]}
     return found
 
 

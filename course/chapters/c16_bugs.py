@@ -17,14 +17,20 @@ def tokens() -> np.ndarray:
 
 
 def models() -> dict[str, Any]:
-    found = {name: with_left(mended, name) for name in planted(mended)}
-    return found | {"none of the five mistakes": mended}
+    found = {f"a mistake in {name}": with_left(mended, name) for name in planted(mended)}
+    return found | {"no mistake": mended}
+
+
+def first_sees_last(w: Any, ids: np.ndarray) -> Any:
+    """Return logits that depend on the last token only at the first and the last position."""
+    return ops.where(np.arange(ids.shape[1])[:, None] == 0, mended(w, ids[:, ::-1]), mended(w, ids))
 
 
 def probe_sees_the_future(sees_the_future: Any) -> dict[str, Any]:
     w, ids = new_weights(), tokens()
-    found = {f"whether it sees the future, with {name}": sees_the_future(one, w, ids) for name, one in models().items()}
-    return found | {"the ids afterwards": ids}
+    found = models() | {"a first position that sees the last token": first_sees_last}
+    verdicts = {f"a model with {name}": sees_the_future(one, w, ids) for name, one in found.items()}
+    return verdicts | {"the ids afterwards": ids}
 
 
 def real_sees_the_future(model, w, ids):
@@ -33,10 +39,7 @@ def real_sees_the_future(model, w, ids):
 
 
 def probe_mixes_the_batch(mixes_the_batch: Any) -> dict[str, Any]:
-    return {
-        f"whether a model mixes the batch, with {name}": mixes_the_batch(one, new_weights(), tokens())
-        for name, one in models().items()
-    }
+    return {f"a model with {name}": mixes_the_batch(one, new_weights(), tokens()) for name, one in models().items()}
 
 
 def real_mixes_the_batch(model, w, ids):
@@ -46,7 +49,7 @@ def real_mixes_the_batch(model, w, ids):
 
 def probe_unused(unused: Any) -> dict[str, Any]:
     w = new_weights()
-    found = {f"the weights that play no part, with {name}": unused(one, w, tokens()) for name, one in models().items()}
+    found = {f"the unused weights of a model with {name}": unused(one, w, tokens()) for name, one in models().items()}
     return {name: list(names) for name, names in reversed(found.items())}
 
 

@@ -50,9 +50,9 @@ def mixes_the_batch(model, w, ids):
 
 def unused(model, w, ids):
     """Return the sorted names of the weights with an unused row. Every token occurs in ids (batch, length)."""
-    # your turn: An unused weight has the gradient 0, or None if no operation uses it. Set the gradients to zero, call
-    # backward on a number computed from all logits, such as the sum of their squares, and look at each row of each
-    # gradient.
+    # your turn: An unused row has the gradient 0, and `grad` stays None if no operation uses the weight. Set `grad` of
+    # each weight to None, call backward on a number computed from all logits, such as the sum of their squares, and
+    # look at each row of each gradient.
     for parameter in w.values():
         parameter.grad = None
     (model(w, ids) ** 2).sum().backward()

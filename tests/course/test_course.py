@@ -14,7 +14,7 @@ from handloom.course import checking
 from handloom.course.chapter import BUILT, ROOT, chapters, definition
 from handloom.course.checking import check
 from handloom.course.comparing import difference
-from handloom.course.exercise import Verdict
+from handloom.course.exercise import Verdict, differing
 from handloom.course.folder import Folder, start
 from handloom.course.trial import run
 from handloom.errors import InputError
@@ -92,7 +92,7 @@ FILES = {
     "pass\ndef multiply(x): pass": "`multiply` takes (x); it is called with (x, y)",
     "pass\ndel multiply": "There is no `multiply` in the file",
     "pass\n1 / 0": "`1 / 0`, raises ZeroDivisionError",
-    "return Scalar(x.data * y.data, (x, y), lambda g: (9.0, g))": "What goes back to x is at [0] 9; it should be 0.9",
+    "return Scalar(x.data * y.data, (x, y), lambda g: (9.0, g))": "of x in five products: got 9 at [0], expected 0.9",
     "return Scalar(x.data * y.data, (x, y), lambda g: (g, g * x.data))": "This is the rule of the sum.",
     "return Scalar(x.data * y.data, (y, x), lambda g: (g, g))": "its `inputs` should be the 2 Scalars",
 }
@@ -233,7 +233,7 @@ def test_how_results_differ() -> None:
     two = np.array([1.0, np.nan])
     assert difference([1.0, np.nan], two, 1e-9) is None
     assert difference(two + 1e-12, two, 1e-9) is None
-    assert "is at [0] 2; it should be 1 (1 of 2" in difference([2, np.nan], two, 1e-9)
+    assert "got 2 at [0], expected 1 (1 of 2" in difference([2, np.nan], two, 1e-9)
     three = np.array([1.0, 2.0, -4.0])
     assert difference(-three, three, 1e-9).endswith("All signs are reversed.")
     assert difference(three / 4, three, 1e-9).endswith("All numbers are 0.25 times the right ones.")
@@ -242,15 +242,20 @@ def test_how_results_differ() -> None:
     assert "NaN comes from" in difference(three * np.nan, three, 1e-9)
     assert difference(three**2, three, 1e-9).endswith("(2 of 3 numbers differ).")
     assert difference(np.ones((2, 3)), np.ones((3, 2)), 1e-9).endswith("It is transposed.")
-    assert "has the shape (2, 1); it should be (2,)" in difference(two[:, None], two, 1e-9)
+    assert "got the shape (2, 1), expected the shape (2,)" in difference(two[:, None], two, 1e-9)
     assert "is a `return` missing?" in difference(None, two, 1e-9)
-    assert "it should be numbers" in difference("text", two, 1e-9)
-    assert "should hold True and False" in difference([1, 0], np.array([True, False]), 1e-9)
+    assert "got a single number, expected the shape (2,)" in difference(1.0, two, 1e-9)
+    assert "got 1.0000000001, expected 1.0." in difference(1 + 1e-10, 1.0, 1e-12)
+    assert "got the type str, expected numbers" in difference("text", two, 1e-9)
+    assert "got the type Chapter" in difference(np.array([FIRST]), two, 1e-9)
+    assert "expected True and False" in difference([1, 0], np.array([True, False]), 1e-9)
     assert difference((3, "a"), (3, "a"), 1e-9) is None
-    assert "is 1; it should be True" in difference(1, True, 1e-9)
+    assert "got 1, expected True" in difference(1, True, 1e-9)
     long = list(range(100))
-    assert "up to number 99, where it is 0; it should be 99" in difference([*long[:99], 0], long, 1e-9)
-    assert "has 99 items; it should have 100" in difference(long[:99], long, 1e-9)
+    assert "got 0 at [99], expected 99" in difference([*long[:99], 0], long, 1e-9)
+    assert "got 99 items, expected 100" in difference(long[:99], long, 1e-9)
+    ones = dict.fromkeys("abcdef", 1)
+    assert differing(ones | {"f": 2}, ones, 0.0).endswith("Already right: a; b; c; and 2 more.")
 
 
 # -- the page about the course -------------------------------------------------------------------------------------
