@@ -297,7 +297,7 @@ class Parameter(Tensor):
     def __setattr__(self, name: str, value: Any) -> None:
         # A parameter is changed in place. The result of an op is read-only, and so is a scalar, which NumPy's
         # arithmetic makes of an array without axes.
-        if isinstance(value, np.ndarray | np.generic) and not value.flags.writeable:
+        if name != "requires_grad" and isinstance(value, np.ndarray | np.generic) and not value.flags.writeable:
             value = np.array(value)
         super().__setattr__(name, value)
 

@@ -182,11 +182,10 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -
     wrong = [name for name, problem in problems.items() if problem]
     if not wrong:
         return None
-    first = wrong[0]
-    fine = [name for name in right if name not in wrong]
+    first, fine = wrong[0], [name for name in right if name not in wrong]
     word = first.split()[0].strip(",")
-    capital = first if len(word) == 1 or "_" in word else f"{first[0].upper()}{first[1:]}"  # names keep their case
-    text = f"{capital}: {problems[first]}"
+    is_name = "_" in word or (len(word) == 1 and word != "a")  # names keep their case
+    text = f"{first if is_name else f'{first[0].upper()}{first[1:]}'}: {problems[first]}"
     if len(fine) > 4:
         fine[3:] = [f"and {len(fine) - 3} more"]
     return text + (f"\nAlready right: {'; '.join(fine)}." if fine else "")

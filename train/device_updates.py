@@ -190,7 +190,7 @@ def choose_updates(
             return DeviceUpdates(flat, model, optimizer, options, group, generators)
     if options.graphs:
         raise InputError(
-            "CUDA graphs need Adam or AdamW over all parameters, with one learning rate and weight decay: leave out "
-            "--graphs, or choose --optimizer adam."
+            "CUDA graphs need Adam or AdamW over all parameters, none with requires_grad=False, with one learning rate "
+            "and weight decay: leave out --graphs, or choose --optimizer adam."
         )
     return Updates(model, optimizer, options, group, generators)

@@ -262,13 +262,13 @@ def test_an_array_of_another_dtype_or_shape_starts_anew() -> None:
 
 
 def test_a_parameter_without_axes_keeps_arrays() -> None:
-    weight = Parameter(np.float32(1))
+    weight = Parameter(np.float32(1), np.True_)
     weight.data = weight.data * 2  # NumPy's scalar, as in the next assignment
     (weight * weight).backward()
     weight.grad = weight.grad * 0.5
     with no_grad():
         weight -= weight.grad
-    assert weight.data == 0
+    assert [weight.data, type(weight.requires_grad)] == [0, np.bool_]
 
 
 # -- results ----------------------------------------------------------------------------------------------------------

@@ -256,6 +256,7 @@ def test_how_results_differ() -> None:
     assert "got 99 items, expected 100" in difference(long[:99], long, 1e-9)
     ones = dict.fromkeys("abcdef", 1)
     assert differing(ones | {"f": 2}, ones, 0.0).endswith("Already right: a; b; c; and 2 more.")
+    assert differing({"a row": 2}, {"a row": 1}, 0.0) == "A row: got 2, expected 1."
 
 
 # -- the page about the course -------------------------------------------------------------------------------------
