@@ -239,8 +239,8 @@ class Writer(TrainedModel):
         ids = self._known_ids(prompt)
         if len(ids) + length > self.length + 1:
             raise InputError(
-                f"A beam search with a prompt of {len(ids)} and a continuation of {length} tokens needs a context of "
-                f"{len(ids) + length - 1}, but this model has {self.length}. Request fewer tokens, or sample them."
+                f"For a prompt of {len(ids)} and {length} more tokens, a beam search or consensus needs a context of "
+                f"{len(ids) + length - 1}, but this model has {self.length}. Request fewer tokens, or sample one text."
             )
         found = dataclasses.replace(strategy, rules=self._rules(strategy, ids, length)).generate(
             self._starter()(), bos_id=None, eos_id=None, prefix=[ids]

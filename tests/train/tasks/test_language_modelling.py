@@ -172,6 +172,8 @@ def test_a_strategy_ends_the_text_and_chooses_by_consensus() -> None:
     assert writer().write("abc", 40, strategy=strategy) == whole[: 3 + whole[3:].index(whole[5])]
     strategy = Strategy(sampling=True, consensus=5)
     assert writer().write("abc", 9, strategy=strategy) == writer().best("abc", 9, strategy)[0][0]
+    with pytest.raises(InputError, match=r"or consensus .* sample one text"):
+        writer().write("abc", 40, strategy=strategy)
 
 
 def test_temperature_zero_takes_the_likeliest_and_a_seed_repeats() -> None:

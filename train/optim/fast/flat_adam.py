@@ -182,10 +182,9 @@ def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: An
     requires no gradient: FlatAdam would apply the weight decay to it.
     """
     parameters, decay = optimizer.parameters, common_decay(optimizer)
-    kinds = {(p.dtype, p.device) for p in parameters}
-    other = type(optimizer)._update is not Adam._update
-    frozen = not all(parameter.requires_grad for parameter in parameters)
-    if other or frozen or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
+    kinds = {(p.dtype, p.device, p.requires_grad) for p in parameters}
+    other, first = type(optimizer)._update is not Adam._update, parameters[0]
+    if other or decay is None or len(kinds) > 1 or not first.requires_grad or first.dtype != np.float32:
         return None
     flat = FlatAdam(
         parameters, betas=optimizer.betas, eps=optimizer.eps, weight_decay=decay, constants=constants, **options
