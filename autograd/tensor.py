@@ -287,7 +287,7 @@ class Tensor(Operators, NumPyHabits):
 
 
 class Parameter(Tensor):
-    """A leaf that belongs to a module and that an optimiser updates."""
+    """A leaf that belongs to a module and that an optimiser updates. A read-only array is copied."""
 
     __slots__ = ()
 
