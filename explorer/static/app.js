@@ -139,15 +139,16 @@ document.getElementById("ask").addEventListener("submit", (event) => {
   go(shared.view, { text: input.value });
 });
 document.getElementById("run").addEventListener("change", async ({ target }) => {
+  const { text, facts, card } = shared;
   try {
     await ask("choose", { run: target.value });
   } catch (error) {
     return say(error.message);
   }
-  const { text, facts, card } = shared;
   Object.assign(shared, DEFAULTS, { pass: null, card });
   await learn();
-  go(shared.view, { text: shared.facts?.example === facts?.example ? text : shared.text });
+  input.value = shared.facts?.example === facts?.example ? text : shared.text;
+  go(shared.view, { text: input.value });
 });
 window.addEventListener("popstate", () => arrive(true));
 tour.mount({ shared, go, change });

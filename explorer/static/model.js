@@ -23,7 +23,7 @@ function tiers(side, layers, { pass, facts, last, first }) {
   const tokens = (last ? pass.tokens.read ?? pass.tokens.text : pass.tokens.source) ?? [];
   const inner = [...layers.values()].map((parts) => [
     ...parts.map((layer) => [`${layer.title.replace(/^\w+ s/, "S")}, layer ${layer.number + 1}`, `${layer.heads} heads`, "translate", { layer: layer.name, head: 0, row: null, column: null }, layer]),
-    ["Feed-forward", "the same function at each position", "graph", {}]]);
+    ["Feed-forward", "each position separately", "graph", {}]]);
   const top = !last ? [] : facts.kind === "classifier" ? [[["Class", pass.answer, "translate", {}]]]
     : [[["Probabilities of the next token", "softmax over the vocabulary", "next", {}]], [["Beam search", pass.answer, "beam", {}]]];
   const input = !first ? "the answer so far" : facts.kind === "language model" ? "your text and the answer so far" : "your text";

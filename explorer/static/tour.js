@@ -1,6 +1,6 @@
 // The tour: eight cards, each with a view and a question. Also the glossary of the pages.
 
-import { h } from "./dom.js";
+import { h, renew } from "./dom.js";
 
 const CROSS = (shared) => shared.pass?.layers.filter((layer) => layer.title === "Cross-attention").at(-1)?.name ?? shared.layer;
 const CARDS = [
@@ -53,10 +53,9 @@ export function show(given) {
   const { card } = given.shared, found = card === null ? null : box.cards()[card];
   box.hidden = !found;
   if (!found) return box.replaceChildren();
-  const [, , question, text] = found, last = card === box.cards().length - 1, heading = `${card + 1} of ${box.cards().length}. ${question}`;
-  if (box.firstChild?.textContent === heading) return;  // the focus stays
+  const [, , question, text] = found, last = card === box.cards().length - 1;
   const button = (label, number) => h("button", { type: "button", class: label === "Back" ? null : "main", onclick: () => box.turn(number) }, label);
-  box.replaceChildren(h("strong", {}, heading), h("p", {}, text),
+  renew(box, h("strong", {}, `${card + 1} of ${box.cards().length}. ${question}`), h("p", {}, text),
     h("p", {}, ...(card ? [button("Back", card - 1), " "] : []), button(last ? "End" : "Next", last ? null : card + 1), " ",
       ...(last ? [] : [h("button", { type: "button", class: "plain link", onclick: () => box.turn(null) }, "Skip the tour")])));
 }
