@@ -85,7 +85,7 @@ function draw() {
   parts.pause.textContent = log.state === "paused" ? "Continue" : "Pause";
   const series = (from, key, label, kind) => ({ label, kind, key, points: from.filter((row) => Number.isFinite(row[key])).map((row) => [row.step, row[key]]) });
   const charts = [
-    chart("Loss", "nats a token", [series(training, "loss", "training", "cool"), series(valid, "valid_loss", "validation", "warm")]),
+    chart("Loss", context.shared.facts?.kind === "classifier" ? "nats" : "nats per token", [series(training, "loss", "training", "cool"), series(valid, "valid_loss", "validation", "warm")]),
     chart("Learning rate", "", [series(training, "learning_rate", "", "cool")]),
     chart("Gradient norm", "before clipping", [series(training, "gradient_norm", "", "cool")]),
   ];
@@ -152,7 +152,7 @@ function scaleChart(training, line) {
 
 function drawSaves() {
   const { shared } = context;
-  if (!shared.facts) return parts.saves.replaceChildren(h("p", { class: "soft" }, "After the first save."));
+  if (!shared.facts || !log.model) return parts.saves.replaceChildren(h("p", { class: "soft" }, "After the first save."));
   if (!shared.facts.views.includes("head")) return parts.saves.replaceChildren(h("p", { class: "soft" }, "This model has no attention."));
   const body = { text: shared.text, head: shared.head, layer: shared.layer ?? undefined };
   querySaves(body, (seen) => {
