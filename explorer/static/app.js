@@ -162,6 +162,10 @@ document.documentElement.dataset.ready = "yes";
 // Handle the events of the run: the training view draws them, and the other views use the new weights.
 let weights = null;
 events(async (found) => {
+  if (found.model === 0 && shared.facts) {  // a new run without a model
+    await learn();
+    show();
+  }
   if (found.model && found.model !== weights) {
     if (weights !== null || !shared.facts) {
       await learn();
