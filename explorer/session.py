@@ -75,6 +75,8 @@ class Session:
     def subject(self) -> Subject:
         """The run's model, reloaded when better weights are saved. Raises InputError if no model is saved yet."""
         path = self.run / "model.safetensors"
+        if self._shown is None and not path.is_file():
+            raise InputError("The new run has no model yet: the model is saved at the first validation. Wait for it.")
         saved = self.run, path.stat().st_mtime_ns if path.is_file() else 0
         if self._subject is None or saved != self._saved:
             self._subject, self._saved = load_subject(self.run), saved

@@ -125,6 +125,7 @@ class Subject:
 
     kind = ""
     example = ""
+    beam = Strategy().beam  # the width of the search for the answer
     trained_class: ClassVar[type[TrainedModel]]
     #: For an encoder, or a kind of attention: its title on the page, and the lists of tokens for queries and keys.
     attention: ClassVar[dict[str, tuple[str, str, str]]]
@@ -252,7 +253,7 @@ class Subject:
                 for name, module in self.model.named_modules()
                 if isinstance(module, MultiHeadAttention)
             ],
-            "beam": Strategy().beam,
+            "beam": self.beam,
             "alpha": Strategy().alpha,
             **sizes,
         }
@@ -309,10 +310,11 @@ def steps(read: list[str], written: list[str]) -> dict[str, list[str]]:
 
 
 class WriterSubject(Subject):
-    """Language models, with the text and its most probable continuation."""
+    """Language models, with the text and its continuation by greedy search."""
 
     kind = "language model"
     example = "The knight"
+    beam = 1
     trained_class = Writer
     trained: Writer
     attention: ClassVar = {"decoder": ("Self-attention", "steps", "text")}
@@ -325,7 +327,7 @@ class WriterSubject(Subject):
                 f"The text has {len(ids)} tokens, but the limit of this model is {self.trained.length}, including its "
                 "answer. Shorten it."
             )
-        answer = self.trained.best(text, room, Strategy(beam=1))[0][0]
+        answer = self.trained.best(text, room, Strategy(beam=self.beam))[0][0]
         whole = self.tokenizer.encode(answer)[: self.trained.length]
         inputs = (np.array([whole]),)
         layers = self._layers(*inputs) if isinstance(self.model, LanguageModel) else []

@@ -2,7 +2,7 @@
 
 import { alone, ask, events, latest, Problem, unpack } from "./api.js";
 import { count, h, settled, showWhole } from "./dom.js";
-import { address, keep, read, shared } from "./state.js";
+import { address, DEFAULTS, keep, read, shared } from "./state.js";
 import { strongest } from "./maps.js";
 import * as beam from "./beam.js";
 import * as bpe from "./bpe.js";
@@ -24,6 +24,10 @@ const answer = document.getElementById("answer"), sections = new Map();
 
 const possible = () => VIEWS.filter((view) => (shared.facts?.views ?? ["training"]).includes(view.id));
 const named = (id) => possible().find((view) => view.id === id) || possible()[0];
+const headOf = (key) => {
+  const at = key.lastIndexOf("/"), layer = shared.pass?.layers.find((one) => one.name === key.slice(0, at));
+  return layer ? translate.label(layer, Number(key.slice(at + 1))) : key;
+};
 const nameOf = (view) => (view === translate && NAMES[shared.facts?.kind]) || view.name;
 
 // Change the state, then redraw the view or show another view.
@@ -59,7 +63,8 @@ function show(focus) {
   }, nameOf(one)))));
   document.getElementById("ask").hidden = !shared.facts || view === training;
   document.getElementById("off").replaceChildren(...(shared.off.length ? [
-    `Switched off: ${shared.off.join(", ")}. `, h("button", { type: "button", class: "plain link", onclick: () => change({ off: [] }) }, "Switch all on")] : []));
+    `Switched off: ${shared.off.map(headOf).join("; ")}. ${view === graph || view === check ? "This view uses all heads. " : ""}`, h("button", { type: "button", class: "plain link", onclick: () => change({ off: [] }) }, "Switch all on")] : []));
+  main.classList.toggle("stale", Boolean(problem.textContent) && view !== training && view !== bpe);
   if (main.firstChild !== section) main.replaceChildren(section);
   document.title = `${title} – handloom explorer`;
   tour.show({ shared, go, change });
@@ -108,7 +113,7 @@ async function learn() {
   }
   shared.facts = found.model;
   const { model: facts, runs } = found;
-  document.getElementById("facts").textContent = facts ? `${facts.kind} · ${count(facts.parameters)} parameters · ${count(facts.vocabulary)} tokens` : found.problem;
+  document.getElementById("facts").textContent = facts ? `${facts.kind} · ${count(facts.parameters)} parameters · vocabulary of ${count(facts.vocabulary)} tokens` : found.problem;
   if (alone) document.getElementById("facts").append(" · runs in your browser; handloom explore also shows Graph, Gradient check, Three ways and Training");
   document.getElementById("runs").hidden = !runs;
   document.getElementById("run").replaceChildren(...(runs ?? []).map((name) => h("option", { value: name, selected: name === found.run }, name)));
@@ -134,15 +139,16 @@ document.getElementById("ask").addEventListener("submit", (event) => {
   go(shared.view, { text: input.value });
 });
 document.getElementById("run").addEventListener("change", async ({ target }) => {
+  const { text, facts, card } = shared;
   try {
     await ask("choose", { run: target.value });
   } catch (error) {
     return say(error.message);
   }
-  shared.pass = null;
-  Object.assign(shared, { text: null, layer: null, head: 0, row: null, column: null, off: [] });
+  Object.assign(shared, DEFAULTS, { pass: null, card });
   await learn();
-  go(shared.view, { text: shared.text });
+  input.value = shared.facts?.example === facts?.example ? text : shared.text;
+  go(shared.view, { text: input.value });
 });
 window.addEventListener("popstate", () => arrive(true));
 tour.mount({ shared, go, change });
@@ -156,6 +162,10 @@ document.documentElement.dataset.ready = "yes";
 // Handle the events of the run: the training view draws them, and the other views use the new weights.
 let weights = null;
 events(async (found) => {
+  if (found.model === 0 && shared.facts) {  // a new run without a model
+    await learn();
+    show();
+  }
   if (found.model && found.model !== weights) {
     if (weights !== null || !shared.facts) {
       await learn();

@@ -7,8 +7,8 @@ export const id = "beam";
 export const name = "Beam";
 export const title = "Beam search and the candidates it dropped";
 export const lead =
-  "Each column is one step; the path of the best result is bold and blue. At the top are the open sequences, the most probable first. Below them are the sequences that have " +
-  "ended and, in a pale colour, the most probable candidates that were dropped, as many as the beam width. The number is the log-probability so far; the number after an arrow is the score.";
+  "Each column is one step of the search. The path of the best sequence is bold and blue. A column shows the open sequences at the top, the most probable first, then the sequences " +
+  "that have ended and, without a frame, the most probable candidates that were dropped. The number is the log-probability so far; the number after an arrow is the score.";
 
 let parts, context, found;
 
@@ -31,10 +31,10 @@ export function mount(section, given) {
     h("h3", {}, "The search"),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The tree of hypotheses and the cache below it" }, tree, yours,
       h("h3", {}, "The cache of keys and values"), cache),
-    h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "In step ", stepNow), step)), note, behind,
+    h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Step of the search: ", stepNow), step)), note, behind,
   );
   function say() {
-    widthNow.textContent = width.value;
+    widthNow.textContent = `${width.value}${Number(width.value) === context.shared.facts?.beam ? ", as for the answer above" : ""}`;
     alphaNow.textContent = `${Number(alpha.value).toFixed(1)}${Number(alpha.value) ? "" : ", none"}`;
     stepNow.textContent = step.value;
   }
@@ -81,7 +81,7 @@ function bestPath(nodes) {
 
 // A tree that is slightly too wide is drawn smaller, but the letters stay legible. A wider tree scrolls.
 function fit(width, height) {
-  const scale = Math.min(1, Math.max(0.8, parts.tree.clientWidth / width));
+  const scale = Math.min(1, Math.max(0.9, parts.tree.clientWidth / width));
   return { class: "beam", width: width * scale, height: height * scale, viewBox: `-1 -1 ${width} ${height}`, "aria-hidden": true };
 }
 
@@ -111,7 +111,7 @@ function yours({ problem, text, score, differs, ...tree }) {
 
 function draw() {
   const { nodes, held } = found;
-  parts.hypotheses.replaceChildren(h("p", { class: "soft small" }, "Best first: the log-probability of all its tokens, divided by the length penalty."), table(null, ["", "text", "tokens", "log-probability", "÷ penalty", "score"],
+  parts.hypotheses.replaceChildren(h("p", { class: "soft small" }, "The score of a sequence is the log-probability of its tokens, divided by the length penalty."), table(null, ["", "text", "tokens", "log-probability", "÷ penalty", "score"],
     nodes.filter((node) => node.rank !== null).sort((a, b) => a.rank - b.rank).map((node) => h("tr", { class: node.rank ? null : "on" },
       h("td", {}, node.rank + 1), h("td", { class: "left" }, found.found[node.rank].text), h("td", {}, node.length),
       h("td", { "data-value": node.log_probability }, brief(node.log_probability)), h("td", {}, brief(node.log_probability / node.score)),
@@ -145,7 +145,7 @@ function drawCache() {
   });
   parts.cache.replaceChildren(s("svg", fit(width, height * 0.62 + 8), edges, boxes));
   parts.note.replaceChildren(
-    h("strong", { "data-value": now.living, id: "living" }, now.living), " tokens still belong to an open sequence; the cache holds ",
-    h("strong", { "data-value": now.nodes, id: "held" }, now.nodes), ` nodes, ${count(now.nodes * found.bytes)} bytes. A separate cache for each sequence would hold `,
-    h("strong", { "data-value": now.copies }, now.copies), ". Each key and value is written once and never moves; outlined ones will be removed.");
+    "The cache holds the keys and values of ", h("strong", { "data-value": now.nodes, id: "held" }, now.nodes), ` tokens, ${count(now.nodes * found.bytes)} bytes. `,
+    h("strong", { "data-value": now.living, id: "living" }, now.living), " of them belong to an open sequence; the outlined ones will be removed. A separate cache for each sequence would hold ",
+    h("strong", { "data-value": now.copies }, now.copies), " tokens.");
 }

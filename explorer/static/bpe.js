@@ -1,7 +1,7 @@
 // View 6: byte-pair encoding, merge by merge.
 
 import { latest } from "./api.js";
-import { count, h, num, numbers, problemLine, s, settled, table } from "./dom.js";
+import { count, h, num, numbers, problemLine, renew, s, settled, table } from "./dom.js";
 
 export const id = "bpe";
 export const name = "BPE";
@@ -24,7 +24,7 @@ export function mount(section, given) {
     h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Merges: ", now), merges)),
     problem, said, tokens, behind,
     h("div", { class: "halves" },
-      h("div", {}, h("h3", {}, "How a word grows"), h("p", { class: "soft small" }, "Choose a word in the text above. The numbers are those of the merges; outlined tokens are not merged yet."), tree),
+      h("div", {}, h("h3", {}, "How a word grows"), h("p", { class: "soft small" }, "Choose a word in the text above. The number next to a token is the merge that makes it; outlined tokens are not made yet."), tree),
       h("div", {}, h("h3", {}, "Adjacent tokens in this text"), pairs)),
   );
   parts = { section, merges, now, problem, said, tokens, tree, pairs, behind };
@@ -52,10 +52,10 @@ function draw(seen) {
   const pair = ([left, right]) => h("span", { class: "mono" }, `${left} + ${right}`);
   parts.said.replaceChildren(
     num(seen.ids.length, { id: "bpe-count" }), ` tokens for ${count(seen.bytes)} bytes, `,
-    (seen.bytes / Math.max(seen.ids.length, 1)).toFixed(2), " bytes a token.",
+    (seen.bytes / Math.max(seen.ids.length, 1)).toFixed(2), " bytes per token.",
     ...(seen.last ? [" Last merge: ", pair(seen.last)] : []), ...(seen.next ? [". Next: ", pair(seen.next)] : []), ".");
   let colour = 0;
-  parts.tokens.replaceChildren(...seen.words.map(({ word, ids, tokens }) => h(
+  renew(parts.tokens, ...seen.words.map(({ word, ids, tokens }) => h(
     "button", { type: "button", class: "word", onclick: () => context.change({ word }) },
     tokens.map((token, i) => h("span", { class: `token t${colour++ % 5}`, "data-value": ids[i], title: `token ${ids[i]}` }, token)))));
   parts.tree.replaceChildren(treePicture(seen));
@@ -79,7 +79,7 @@ function treePicture({ tree, word, merges }) {
     const wide = Math.max(26, 8 * node.text.length + 10);
     return s("g", { transform: `translate(${node.x} ${node.y + 2})`, class: node.made ? "made" : "later", "data-merge": node.merge },
       s("rect", { x: -wide / 2, width: wide, height: 20, rx: 4 }), s("text", { y: 14, "text-anchor": "middle" }, node.text),
-      node.merge ? s("text", { class: "soft small", x: wide / 2 + 3, y: 14 }, node.merge) : null);
+      node.merge ? s("text", { class: "soft small", x: wide / 2 + 3, y: 14 }, count(node.merge)) : null);
   });
   const said = tree.nodes.map((node) => `${node.text}${node.merge ? `, merge ${node.merge}` : ""}`).join("; ");
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `The merges of ${word}` },

@@ -47,7 +47,7 @@ export function table(caption, head, rows, attributes = {}) {
   return h(
     "table", attributes,
     caption ? h("caption", {}, caption) : null,
-    h("thead", {}, h("tr", {}, head.map((name, i) => h(name ? "th" : "td", name && { scope: "col", class: i && !["text", "token", "from"].includes(name) ? null : "left" }, name)))),
+    h("thead", {}, h("tr", {}, head.map((name, i) => h(name ? "th" : "td", name && { scope: "col", class: i && !["text", "token", "from", "o"].includes(name) ? null : "left" }, name)))),
     h("tbody", {}, rows),
   );
 }
@@ -64,6 +64,13 @@ export function showWhole(line) {
       line.textContent = found?.dataset.whole ?? (found && found.scrollWidth > found.clientWidth ? found.textContent : "");
     });
   }
+}
+
+// Replace the children of a box. The focus stays on the control in the same place.
+export function renew(box, ...children) {
+  const controls = () => [...box.querySelectorAll("button, select, input, summary, [tabindex]")], at = controls().indexOf(document.activeElement);
+  box.replaceChildren(...children);
+  controls()[at]?.focus({ preventScroll: true });
 }
 
 // A line for error messages, which screen readers announce.

@@ -7,7 +7,7 @@ export const id = "graph";
 export const name = "Graph";
 export const title = "A training step, call by call";
 export const lead =
-  "This is what the engine recorded while the model, in training mode, computed the loss of your text and the answer above. The rows are in the order of the " +
+  "This is what the engine recorded while the model computed the loss of your text and its answer, in training mode. The rows are in the order of the " +
   "calls; an arc leads from the call that computes a value to a call that uses it. Step backward, and watch the gradient arrive at each call.";
 
 let parts, context, data, opened = null, shownText = null;
@@ -22,7 +22,7 @@ export function mount(section, { shared, go }) {
   const problem = problemLine(), said = h("p", { role: "status", class: "soft small" }), loss = h("p"), list = h("ol", { class: "calls" }), arcs = h("div", { class: "arcs" });
   const detail = h("div", { class: "detail", id: "graph-detail" }), behind = h("div");
   const fold = (text, all) => h("button", { type: "button", onclick: () => { opened = all ? "all" : []; send(); } }, text);
-  section.append(problem, h("div", { class: "ask" }, later, earlier, h("label", { class: "wide" }, "The backward pass so far", slider), fold("Open all", true), fold("Fold all", false), said), loss,
+  section.append(problem, h("div", { class: "ask stuck" }, later, earlier, h("label", { class: "wide" }, "The backward pass so far", slider), fold("Open all", true), fold("Fold all", false), said), loss,
     h("div", { class: "graph" }, h("div", { class: "trace" }, list, arcs), detail), behind);
   parts = { section, slider, problem, said, loss, list, arcs, detail, behind };
 }
@@ -60,9 +60,9 @@ const HEIGHT = 30;
 
 function draw() {
   parts.slider.max = data.count;
-  const { dropout } = context.shared.facts;
-  parts.loss.replaceChildren("Loss ", num(data.loss, { id: "graph-loss" }), ` nats a token${dropout ? `, with dropout ${dropout} as in training` : ""}, `,
-    ...(dropout ? [num(data.evaluated, { id: "graph-evaluated" }), " without, "] : []), "from ", num(data.count, { id: "graph-count" }), " calls.");
+  const { dropout, kind } = context.shared.facts;
+  parts.loss.replaceChildren("Loss: ", num(data.loss, { id: "graph-loss" }), kind === "classifier" ? " nats" : " nats per token", dropout ? ` with dropout ${dropout}, as in training; ` : ". ",
+    ...(dropout ? [num(data.evaluated, { id: "graph-evaluated" }), " without dropout. "] : []), num(data.count, { id: "graph-count" }), " calls.");
   parts.list.replaceChildren(...data.rows.map(rowOf));
   const width = Math.max(0, ...data.arcs.map((arc) => arc.x)) + 12, height = data.height;
   const middle = (row) => data.rows[row].y + HEIGHT / 2;
@@ -158,7 +158,7 @@ function drawCall(call) {
     h("details", { class: "numbers" }, h("summary", {}, `Saved for the backward pass: ${call.saved.length} arrays`),
       ...call.saved.flatMap((value, i) => [h("h4", {}, `${value.dtype} ${value.shape.join("×") || "a number"}`), picture(value, `saved ${i + 1}`)])),
     ...(call.composed ? [h("h4", {}, "Fused and composed"),
-      h("p", { class: "small" }, "The same gradients by small ops; the values differ by at most ", num(call.composed.value), "."),
+      h("p", { class: "small" }, "The same gradients, computed by small ops. The outputs differ by at most ", num(call.composed.value), "."),
       region("Fused and composed", table(null, ["gradient of", "fused", "composed", "largest difference", "relative"], call.composed.gradients.map((one) => h("tr", {},
         h("th", { scope: "row", class: "mono" }, one.source), h("td", { "data-value": one.fused.norm }, brief(one.fused.norm)), h("td", { "data-value": one.composed.norm }, brief(one.composed.norm)),
         h("td", { "data-value": one.difference }, brief(one.difference)), h("td", { class: "relative", "data-value": one.relative }, brief(one.relative))))))] : []),
@@ -183,5 +183,5 @@ function picture(value, kind) {
     "aria-label": `${kind}: the first ${rows} by ${columns} numbers, from ${brief(value.least)} to ${brief(value.largest)}` });
   svg.innerHTML = cells.join("");
   return h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${kind}` }, svg),
-    h("p", { class: "soft small" }, `${value.shape.join("×") || "one number"}, from ${brief(value.least)} to ${brief(value.largest)}`));
+    h("p", { class: "soft small" }, value.shape.length ? `${value.shape.join("×")}, from ${brief(value.least)} to ${brief(value.largest)}` : `one number: ${brief(value.least)}`));
 }

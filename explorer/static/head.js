@@ -1,15 +1,15 @@
 // View 2: one query of one head, step by step. The page computes each step from the step before.
 
 import { latest, unpack } from "./api.js";
-import { brief, exact, h, num, problemLine, table } from "./dom.js";
+import { brief, exact, h, num, problemLine, renew, table } from "./dom.js";
 import { largeMap, largest, picks, strip } from "./maps.js";
 
 export const id = "head";
 export const name = "One head";
 export const title = "One head, number by number";
 export const lead =
-  "This page shows how one word's attention is computed. Your browser computes each step from the step before, beginning with the model's " +
-  "q, k and v; the last columns contain handloom's results. Change the scale or leave out a word, and all later steps change.";
+  "This page computes the attention of one query in four steps. It begins with the model's query q, keys k and values v, and your browser computes each step " +
+  "from the step before. handloom's own results stand next to it. Change the scale or leave out a word, and all later steps change.";
 
 let parts, context, data;
 const changes = { scale: null, dropped: new Set() };
@@ -33,7 +33,7 @@ export function show({ shared }) {
       for (const key of ["q", "k", "v", "added", "weights", "output"]) data[key] = unpack(data[key]);
       if (!kept) Object.assign(changes, { scale: data.scale, dropped: new Set(), of: `${shared.text}/${shared.layer}` });
       parts.problem.textContent = "";
-      parts.picks.replaceChildren(...picks(context, data.layer, true));
+      renew(parts.picks, ...picks(context, data.layer, true));
       draw();
       parts.section.dataset.ready = `${data.layer.name}/${shared.head}/${shared.row}`;
     },
@@ -97,7 +97,7 @@ function draw() {
           h("span", {}, `${brief(now.weights[i])} × ${data.columns[i]}`), strip(data.v.subarray(i * width, (i + 1) * width), most, "v")]),
         h("span", {}, "the sum of all"), strip(now.output, most, "output"),
         h("span", {}, "handloom's"), strip(data.output, most, "handloom's output")),
-      h("p", { class: "small" }, "largest difference to the output of the unchanged model ", num(difference, { id: "difference" })),
+      h("p", { class: "small" }, "Largest difference from the output of the unchanged model: ", num(difference, { id: "difference" })),
     );
   }
   refresh();

@@ -63,16 +63,16 @@ export function largeMap({ weights, head, rows, columns, row, column, picked, la
   const longest = (words) => Math.max(...words.map((word) => long(cut(word, MOST))));
   const before = 1.08 * longest(rows), above = 0.89 * longest(columns), after = 0.5 * long(cut(columns.at(-1), MOST));
   const size = Math.max(5, Math.min(26, Math.floor((room - before - after - 18) / k), Math.floor((Math.max(window.innerHeight, 600) - 480) / q)));
-  const letters = Math.min(12, size + 2);
+  const letters = Math.max(9, Math.min(12, size + 2)), every = Math.ceil((letters - 2) / size); // label each row, or every second one
   const left = 10 + (letters / 12) * before, top = 12 + (letters / 12) * above;
   const width = left + k * size + after + 8, height = top + q * size + 4;
   const svg = s("svg", { class: "big", "font-size": letters, width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": true });
   const grid = s("g", { class: "cells", transform: `translate(${left} ${top}) scale(${size})`, "shape-rendering": "crispEdges" });
   grid.innerHTML = cells(weights, head * q * k, q, k);
   const names = rows.map((word, i) =>
-    s("text", { x: left - 6, y: top + (i + 0.5) * size + letters / 3, "text-anchor": "end", ...whole(word, MOST) }, cut(word, MOST)));
+    s("text", { x: left - 6, y: top + (i + 0.5) * size + letters / 3, "text-anchor": "end", class: i % every ? "rare" : null, ...whole(word, MOST) }, cut(word, MOST)));
   const heads = columns.map((word, j) =>
-    s("text", { transform: `translate(${left + (j + 0.5) * size + 4} ${top - 6}) rotate(-62)`, ...whole(word, MOST) }, cut(word, MOST)));
+    s("text", { transform: `translate(${left + (j + 0.5) * size + 4} ${top - 6}) rotate(-62)`, class: j % every ? "rare" : null, ...whole(word, MOST) }, cut(word, MOST)));
   const hit = s("rect", { class: "hit", width: size, height: size });
   svg.append(s("rect", { class: "frame", x: left, y: top, width: k * size, height: q * size }), grid, ...names, ...heads, hit);
   const readout = h("p", { class: "readout", role: "status" });

@@ -6,7 +6,7 @@ import { h, problemLine } from "./dom.js";
 export const id = "next";
 export const name = "Next word";
 export const title = "The probabilities of the next word";
-export const lead = "Each column is a position of the answer. It shows the ten most probable tokens, given your text and the answer so far. The outlined token was written. A high temperature makes the probabilities more equal, and a low temperature favours the most probable token.";
+export const lead = "Each column is a position of the answer. It shows the ten most probable tokens, given your text and the answer so far. The outlined token was written. The perplexity is the number of equally probable tokens that would be just as uncertain. A high temperature makes the probabilities more equal, and a low temperature favours the most probable token.";
 
 let parts, context;
 const query = latest("next");
@@ -23,7 +23,7 @@ export function mount(section, given) {
 export function show({ shared }) {
   const { temperature, text, off } = shared;
   parts.slider.value = temperature;
-  parts.now.textContent = `${temperature.toFixed(1)}${temperature === 1 ? ", as it was trained" : ""}`;
+  parts.now.textContent = `${temperature.toFixed(1)}${temperature === 1 ? ", as in training" : ""}`;
   query({ text, off, temperature }, (answer) => {
     parts.problem.textContent = "";
     parts.columns.replaceChildren(h("div", { class: "positions" }, answer.positions.map(column)));
@@ -38,5 +38,5 @@ function column({ read, written, candidates, entropy }) {
       bar.style.width = `${100 * share}%`;
       return h("li", { class: token === written ? "written" : null, "data-value": share },
         h("span", { class: "token" }, token), h("span", { class: "soft" }, share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`), bar);
-    })), h("p", { class: "soft small" }, `about ${Math.exp(entropy).toFixed(1)} tokens to choose from`));
+    })), h("p", { class: "soft small" }, `perplexity ${Math.exp(entropy).toFixed(1)}`));
 }

@@ -5,7 +5,7 @@ const KINDS = {
   text, off: list, layer: text, head: number, row: number, column: number, beside: text, temperature: number, width: number,
   alpha: number, merges: number, word: text, block: number, call: number, card: number,
 };
-const DEFAULTS = { text: null, off: [], layer: null, head: 0, row: null, column: null, beside: null, temperature: 1, width: null, alpha: null, merges: null, word: null, block: 4, call: null, card: null };
+export const DEFAULTS = { text: null, off: [], layer: null, head: 0, row: null, column: null, beside: null, temperature: 1, width: null, alpha: null, merges: null, word: null, block: 4, call: null, card: null };
 
 export const shared = { view: "model", facts: null, pass: null, ...DEFAULTS };
 
@@ -13,8 +13,8 @@ export const shared = { view: "model", facts: null, pass: null, ...DEFAULTS };
 export function address(view, changes = {}) {
   const state = { ...shared, ...changes }, query = new URLSearchParams();
   for (const key of Object.keys(KINDS)) {
-    const value = state[key], example = key === "text" && value === shared.facts?.example;
-    if (value !== null && String(value) !== String(DEFAULTS[key]) && !example) query.set(key, String(value));
+    const value = state[key], usual = { text: shared.facts?.example, width: shared.facts?.beam, alpha: shared.facts?.alpha }[key];
+    if (value !== null && String(value) !== String(DEFAULTS[key]) && value !== usual) query.set(key, String(value));
   }
   return `#${view}${query.size ? `?${query}` : ""}`;
 }

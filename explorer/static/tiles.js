@@ -1,7 +1,7 @@
 // View 7: attention by each method; blocked attention block by block.
 
 import { latest, unpack } from "./api.js";
-import { brief, count, cut, exact, h, num, problemLine, s, table, whole } from "./dom.js";
+import { brief, count, cut, exact, h, num, problemLine, renew, s, table, whole } from "./dom.js";
 import { largest, picks, strip } from "./maps.js";
 
 export const id = "tiles";
@@ -29,13 +29,13 @@ export function mount(section, given) {
 
 export function show({ shared }) {
   parts.block.value = parts.blockNow.textContent = shared.block;
-  const body = { text: shared.text, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0, block: shared.block };
+  const body = { text: shared.text, off: shared.off, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0, block: shared.block };
   query(body, (answer) => {
     data = answer;
     for (const row of data.trace) row.o = unpack(row.o);
     for (const method of data.methods) if (method.output) method.output = unpack(method.output);
     parts.problem.textContent = "";
-    parts.picks.replaceChildren(...picks(context, data.layer, false));
+    renew(parts.picks, ...picks(context, data.layer, false));
     draw();
     parts.section.dataset.ready = `${body.layer}/${body.head}/${body.query}/${body.block}`;
   }, (text) => {
@@ -63,7 +63,7 @@ function draw() {
       s("svg", { class: "tiling", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${visited} blocks are computed, ${skipped} skipped` }, boxes,
         s("rect", { class: "hit", x: 0.5, y: row * size, width: width - 1, height: size }))),
     h("p", { class: "small" }, num(visited, { id: "visited" }), " blocks, numbered in their order; ", num(skipped, { id: "skipped" }),
-      " skipped, since none of their queries may attend to any of their keys. The frame marks the query on the right."));
+      " skipped. Rows are queries and columns are keys. A block is skipped if none of its queries may attend to any of its keys. The frame marks the query on the right."));
   const most = largest(...data.trace.map((one) => one.o), data.methods[0].output);
   const last = data.trace.at(-1);
   const cell = (x, kind) => h("td", { "data-value": exact(x, true), class: kind }, brief(x));
@@ -81,6 +81,6 @@ function draw() {
     table(null, ["method", "largest error against float64", "scores at a time, bytes", "kept for the backward pass, bytes"], data.methods.map((one) =>
       one.refused ? h("tr", { class: "off" }, h("th", { scope: "row" }, one.method), h("td", { colspan: 3, class: "left reason" }, `not available: ${one.refused}`))
         : h("tr", {}, h("th", { scope: "row" }, one.method), cell(one.error, "error"), h("td", { "data-value": one.scores }, one.scores ? count(one.scores) : "registers"), h("td", { "data-value": one.kept }, count(one.kept)))))),
-    h("p", { class: "small soft" }, `handloom chooses blocks by itself from ${count(data.long)} scores per head on; on a sentence the standard method is faster. `,
+    h("p", { class: "small soft" }, `handloom uses blocks if a head has at least ${count(data.long)} scores; for a sentence, the standard method is faster. `,
       "For n words, the memory of the standard method's scores grows with n². The memory of a block's scores does not grow; the memory of the three values grows with n."));
 }

@@ -8,7 +8,7 @@ export const id = "training";
 export const name = "Training";
 export const title = "Training, live";
 export const lead =
-  "The pictures show the log of the run and follow it. A run that was started here can be paused and continued step by step; the list at the top leads back to other models. " +
+  "The charts show the log of a run while it trains. A run that was started here can be paused and continued step by step; the list at the top leads back to other models. " +
   "Below is the attention of one head on your text, computed with the weights of each save.";
 
 let parts, context;
@@ -76,7 +76,7 @@ function draw() {
   const rows = log.rows, training = rows.filter((row) => "loss" in row), valid = rows.filter((row) => "valid_loss" in row && !row.averaged);
   const steered = log.state === "running" || log.state === "paused", step = rows.at(-1)?.step ?? 0;
   parts.problem.textContent = log.problem || "";
-  parts.charts.hidden = !rows.length && log.state === "watched";
+  parts.charts.hidden = parts.behind.hidden = !rows.length && log.state === "watched";
   if (parts.charts.hidden) parts.said.textContent = `${log.run} holds the finished model only: its log and its saves are not in the folder. Start a new run to watch one.`;
   else parts.said.replaceChildren(`${STATES[log.state] ?? "…"}: ${log.run ?? ""}, step `, num(step, { id: "training-step" }), log.steps ? ` of ${count(log.steps)}` : "", ".");
   parts.lines.textContent = log.state === "failed" || (!rows.length && log.state === "running") ? (log.said ?? []).join("\n") || "Preparing the data and the tokenizer …" : "";
@@ -85,7 +85,7 @@ function draw() {
   parts.pause.textContent = log.state === "paused" ? "Continue" : "Pause";
   const series = (from, key, label, kind) => ({ label, kind, key, points: from.filter((row) => Number.isFinite(row[key])).map((row) => [row.step, row[key]]) });
   const charts = [
-    chart("Loss", "nats a token", [series(training, "loss", "training", "cool"), series(valid, "valid_loss", "validation", "warm")]),
+    chart("Loss", context.shared.facts?.kind === "classifier" ? "nats" : "nats per token", [series(training, "loss", "training", "cool"), series(valid, "valid_loss", "validation", "warm")]),
     chart("Learning rate", "", [series(training, "learning_rate", "", "cool")]),
     chart("Gradient norm", "before clipping", [series(training, "gradient_norm", "", "cool")]),
   ];
@@ -152,12 +152,12 @@ function scaleChart(training, line) {
 
 function drawSaves() {
   const { shared } = context;
-  if (!shared.facts) return parts.saves.replaceChildren(h("p", { class: "soft" }, "After the first save."));
+  if (!shared.facts || !log.model) return parts.saves.replaceChildren(h("p", { class: "soft" }, "After the first save."));
   if (!shared.facts.views.includes("head")) return parts.saves.replaceChildren(h("p", { class: "soft" }, "This model has no attention."));
   const body = { text: shared.text, head: shared.head, layer: shared.layer ?? undefined };
   querySaves(body, (seen) => {
     parts.saves.replaceChildren(
-      h("p", { class: "soft small" }, `${seen.layer.title}, layer ${seen.layer.number + 1}, head ${seen.head + 1}, of “${shared.text}”. Choose others in the first view.`),
+      h("p", { class: "soft small" }, `${seen.layer.title}, layer ${seen.layer.number + 1}, head ${seen.head + 1}, for “${shared.text}”. Choose another head in the view One head.`),
       h("div", { class: "saves" }, seen.saves.map((save) => h("figure", { "data-step": save.step }, thumbnail(unpack(save.weights), 0), h("figcaption", {}, save.step ? `step ${count(save.step)}` : "untrained")))),
       ...(seen.saves.length ? [] : [h("p", { class: "soft" }, "This run keeps no saves.")]));
     parts.section.dataset.saves = seen.saves.length;

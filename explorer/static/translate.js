@@ -1,14 +1,14 @@
 // All attention maps of a text as small squares, one large map with its words, and a second map for comparison.
 
 import { ask, Problem, unpack } from "./api.js";
-import { brief, h, table } from "./dom.js";
+import { h, renew, table } from "./dom.js";
 import { largeMap, legend, links, strongest, thumbnail } from "./maps.js";
 
 export const id = "translate";
 export const name = "Translate";
 export const title = "Translate, and see the attention";
 export const lead =
-  "Each small square is one attention head, with a row for each query and a column for each key; a stronger colour is a larger weight. " +
+  "Each small square is one attention head, with a row for each query and a column for each key; a stronger colour means a larger weight. " +
   "Choose a square to enlarge it. Point at a cell to read its weight; choose a cell to see how its weight is computed.";
 
 let parts, context, drawn;
@@ -81,16 +81,16 @@ function choose() {
     ...layer, head, rows, columns, pointed: (row) => point(row, strongest(layer, head, row)), picked: (row) => go("head", { row, column: strongest(layer, head, row) }),
   }));
   const key = `${layer.name}/${head}`, off = shared.off.includes(key);
-  parts.chosen.replaceChildren(
+  renew(parts.chosen,
     h("h3", { id: "chosen" }, label(layer, head)), element,
     h("p", { class: "tools" },
       h("button", { type: "button", id: "switch", "aria-pressed": String(off), onclick: () => change({ off: off ? shared.off.filter((one) => one !== key) : [...shared.off, key] }) }, off ? "Switch this head on" : "Switch this head off"),
-      h("button", { type: "button", id: "pin", onclick: () => change({ beside: `${key}/${pass.text}` }) }, "Compare with this map")),
+      h("button", { type: "button", id: "pin", onclick: () => change({ beside: `${key}/${pass.text}` }) }, "Keep this map to compare")),
     h("div", { id: "beside" }));
   besides();
 }
 
-const label = (layer, head) => `${layer.title}, layer ${layer.number + 1}, head ${head + 1}`;
+export const label = (layer, head) => `${layer.title}, layer ${layer.number + 1}, head ${head + 1}`;
 
 function mapOf(pass, layer, head, kept = "") {
   const { shared, go } = context, rows = pass.tokens[layer.rows], columns = pass.tokens[layer.columns];
@@ -108,7 +108,7 @@ async function besides() {
     const layer = seen.layers.find((one) => one.name === name), box = document.getElementById("beside");
     if (!layer || !box || shared.beside !== beside) return;
     layer.weights = unpack(layer.weights);
-    box.replaceChildren(h("h3", {}, label(layer, Number(number)), text === shared.pass.text ? "" : h("span", { class: "soft" }, ` of “${text}”: ${seen.answer}`)),
+    box.replaceChildren(h("h3", {}, "Kept: ", label(layer, Number(number)), text === shared.pass.text ? "" : h("span", { class: "soft" }, ` of “${text}”: ${seen.answer}`)),
       mapOf(seen, layer, Number(number), ", kept").element, h("button", { type: "button", onclick: () => change({ beside: null }) }, "Remove"));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
@@ -119,7 +119,7 @@ function shareTable(shares) {
   const rows = shares.slice(0, 8).map(([name, share]) => {
     const bar = h("span", { class: "bar" });
     bar.style.width = `${100 * share}%`;
-    return h("tr", {}, h("th", { scope: "row" }, name), h("td", { "data-value": share }, `${brief(100 * share)} %`), h("td", { class: "with" }, bar));
+    return h("tr", {}, h("th", { scope: "row" }, name), h("td", { "data-value": share }, `${(100 * share).toFixed(1)} %`), h("td", { class: "with" }, bar));
   });
   return table("Probability of each class", ["class", "probability", ""], rows);
 }

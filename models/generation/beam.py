@@ -202,8 +202,8 @@ class _BeamSearch:
             for parent in np.flatnonzero(self.scores[index] > -np.inf).tolist():
                 self._add(complete, first + parent, [], self.scores[index, parent], length - 1)
         if self.width == 1 and complete.best:  # <eos> was the likeliest: the one sequence kept has ended
-            return []
-        if length >= complete.limit:
+            kept = []
+        elif length >= complete.limit:
             for score, parent, token in kept:
                 self._add(complete, first + parent, [token], score, length)
             kept = []

@@ -82,8 +82,13 @@ def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
 )
 def test_the_example_of_a_model_that_comes_with_handloom_suits_it(name: str, answer: str) -> None:
     session = Session(MODELS[name])
-    seen = session.answer("translate", {"text": session.subject().facts()["example"]})
+    facts = session.subject().facts()
+    seen = session.answer("translate", {"text": facts["example"]})
     assert str(seen["answer"]).startswith(answer)
+    for width in (1, facts["beam"]) if "beam" in facts["views"] else ():
+        shown = session.answer("beam", {"text": facts["example"], "width": width, "alpha": facts["alpha"]})
+        assert any(node["rank"] == 0 for node in shown["nodes"])  # the tree contains the end of the best sequence
+        assert width != facts["beam"] or shown["found"][0]["text"] == seen["answer"]
 
 
 def test_a_recurrent_model_says_that_it_has_no_attention(tmp_path: Path) -> None:
