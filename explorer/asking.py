@@ -7,6 +7,7 @@ from typing import Any
 from ..errors import InputError, short
 
 LONGEST_TEXT = 4000  # characters
+MAX_HEADS_OFF = 256  # heads
 
 
 class Ask:
@@ -54,3 +55,7 @@ class Ask:
         if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
             raise InputError(f"{name} must be a list of at most {most} strings.")
         return value
+
+    def heads_off(self) -> list[str]:
+        """Return the heads that are switched off, such as "encoder.layers.0.self_attn/1"."""
+        return self.names("off", MAX_HEADS_OFF)

@@ -11,13 +11,12 @@ from .asking import Ask
 from .packing import packed
 from .subject import Layer, Pass, Subject
 
-MAX_HEADS_OFF = 256  # heads
 CANDIDATES = 10
 
 
 def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Return the model's answer to a text, the tokens, and all attention weights (heads, queries, keys)."""
-    seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
+    seen = subject.watched(ask.text(), ask.heads_off())
     return {
         "kind": subject.kind,
         "text": seen.text,
@@ -34,7 +33,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
     The arrays are q (head_dim,), K and V (keys, head_dim), the terms added to the scores (keys,) and the scale. The
     model's results are the weights (keys,) and the output (head_dim,).
     """
-    seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
+    seen = subject.watched(ask.text(), ask.heads_off())
     layer = chosen_layer(seen, ask)
     heads, queries, _ = layer.weights.shape
     number, query = ask.whole("head", 0, heads - 1), ask.whole("query", 0, queries - 1)
@@ -52,7 +51,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 def following(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Return the generated token and the most probable ones at each position, by softmax(logits / temperature)."""
-    off, temperature = ask.names("off", MAX_HEADS_OFF), ask.number("temperature", 0.1, 5.0, 1.0)
+    off, temperature = ask.heads_off(), ask.number("temperature", 0.1, 5.0, 1.0)
     seen = subject.watched(ask.text(), off)
     with subject.without(off):
         scores = subject.logits(seen) / temperature

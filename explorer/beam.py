@@ -10,7 +10,6 @@ from typing import Any
 
 from ..models.generation import BeamStep, beam_search, length_penalty
 from .asking import Ask
-from .attention import MAX_HEADS_OFF
 from .subject import Search, Subject
 
 WIDEST = 8
@@ -95,7 +94,7 @@ class Tree:
 def beam(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Return the tree of a beam search, with its layout, and the content of the cache at each step."""
     width, alpha = ask.whole("width", 1, WIDEST, 4), ask.number("alpha", 0.0, 2.0, 1.0)
-    with subject.without(ask.names("off", MAX_HEADS_OFF)):
+    with subject.without(ask.heads_off()):
         search = subject.search(ask.text())
         tree = Tree(subject, search, alpha)
         found = beam_search(search.state, search.rules, width=width, alpha=alpha, n_best=width, observe=tree.observe)[0]

@@ -361,8 +361,7 @@ class ClassifierSubject(Subject):
     attention: ClassVar = {"encoder": ("Self-attention", "text", "text")}
 
     def _watch(self, text: str) -> Pass:
-        shares = self.trained.probabilities([text])[0]
-        ranked = [(self.trained.labels[i], float(shares[i])) for i in (-shares).argsort(kind="stable")]
+        ranked = list(self.trained.classify([text])[0].items())
         ids = self.trained.ids([text])[0]
         inputs = (np.array([ids]),)
         tokens = {"text": self.shown(ids)}

@@ -12,7 +12,7 @@ from ..autograd.ops.attention_blocked import BLOCKS_FROM, BlockedAttention, can_
 from ..autograd.ops.registry import unsupported_reason
 from ..autograd.quick import slices
 from .asking import Ask
-from .attention import MAX_HEADS_OFF, chosen_layer, place
+from .attention import chosen_layer, place
 from .packing import packed
 from .recording import record
 from .subject import Subject
@@ -22,7 +22,7 @@ SMALLEST, LARGEST = 2, 32  # of a block
 
 def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Return each method's error against float64 and memory for one head, and a query's m, l, o after each block."""
-    seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
+    seen = subject.watched(ask.text(), ask.heads_off())
     layer = chosen_layer(seen, ask)
     heads, queries, keys = layer.weights.shape
     head, query = ask.whole("head", 0, heads - 1), ask.whole("query", 0, queries - 1)

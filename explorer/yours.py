@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from .asking import Ask
-from .attention import MAX_HEADS_OFF, chosen_layer
+from .attention import chosen_layer
 from .beam import WIDEST, Node, laid_out
 from .packing import packed
 from .subject import Subject
@@ -43,7 +43,7 @@ class Yours:
 
 def attention(attend: Callable[..., Any], subject: Subject, ask: Ask, theirs: dict[str, Any]) -> dict[str, Any]:
     """Return the learner's weights (1, queries, keys) of one head: the outputs, if the values are unit vectors."""
-    layer = chosen_layer(subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF)), ask)
+    layer = chosen_layer(subject.watched(ask.text(), ask.heads_off()), ask)
     number = ask.whole("head", 0, len(layer.weights) - 1)
     added, keys = layer.added()[number], layer.call.key[0, number]
     if added[np.isfinite(added)].any():

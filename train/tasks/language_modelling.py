@@ -213,9 +213,9 @@ class Writer(TrainedModel):
             temperature=strategy.temperature, top_k=strategy.top_k, top_p=strategy.top_p, seed=strategy.seed
         )
         start, pending, context, end = self._starter(), [], ids[-self.length :], len(ids) + length
-        while (before := len(ids)) < end:
-            room = min(self.length + 1 - len(context), end - before)
-            new = models.stream(start(), self._rules(strategy, context, room), choose)
+        while len(ids) < end:
+            until = min(len(ids) + self.length + 1 - len(context), end)
+            new = models.stream(start(), self._rules(strategy, context, until - len(ids)), choose)
             for token in itertools.islice(new, len(context), None):
                 ids.append(token)
                 pending.append(token)
@@ -224,7 +224,7 @@ class Writer(TrainedModel):
                 if not piece.endswith("\N{REPLACEMENT CHARACTER}") or len(pending) > 3:
                     yield piece
                     pending = []
-            if len(ids) < before + room:  # a rule has ended the text
+            if len(ids) < until:  # a stop token has ended the text
                 break
             context = ids[-max(self.length // 2, 1) :]
         if pending:
