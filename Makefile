@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ORACLES ?= $(if $(CI),1,)
 STAMPS := $(VENV)/stamps
 
-.PHONY: translate test check mutants kernel-mutants lint docs dist site bench reports clean
+.PHONY: translate test check mutants kernel-mutants search lint docs dist site bench reports clean
 
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
@@ -35,6 +35,10 @@ mutants: $(STAMPS)/test
 # The same for the CUDA kernels, on the emulator.
 kernel-mutants: $(STAMPS)/test
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants kernels
+
+# An hour of the tests marked `search`, with random seeds.
+search: $(STAMPS)/test
+	$(BIN)/python -m tests.support.search $(SEARCH_ARGS)
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .

@@ -27,6 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts backgrou
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "derandomize": True}
 settings.register_profile("default", max_examples=25, **_COMMON)
 settings.register_profile("thorough", max_examples=250, **_COMMON)
+settings.register_profile("search", max_examples=200, **{**_COMMON, "derandomize": False})
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 #: All tests in these folders start programs, emulate a GPU or drive a browser. Other slow files have their own marks.
 SLOW_FOLDERS = [Path(__file__).parent / name for name in ("autograd/kernels", "examples", "explorer")]
