@@ -43,7 +43,7 @@ search: $(STAMPS)/test
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
-	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd cli course doctor errors examples.tables explorer files gpu_check models nn tensor_files tokenizer train)
+	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd cli course doctor errors examples.tables explorer files gpu_check lazy models nn tensor_files tokenizer train)
 
 # The documentation as a site, build/docs/index.html, with the explorer live in it; warnings are errors. Once the extra is installed, without a network.
 docs: $(STAMPS)/docs

@@ -1,28 +1,48 @@
 """handloom: a Transformer written from scratch, including its reverse-mode autograd engine."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .autograd import Parameter, Tensor, enable_grad, grad, manual_seed, no_grad
+    from . import autograd, models, nn, tokenizer, train
+    from .autograd import Parameter, Tensor, enable_grad, grad, manual_seed, no_grad, ops
     from .errors import InputError
+    from .train.tasks.classification import Classifier
+    from .train.tasks.language_modelling import Writer
     from .train.tasks.loading import load
+    from .train.tasks.translator import Paraphraser, Summarizer, Translator
 
 __version__ = "0.2.0"
 
-__all__ = ["InputError", "Parameter", "Tensor", "enable_grad", "grad", "load", "manual_seed", "no_grad"]
+__all__ = [
+    "Classifier",
+    "InputError",
+    "Paraphraser",
+    "Parameter",
+    "Summarizer",
+    "Tensor",
+    "Translator",
+    "Writer",
+    "autograd",
+    "enable_grad",
+    "grad",
+    "load",
+    "manual_seed",
+    "models",
+    "nn",
+    "no_grad",
+    "ops",
+    "tokenizer",
+    "train",
+]
 
-_MODULES = {"InputError": ".errors", "load": ".train.tasks.loading"}
-
-
-def __dir__() -> list[str]:
-    """Return the public names, for completion in an interactive session."""
-    return ["__version__", "autograd", *__all__]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a module when one of its names is first used; `import handloom` itself imports nothing."""
-    if name not in (*__all__, "autograd"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_MODULES.get(name, ".autograd"), __name__)
-    return module if name == "autograd" else getattr(module, name)
+_PAIRS = ".train.tasks.translator"
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {name: "" for name in ("autograd", "models", "nn", "tokenizer", "train")}
+    | {name: ".autograd" for name in ("Parameter", "Tensor", "enable_grad", "grad", "manual_seed", "no_grad", "ops")}
+    | {"Paraphraser": _PAIRS, "Summarizer": _PAIRS, "Translator": _PAIRS}
+    | {"Classifier": ".train.tasks.classification", "Writer": ".train.tasks.language_modelling"}
+    | {"InputError": ".errors", "load": ".train.tasks.loading"},
+)

@@ -1,5 +1,6 @@
 """Check the package: every folder and data file is listed, versions agree, and the shipped models are complete."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -49,6 +50,18 @@ def test_files_beside_the_sources_are_package_data() -> None:
     folders = {ROOT.joinpath(package.split(".")[1]) for package in PACKAGES if "." in package}
     present = {path for folder in folders for path in folder.rglob("*.*") if "__pycache__" not in path.parts}
     assert {path for path in present if path.suffix != ".py"} - listed == set()
+
+
+@pytest.mark.parametrize("package", [handloom])
+def test_public_names_are_listed_once_more_for_editors(package) -> None:
+    """A package whose names are imported on first use lists them in `__all__` and, for type checkers, as imports."""
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+    (typed,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = [name.name for node in typed.body if isinstance(node, ast.ImportFrom) for name in node.names]
+    assert sorted(seen) == sorted(package.__all__) == dir(package)
+    assert all(getattr(package, name) is not None for name in dir(package))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        package.nothing  # noqa: B018
 
 
 def test_the_shipped_models_are_whole() -> None:
