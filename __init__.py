@@ -18,8 +18,8 @@ __version__ = "0.2.0"
 __all__ = [
     "Classifier",
     "InputError",
-    "Paraphraser",
     "Parameter",
+    "Paraphraser",
     "Summarizer",
     "Tensor",
     "Translator",
@@ -40,8 +40,8 @@ __all__ = [
 _PAIRS = ".train.tasks.translator"
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {name: "" for name in ("autograd", "models", "nn", "tokenizer", "train")}
-    | {name: ".autograd" for name in ("Parameter", "Tensor", "enable_grad", "grad", "manual_seed", "no_grad", "ops")}
+    dict.fromkeys(("autograd", "models", "nn", "tokenizer", "train"), "")
+    | dict.fromkeys(("Parameter", "Tensor", "enable_grad", "grad", "manual_seed", "no_grad", "ops"), ".autograd")
     | {"Paraphraser": _PAIRS, "Summarizer": _PAIRS, "Translator": _PAIRS}
     | {"Classifier": ".train.tasks.classification", "Writer": ".train.tasks.language_modelling"}
     | {"InputError": ".errors", "load": ".train.tasks.loading"},
