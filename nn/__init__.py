@@ -1,11 +1,14 @@
 """Layers. Parameter names, layouts and initial values are PyTorch's, so that weights from PyTorch can be loaded."""
 
+from ..autograd import Parameter
 from . import init
+from .activation import GELU, Flatten, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Softmax, Tanh
 from .attention import AttentionCall, MultiHeadAttention, attention_maps, observe_attention
+from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .dropout import Dropout
 from .embedding import Embedding
 from .linear import Linear
-from .module import Module, ModuleList, Sequential
+from .module import Module
 from .normalization import NORMS, LayerNorm, RMSNorm, make_norm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
@@ -18,6 +21,7 @@ from .transformer import (
 )
 
 __all__ = [
+    "GELU",
     "GRU",
     "LSTM",
     "NORMS",
@@ -26,15 +30,26 @@ __all__ = [
     "AttentionCall",
     "Dropout",
     "Embedding",
+    "Flatten",
+    "Identity",
     "LayerNorm",
+    "LeakyReLU",
     "LearnedPositions",
     "Linear",
     "Module",
+    "ModuleDict",
     "ModuleList",
     "MultiHeadAttention",
+    "Parameter",
+    "ParameterList",
     "RMSNorm",
+    "ReLU",
     "Sequential",
+    "SiLU",
+    "Sigmoid",
     "SinusoidalPositions",
+    "Softmax",
+    "Tanh",
     "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEncoder",

@@ -1,33 +1,81 @@
 """Module: named parameters and submodules, with a state dict for saving and loading.
 
-There is no registration: a module's parameters are its attributes of type Parameter, and its submodules are its
-attributes of type Module, in the order in which they were set.
+A module's parameters are its attributes of type Parameter, and its submodules are its attributes of type Module, in the
+order in which they were set; they need no registration. A constant Tensor that belongs to the state, such as a running
+mean, is registered by `register_buffer`.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..autograd import Parameter, Tensor
 from ..autograd.backend import native, to_device
+from .summary import summary
 
 _COLLECTIONS = (list, tuple, dict, set, frozenset, deque)
+
+
+class IncompatibleKeys(NamedTuple):
+    """The names that `load_state_dict(strict=False)` ignored."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class HookHandle:
+    """A forward hook of a module; `remove` ends its calls."""
+
+    def __init__(self, module: "Module", hook: Callable[..., Any]):
+        self.module, self.hook = module, hook
+
+    def remove(self) -> None:
+        self.module._forward_hooks = tuple(handle for handle in self.module._forward_hooks if handle is not self)
 
 
 class Module:
     """The base class of layers and models, which set parameters in `__init__` and define `forward`."""
 
     training: bool = True
+    _forward_hooks: tuple[HookHandle, ...] = ()
+    _buffers: frozenset[str] = frozenset()  # names of Tensors that belong to the state
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        output = self.forward(*args, **kwargs)
+        for handle in self._forward_hooks:
+            result = handle.hook(self, args, output)
+            output = output if result is None else result
+        return output
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(module, args, output)` after each call of `forward`; a result that is not None replaces the
+        output. The hook ends with `remove()` of the returned handle.
+        """
+        handle = HookHandle(self, hook)
+        self._forward_hooks = (*self._forward_hooks, handle)
+        return handle
+
+    def register_buffer(self, name: str, value: Any, persistent: bool = True) -> None:
+        """Set the attribute `name` to `value`, a Tensor, an array or None, as a part of the state that is not trained.
+
+        A persistent buffer is in `state_dict`. Other constant Tensors move with the module and are not saved. A later
+        Tensor assigned to the attribute is the buffer's new value. Raises ValueError for a name that is in use.
+        """
+        if hasattr(self, name) or not name.isidentifier():
+            raise ValueError(f"register_buffer: {type(self).__name__} can't have a new attribute {name!r}")
+        if persistent:
+            self._buffers = self._buffers | {name}
+        setattr(self, name, value if value is None or isinstance(value, Tensor) else Tensor(value))
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._buffers and not isinstance(value, Tensor | None):
+            kind = type(value).__name__
+            raise TypeError(f"{type(self).__name__}.{name} is a buffer: assign a Tensor or None, not {kind}")
         if isinstance(vars(self).get(name), Parameter) and not isinstance(value, Parameter | Module | None):
             raise TypeError(
                 f"{type(self).__name__}.{name} is a Parameter, and a value of type {type(value).__name__} in its place "
@@ -50,6 +98,9 @@ class Module:
                     "not be trained or saved: use a ModuleList, or an attribute for each of them"
                 )
 
+    def children(self) -> Iterator["Module"]:
+        return (child for _, child in self.named_children())
+
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
         """Yield a dotted name and the module for this module (its name is "") and all modules below it."""
         yield prefix, self
@@ -59,10 +110,18 @@ class Module:
     def modules(self) -> Iterator["Module"]:
         return (module for _, module in self.named_modules())
 
-    def _named_tensors(self, kind: type[Tensor]) -> Iterator[tuple[str, Any]]:
+    def apply(self, function: Callable[["Module"], Any]) -> Self:
+        """Call `function` with each module below this one and then with this one; return this module."""
+        for child in self.children():
+            child.apply(function)
+        function(self)
+        return self
+
+    def _named_tensors(self, kind: type[Tensor], buffers: bool = False) -> Iterator[tuple[str, Any]]:
+        """Yield the Tensors of a kind and, if `buffers` is true, persistent buffers, with their names."""
         for prefix, module in self.named_modules():
             for name, value in vars(module).items():
-                if isinstance(value, kind):
+                if isinstance(value, kind) or (buffers and name in module._buffers and value is not None):
                     yield (f"{prefix}.{name}" if prefix else name), value
                 elif isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
                     raise TypeError(
@@ -122,22 +181,28 @@ class Module:
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the parameter arrays by name, on the CPU. Names and layouts are PyTorch's. A shared parameter is
-        listed under all its names. The arrays share memory with the parameters; to keep their values, copy them.
+        """Return the arrays of the parameters and buffers by name, on the CPU. Names and layouts are PyTorch's. A
+        shared parameter is listed under all its names. The arrays share memory with the parameters; to keep their
+        values, copy them.
         """
         arrays: dict[int, np.ndarray] = {}
         return {
-            name: arrays.setdefault(id(parameter), parameter.numpy())
-            for name, parameter in self._named_tensors(Parameter)
+            name: arrays.setdefault(id(tensor), tensor.numpy())
+            for name, tensor in self._named_tensors(Parameter, buffers=True)
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Copy each array into the parameter of the same name. Raises ValueError, before any change, unless all names
-        and shapes agree, and all arrays for a shared parameter are equal.
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+        """Copy each array into the parameter or buffer of the same name. Raises ValueError, before any change, unless
+        all names and shapes agree, and all arrays for a shared parameter are equal. If `strict` is false, names that
+        only one side has are ignored and returned.
         """
-        own = dict(self._named_tensors(Parameter))
-        problems = [f"{name} is missing" for name in own if name not in state]
-        problems += [f"{name} is not part of this {type(self).__name__}" for name in state if name not in own]
+        own = dict(self._named_tensors(Parameter, buffers=True))
+        ignored = IncompatibleKeys(
+            [name for name in own if name not in state], [name for name in state if name not in own]
+        )
+        problems = [f"{name} is missing" for name in ignored.missing_keys if strict]
+        problems += [f"{name} is not part of this {type(self).__name__}" for name in ignored.unexpected_keys if strict]
+        own = {name: tensor for name, tensor in own.items() if name in state or strict}
         for name, parameter in own.items():
             if name in state and tuple(np.shape(state[name])) != parameter.shape:
                 problems.append(f"{name} has shape {tuple(np.shape(state[name]))} instead of {parameter.shape}")
@@ -155,8 +220,13 @@ class Module:
             if array is not own[name].data and any(np.may_share_memory(array, other) for other in held):
                 arrays[name] = array.copy()  # or loading another parameter might change it
         for name, parameter in own.items():
-            parameter.data[...] = to_device(arrays[name], parameter.device)
+            array = to_device(arrays[name], parameter.device)
+            if isinstance(parameter, Parameter):
+                parameter.data[...] = array
+            else:  # a buffer's array can be read-only, as results of operations are
+                parameter.data = array.copy()
             parameter.mark_changed()
+        return ignored
 
     # -- display -------------------------------------------------------------------------------------------------------
 
@@ -164,8 +234,15 @@ class Module:
         """Return the text of the module's options for `repr`."""
         return ""
 
+    def summary(self) -> str:
+        """Return a tree of the modules below this one, with the shapes and sizes of their parameters, and totals."""
+        return summary(self)
+
     def __repr__(self) -> str:
         children = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self.named_children()]
+        if type(self).extra_repr is Module.extra_repr:  # a layer that describes itself implies its Parameters
+            tensors = {name: tensor for name, tensor in vars(self).items() if isinstance(tensor, Tensor)}
+            children = [f"({name}): {type(x).__name__}{x.shape}" for name, x in tensors.items()] + children
         inside = ([self.extra_repr()] if self.extra_repr() else []) + children
         if not children:
             return f"{type(self).__name__}({self.extra_repr()})"
@@ -177,38 +254,3 @@ def _holds_modules(value: Any) -> bool:
     if isinstance(value, _COLLECTIONS):
         return any(map(_holds_modules, (*value, *value.values()) if isinstance(value, dict) else value))
     return isinstance(value, Module | Parameter)
-
-
-class ModuleList(Module):
-    """A sequence of submodules, named "0", "1", ... Raises TypeError for what is not a Module."""
-
-    def __init__(self, modules: Sequence[Module] = ()):
-        for module in modules:
-            self.append(module)
-
-    def append(self, module: Module) -> None:
-        if not isinstance(module, Module):
-            kind = getattr(module, "__name__", type(module).__name__)
-            raise TypeError(f"{type(self).__name__} needs modules, not {kind}: give an instance of a Module")
-        setattr(self, str(len(self)), module)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self.named_children())
-
-    def __iter__(self) -> Iterator[Any]:
-        return (module for _, module in self.named_children())
-
-    def __getitem__(self, index: int) -> Any:
-        return list(self)[index]
-
-
-class Sequential(ModuleList):
-    """A sequence of submodules that are applied one after the other. Raises TypeError for what is not a Module."""
-
-    def __init__(self, *modules: Module):
-        super().__init__(modules)
-
-    def forward(self, x: Any) -> Any:
-        for module in self:
-            x = module(x)
-        return x

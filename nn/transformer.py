@@ -10,10 +10,11 @@ from typing import Any
 from ..autograd import Tensor
 from ..autograd.checkpoint import checkpoint
 from .attention import MultiHeadAttention
+from .containers import ModuleList
 from .dropout import Dropout
 from .feed_forward import feed_forward, inner_features
 from .linear import Linear
-from .module import Module, ModuleList
+from .module import Module
 from .normalization import LayerNorm, RMSNorm, make_norm
 
 #: Which linear layers have biases: the query, key and value projections; attention's output; the feed-forward layers.

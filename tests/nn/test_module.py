@@ -59,7 +59,7 @@ def test_a_leaf_that_is_not_a_parameter_is_refused() -> None:
             use()
     module.constant = module.scale * 2  # allowed: the result of an operation is not a leaf
     assert len(list(module.parameters())) == 3
-    for name, other in (("relu", ops.relu), ("Parameter", Parameter(np.ones(2)))):  # these are not modules
+    for name, other in (("ReLU", nn.ReLU), ("Parameter", Parameter(np.ones(2)))):  # these are not modules
         with pytest.raises(TypeError, match=f"Sequential needs modules, not {name}"):
             nn.Sequential(nn.Linear(2, 2), other)
 
@@ -208,3 +208,145 @@ def test_dropout_is_between_the_layers_only() -> None:
     assert (one(x)[0].data == one(x)[0].data).all()
     assert (two(x)[0].data != two(x)[0].data).any()
     assert (two.eval()(x)[0].data == two(x)[0].data).all()
+
+
+class RunningMean(nn.Module):
+    """A layer with a running statistic and a counter."""
+
+    def __init__(self) -> None:
+        self.scale = Parameter(np.ones(3, np.float32))
+        self.register_buffer("mean", np.zeros(3, np.float32))
+        self.register_buffer("count", Tensor(np.array(0)))
+        self.register_buffer("scratch", np.zeros(2, np.float32), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.mean = 0.5 * self.mean + 0.5 * x.detach().mean(axis=0)
+            self.count = self.count + 1
+        return (x - self.mean) * self.scale
+
+
+def test_buffers_are_state_that_is_not_trained() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), RunningMean())
+    model(Tensor(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)))
+    state = {name: array.copy() for name, array in model.state_dict().items()}
+    assert list(state) == ["0.weight", "0.bias", "1.scale", "1.mean", "1.count"]
+    assert state["1.count"] == 1
+    assert [name for name, _ in model.named_parameters()] == ["0.weight", "0.bias", "1.scale"]
+    other = nn.Sequential(nn.Linear(3, 3), RunningMean())
+    assert other.load_state_dict(state) == ([], [])
+    assert all(np.array_equal(array, state[name]) for name, array in other.state_dict().items())
+    other(Tensor(np.ones((2, 3), np.float32)))
+    assert (state["1.count"], other[1].count.item()) == (1, 2)  # the loaded arrays are not shared
+    assert other.astype(np.float64)[1].mean.dtype == np.float64
+    assert other[1].count.dtype.kind == "i"
+    with pytest.raises(TypeError, match=r"RunningMean.mean is a buffer: assign a Tensor or None, not ndarray"):
+        other[1].mean = np.zeros(3)
+    for name in ("scale", "forward", "a.b"):
+        with pytest.raises(ValueError, match="RunningMean can't have a new attribute"):
+            other[1].register_buffer(name, None)
+    other[1].mean = None
+    assert "1.mean" not in other.state_dict()
+
+
+def test_load_state_dict_ignores_names_only_if_it_is_not_strict() -> None:
+    model = nn.Linear(2, 2)
+    before = model.bias.numpy().copy()
+    state = {"weight": np.ones((2, 2), np.float32), "adapter": np.ones(3, np.float32)}
+    with pytest.raises(ValueError, match="bias is missing; adapter is not part of this Linear"):
+        model.load_state_dict(state)
+    found = model.load_state_dict(state, strict=False)
+    assert (found.missing_keys, found.unexpected_keys) == (["bias"], ["adapter"])
+    assert (model.weight.numpy() == 1).all()
+    assert np.array_equal(model.bias.numpy(), before)
+    with pytest.raises(ValueError, match=r"weight has shape \(3,\)"):
+        model.load_state_dict({"weight": np.ones(3)}, strict=False)
+
+
+def test_forward_hooks_see_and_replace_outputs_until_they_are_removed() -> None:
+    model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    x, seen = Tensor(np.ones((1, 3), np.float32)), []
+    plain = model(x).numpy()
+    first = model.register_forward_hook(lambda module, args, output: seen.append((module, args, output)))
+    second = model.register_forward_hook(lambda module, args, output: output * 2)
+    assert np.array_equal(model(x).numpy(), 2 * plain)
+    assert (seen[0][0], seen[0][1]) == (model, (x,))
+    second.remove()
+    second.remove()
+    assert np.array_equal(model(x).numpy(), plain)
+    first.remove()
+    model(x)
+    assert len(seen) == 2
+
+
+def test_apply_children_and_containers_of_modules_and_parameters() -> None:
+    model = nn.Module()
+    model.parts = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.ReLU()})
+    model.scales = nn.ParameterList([np.ones(2, np.float32), Parameter(np.zeros(3, np.float32))])
+    assert sorted(model.state_dict()) == ["parts.a.bias", "parts.a.weight", "scales.0", "scales.1"]
+    assert (list(model.parts), "a" in model.parts, len(model.parts), len(model.scales)) == (["a", "b"], True, 2, 2)
+    assert [kind for kind, _ in model.parts.items()] == list(model.parts.keys())
+    assert list(model.children()) == [model.parts, model.scales]
+    visited: list[str] = []
+    assert model.apply(lambda module: visited.append(type(module).__name__)) is model
+    assert visited == ["Linear", "ReLU", "ModuleDict", "ParameterList", "Module"]
+    del model.parts["b"]
+    with pytest.raises(KeyError):
+        model.parts["b"]
+    for key in ("forward", "a.b", "", "keys"):
+        with pytest.raises(KeyError, match="can't be the name of a module"):
+            model.parts[key] = nn.ReLU()
+    with pytest.raises(TypeError, match="ModuleDict needs modules, not ndarray"):
+        model.parts["c"] = np.zeros(2)
+    chain = nn.Sequential(nn.Linear(2, 2), ops.tanh, nn.Linear(2, 1))
+    chain[-1] = nn.Identity()
+    x = Tensor(np.ones((1, 2), np.float32))
+    assert np.array_equal(chain(x).numpy(), np.tanh(chain[0](x).numpy()))
+    assert "(1): Lambda(tanh)" in repr(chain)
+
+
+def test_layers_of_ops_compute_them() -> None:
+    x = Tensor(np.random.default_rng(0).normal(size=(2, 3, 4)))
+    for layer, wanted in (
+        (nn.ReLU(), ops.relu(x)),
+        (nn.GELU(), ops.gelu(x)),
+        (nn.GELU(approximate="tanh"), ops.gelu(x, "tanh")),
+        (nn.SiLU(), ops.silu(x)),
+        (nn.Tanh(), ops.tanh(x)),
+        (nn.Sigmoid(), ops.sigmoid(x)),
+        (nn.Softmax(dim=1), ops.softmax(x, 1)),
+        (nn.LeakyReLU(0.2), ops.leaky_relu(x, 0.2)),
+        (nn.Identity(), x),
+        (nn.Flatten(), x.reshape(2, 12)),
+        (nn.Flatten(0, 1), x.reshape(6, 4)),
+        (nn.Flatten(-1), x),
+    ):
+        assert np.array_equal(layer(x).numpy(), wanted.numpy()), layer
+    assert repr(nn.Sequential(nn.ReLU(), nn.GELU("tanh"))) == (
+        "Sequential(\n  (0): ReLU()\n  (1): GELU(approximate='tanh')\n)"
+    )
+    with pytest.raises(ValueError, match="start_dim 2 is behind end_dim 1"):
+        nn.Flatten(2, 1)(x)
+
+
+def test_repr_and_summary_name_the_parameters_of_own_modules() -> None:
+    module = Twin()
+    assert repr(module).startswith("Twin(\n  (scale): Parameter(3,)\n  (constant): Tensor(3,)\n  (first): Linear(3, 3")
+    assert (
+        repr(module.summary())
+        == str(module.summary())
+        == "\n".join(
+            [
+                "Twin",
+                "  scale           (3,)         3",
+                "  constant        (3,)         3",
+                "  first: Linear",
+                "    weight        (3, 3)       9",
+                "    bias          (3,)         3",
+                "  second: Linear",
+                "    weight        (3, 3)  shared",
+                "    bias          (3,)    shared",
+                "15 trainable numbers, and 3 fixed",
+            ]
+        )
+    )
