@@ -21,7 +21,7 @@ from ..models.presets import PRESET_NAMES
 from ..train.cells import run_cells
 from ..train.distributed import find_process_group, run_of_group
 from ..train.runs.folder import RunFolder
-from ..train.runs.results import checksum
+from ..train.runs.results import checksum, code_digest
 from ..train.tasks.task import AnyTrained, Task, train_model
 from ..train.tasks.translation import Translation
 from .command_line import free_run_folder
@@ -203,7 +203,7 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
     config: dict[str, Any] = {"program": program, "command": f"{started} {arguments.typed}".rstrip()}
     config |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
     now = {name: library for name, (library, _) in libraries().items()}
-    config |= {"notes": list(data.notes), **now}
+    config |= {"notes": list(data.notes), "code": code_digest(), **now}
 
     def make() -> RunFolder:
         if arguments.resume:
@@ -214,7 +214,7 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
     run = run_of_group(make)
     if run.replaced:
         print(f"the old run is now {run.replaced}", flush=True)
-    for said in other_libraries(run.config, now) if arguments.resume else []:
+    for said in other_libraries(run.config, config) if arguments.resume else []:
         print(said)
     watch(arguments, run.path)
     run.config = run.config | config | run.config  # an older run may lack some of these records
@@ -229,8 +229,10 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
             raise
 
 
-def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Iterator[str]:
-    """Yield a message if a resumed run started with other library versions."""
+def other_libraries(config: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """Yield a message if a resumed run started with other library versions, or other code of handloom."""
+    if config.get("code", now.get("code")) != now.get("code"):
+        yield "This run began with another version of handloom's code: its numbers may differ from those of a new run."
     names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
     for key, (with_it, without) in names.items():
         if key in config and config[key] != now[key]:  # an older run has no such key

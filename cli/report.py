@@ -9,17 +9,18 @@ from typing import Any
 from ..errors import InputError
 from ..files import write_text
 from ..train.cells import markdown_table
+from ..train.runs.checkpoints import read_config
 from ..train.runs.folder import RunFolder, read_metrics
-from ..train.runs.plots import line_of, plot_lines
+from ..train.runs.plots import AVERAGED, line_of, plot_lines
 from .command_line import run_main
 from .options import OptionParser
 
 _COLUMNS = {
-    "steps": "steps:,",
+    "steps": "updates:,",
     "loss": "training loss:.4f",
-    "valid_loss": "best validation loss:.4f",
+    "valid_loss": "validation loss:.4f",
+    "valid_accuracy": "accuracy:.4f",
     "best_step": "at step:,",
-    "valid_accuracy": "accuracy there:.4f",
     "speed": "tokens/s:,.0f",
 }
 
@@ -27,14 +28,19 @@ _COLUMNS = {
 def summary(run: RunFolder) -> dict[str, Any]:
     """Summarise the log of a run.
 
-    The summary has steps, last training loss, best validation loss and its step, and median tokens/s.
+    The summary has the number of updates, the last training loss, the validation of the saved model (loss, accuracy,
+    step), and median tokens/s. A run that saved no model has the values of its lowest validation loss.
     """
     rows = run.metrics()
-    valid = [row for row in rows if row.get("valid_loss") is not None]
     trained = [row for row in rows if row.get("loss") is not None]
-    found: dict[str, Any] = {"steps": max(row["step"] for row in rows)}
+    found: dict[str, Any] = {"steps": max((row["step"] for row in rows), default=0)}
     if trained:
         found["loss"] = trained[-1]["loss"]
+    valid = [row for row in rows if row.get("valid_loss") is not None]
+    if valid and run.model_path.exists():
+        saved = read_config(run.path)
+        valid = [row for row in valid if row["step"] == saved.get("step")] or valid
+        valid = [row for row in valid if row.get("averaged", 0) == saved.get("averaged", 0)] or valid
     if valid:
         best = min(valid, key=lambda row: row["valid_loss"])
         found |= {"valid_loss": best["valid_loss"], "best_step": best["step"]}
@@ -50,8 +56,8 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     """Return a Markdown table with a row for each run, and plot the validation losses of the runs over the steps.
 
     A run whose weights were averaged at the end has a second entry for the average. Each option that all runs have and
-    in which they differ has a column. A run without logged steps is left out, with a message. Raises
-    InputError for a folder that is not a run, or if no run is left.
+    in which they differ has a column, and so have their data and handloom's code if these differ. A run without logged
+    steps is left out, with a message. Raises InputError for a folder that is not a run, or if no run is left.
     """
     opened = [RunFolder.open(folder) for folder in folders]
     runs = [run for run in opened if run.metrics()]
@@ -63,7 +69,8 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     names = [run.path.name or str(run.path) for run in runs]
     if len(set(names)) < len(names):
         names = [str(run.path) for run in runs]
-    options = [run.config.get("options", {}) for run in runs]
+    digests = [{name: str(run.config.get(name, ""))[:8] for name in ("data_sha256", "code")} for run in runs]
+    options = [run.config.get("options", {}) | own for run, own in zip(runs, digests, strict=True)]
     differing = sorted(  # options that all of the runs have
         name for name in set(options[0]).intersection(*options[1:]) if len({str(own[name]) for own in options}) > 1
     )
@@ -78,7 +85,7 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
         lines[name] = line_of([row for row in logged if not row.get("averaged")], "valid_loss")
         averaged = line_of([row for row in logged if row.get("averaged")], "valid_loss")
         if averaged[0]:
-            lines[f"{name}, averaged weights"] = averaged
+            lines[f"{name}{AVERAGED}"] = averaged
     return markdown_table(rows, columns), lines
 
 

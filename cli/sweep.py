@@ -4,34 +4,41 @@ handloom sweep --out sweeps/a --grid seed=0,1 --grid set.dropout=0,0.1,0.3 -- tr
 mpirun -n 5 handloom sweep ...                    four cells at a time; the fifth process distributes them
 
 --change NAME=VALUE,... changes one option at a time, to find out which of many changes helps. The table is also
-written as results.json.
+written as results.json. A value with a comma is quoted: --grid 'set.betas="0.9,0.98","0.8,0.9"'
 
 Each combination is a cell: the script with `--seed 0 --set dropout=0.1 --out sweeps/a/CELL` added. A sweep
-that is started again skips finished cells and resumes the others.
+that is started again skips finished cells and resumes the others. It is refused if options, files, the
+script or handloom have changed since a cell was made; with --overwrite such cells are made again.
 """
 
+import csv
+import ctypes
+import glob
+import hashlib
 import itertools
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
 from ..arguments import OptionError, path
 from ..errors import InputError
 from ..files import folder_lock, make_folder, write_text
-from ..train.cells import finish_cells, markdown_table
+from ..train.cells import cell_rows, finish_cells, markdown_table
 from ..train.distributed import find_process_group
-from ..train.runs.folder import RunFolder
+from ..train.runs.folder import CONFIG, SAVES, RunFolder
 from ..train.runs.plots import plot_lines
-from ..train.runs.results import write_results
+from ..train.runs.results import code_digest, write_results
 from ..train.runs.saves import SavedStates
-from .command_line import run_main
+from .command_line import Terminated, run_main
 from .options import OptionParser
 from .report import compare, summary
 
@@ -48,51 +55,138 @@ def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, d
     """
     axes: dict[str, list[str]] = {}
     for grid in (*grids, *changes):
-        name, equals, values = grid.partition("=")
-        if not name or not equals or not all(values.split(",")) or name in axes:
-            raise InputError(f"--grid {grid}: write NAME=VALUE,VALUE,... with every option once, such as seed=0,1,2.")
-        axes[name] = values.split(",")
+        name, equals, text = grid.partition("=")
+        values = next(csv.reader([text]), [])
+        if not name or not equals or not all([*values, values]) or name in axes or len({*values}) < len(values):
+            cure = "write NAME=VALUE,VALUE,... with every option once and every value once, such as seed=0,1,2"
+            raise InputError(f"--grid {grid}: {cure}.")
+        axes[name] = values
     names = list(axes)[: len(grids)]
     bases = [dict(zip(names, values, strict=True)) for values in itertools.product(*(axes[name] for name in names))]
     single: list[dict[str, str]] = [{}, *({name: value} for name in list(axes)[len(grids) :] for value in axes[name])]
     cells = [base | change for base in bases for change in single]
-    return {",".join(f"{name}={value}".replace("/", "_") for name, value in cell.items()): cell for cell in cells}
+    return {",".join(f"{name}={_in_name(value)}" for name, value in cell.items()): cell for cell in cells}
 
 
-def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
-    """Return the command that starts a cell, or resumes one that has a save."""
-    if SavedStates(folder / "checkpoints").steps():
-        return [sys.executable, script[0], "--resume", str(folder)]
-    given: list[str] = []
+def _in_name(value: str) -> str:
+    """Return a value as a part of a folder's name, different for each value."""
+    return "".join(f"%{ord(letter):02X}" if letter in "%/\\," else letter for letter in value)
+
+
+def cell_inputs(script: Sequence[str], options: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a cell's row depends on: the script, its options, the files that they name, and the code.
+
+    A file counts by its content, and a folder by the names, sizes and times of its files.
+    """
+    words = [*script[1:], *options.values(), os.environ.get("HANDLOOM_DATA", "")]
+    parts = {part for word in words for value in (word, word.partition("=")[2]) for part in value.split("+")}
+    named = [Path(part) for part in parts if part.strip("./")]
+    named += [file for part in named for file in part.parent.glob(f"{glob.escape(part.name)}.*")]  # PATH.de, PATH.en
+    imports = ModuleFinder([str(Path(script[0]).parent)])  # the script, and modules next to it
+    with suppress(SyntaxError):
+        imports.run_script(script[0])
+    named += [Path(module.__file__) for module in imports.modules.values() if module.__file__]
+    files = {str(path): _digest(path) for path in named if path.exists()}
+    given = shlex.join([*script[1:], *_given(options)])
+    return {"script": script[0], "options": given, "files": files, "code": code_digest()}
+
+
+def _digest(path: Path) -> str:
+    if path.is_file():
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    found = [(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(path)]
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
+
+
+def changed_cells(out: Path, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the cells in `out`, finished or interrupted, that were made with other inputs; each with a description."""
+    found = {}
+    for name, row in cell_rows(out).items():
+        now, before = inputs.get(name), row.get("made") or {}
+        if now is None or now == before or ("begun" in row and not _saved(out / name)):
+            continue
+        old, new = before.get("files", {}), now["files"]
+        other = ", ".join(file for file in sorted(old | new) if old.get(file) != new.get(file))
+        if before.get("options", now["options"]) != now["options"]:
+            found[name] = f"with `{before['options']}`, not `{now['options']}`"
+        else:
+            found[name] = f"with another content of {other}" if old and other else "with another version of handloom"
+    return found
+
+
+def _saved(folder: Path) -> bool:
+    return bool(SavedStates(folder / SAVES).steps())
+
+
+def _given(options: Mapping[str, str]) -> Iterator[str]:
     for name, value in options.items():
-        given += ["--set", f"{name[4:]}={value}"] if name.startswith("set.") else [f"--{name}", value]
-    return [sys.executable, *script, *given, "--out", str(folder), "--overwrite"]
+        yield from ("--set", f"{name[4:]}={value}") if name.startswith("set.") else (f"--{name}={value}",)
 
 
-def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, str]) -> dict[str, Any] | None:
-    """Run a cell in a process that logs to NAME.log. Return its options and best value, or None if it failed."""
+def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str], *, anew: bool = False) -> list[str]:
+    """Return the command that starts a cell, or resumes one that has a save, unless it is to be made `anew`."""
+    if _saved(folder) and not anew:
+        return [sys.executable, script[0], "--resume", str(folder)]
+    return [sys.executable, *script, *_given(options), "--out", str(folder), "--overwrite"]
+
+
+def run_cell(
+    script: Sequence[str], out: Path, anew: Container[str], name: str, options: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Run a cell in a process that logs to NAME.log. Return its options and the values of its model, or None if it
+    failed or made no validation.
+    """
     # The cell runs as a single process, even if mpirun started this one.
     launcher = ("PMI", "OMPI", "MPI_", "MV2")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
     start, folder = time.perf_counter(), out / name
+    command = cell_command(script, folder, options, anew=name in anew)
+    # On Linux, the cell saves and ends if this process is killed.
+    ends: Any = partial(ctypes.CDLL(None).prctl, 1, signal.SIGTERM) if sys.platform == "linux" else None
     with open(f"{folder}.log", "a", encoding="utf-8") as log:
-        command = cell_command(script, folder, options)
-        done = subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
-    if done.returncode:
+        cell = subprocess.Popen(
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, preexec_fn=ends
+        )
+        try:
+            code = cell.wait()
+        except KeyboardInterrupt as stop:
+            if isinstance(stop, Terminated):  # Ctrl-C reaches the cell, too
+                cell.terminate()
+            cell.wait()
+            raise
+    if code or not (folder / CONFIG).exists():  # such as --help
         return None
-    return {**options, **summary(RunFolder.open(folder)), "seconds": round(time.perf_counter() - start, 1)}
+    found = summary(RunFolder.open(folder))
+    seconds = round(time.perf_counter() - start, 1)
+    return {**options, **found, "seconds": seconds} if "valid_loss" in found else None
 
 
-def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str]) -> tuple[list[dict], list[str]]:
+def run_sweep(
+    out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str], *, overwrite: bool = False
+) -> tuple[list[dict], list[str]]:
     """Run the cells that are not yet finished in `out`; see `finish_cells`.
 
     Returns the rows of all finished cells, best first, and the names of failed cells. Of several processes, all except
-    the first return empty lists.
+    the first return empty lists. Raises InputError, without `overwrite`, for cells that were made with other inputs,
+    and for a cell that another process still trains.
     """
     with _executor() as executor:
         if executor is None:
             return [], []
-        rows = finish_cells(out, cells, partial(run_cell, list(script), out), over=executor, note=_note)
+        made = {name: cell_inputs(script, options) for name, options in cells.items()}
+        changed = changed_cells(out, made)
+        if changed and not overwrite:
+            name, why = next(iter(changed.items()))
+            cure = "Choose a new --out, or make such cells again with --overwrite, which renames their runs"
+            more = f", and {len(changed) - 1} more cells differ" if len(changed) > 1 else ""
+            raise InputError(f"{out} holds the cell {name}, which was made {why}{more}. {cure}.")
+        for name in cells:
+            if (out / name).is_dir():
+                with folder_lock(out / name):
+                    pass
+        make = partial(run_cell, list(script), out, frozenset(changed))
+        rows = finish_cells(out, cells, make, made, over=executor, note=_note)
     failed = cells.keys() - {row["cell"] for row in rows}
     return sorted(rows, key=lambda row: row["valid_loss"]), [name for name in cells if name in failed]
 
@@ -118,8 +212,8 @@ def _executor() -> Iterator[Any]:
 def write_table(out: Path, rows: Sequence[Mapping[str, Any]], options: Sequence[str]) -> str:
     """Write table.md, results.json and comparison.png of the finished cells, and return the table."""
     columns = {name: name for name in options}
-    columns |= {"valid_loss": "best validation loss:.4f", "best_step": "at step:,"}
-    columns |= {"valid_accuracy": "accuracy there:.4f", "seconds": "seconds:.0f"}
+    columns |= {"valid_loss": "validation loss:.4f", "valid_accuracy": "accuracy:.4f", "best_step": "at step:,"}
+    columns |= {"seconds": "seconds:.0f"}
     table = markdown_table(rows, columns)
     write_text(out / "table.md", table + "\n")
     write_results(out / "results.json", {"command": shlex.join(["python", *sys.orig_argv[1:]])}, {"cells": rows})
@@ -146,6 +240,8 @@ def main() -> None:
     parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
     single = "change one option at a time: one cell for each value, and one cell without a change; can be repeated"
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE,...", help=single)
+    words = "make cells again that were made with other options, files or code; their runs are renamed to CELL.old-1"
+    parser.add_argument("--overwrite", action="store_true", help=words)
     words = "script, or program of `handloom train`, followed by the options that all cells share"
     parser.add_argument("script", nargs="+", help=words)
     arguments = parser.parse_args()
@@ -155,13 +251,13 @@ def main() -> None:
     if script is None:
         raise InputError(f"The script {name} does not exist. Put -- before it, its options last.")
     with folder_lock(make_folder(arguments.out)) if find_process_group().first else nullcontext():
-        rows, failed = run_sweep(arguments.out, cells, [str(script), *options])
+        rows, failed = run_sweep(arguments.out, cells, [str(script), *options], overwrite=arguments.overwrite)
         if rows:
             varied = list(dict.fromkeys(name for cell in cells.values() for name in cell))
             print(f"\n{write_table(arguments.out, rows, varied)}")
             print(f"\n{arguments.out} holds table.md and comparison.png")
     if failed:
-        counts = f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}"
+        counts = f"{len(failed)} of {len(cells)} cells failed or made no validation: {', '.join(failed)}"
         raise InputError(f"{counts}. {arguments.out}/CELL.log says why. Mend it, and start the sweep again.")
 
 

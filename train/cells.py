@@ -10,6 +10,7 @@ from ..files import write_text
 from .distributed import ProcessGroup, find_process_group, run_of_group
 from .runs.folder import SAVES, RunFolder, jsonable, read_metrics
 from .runs.progress import TrainingStopped
+from .runs.results import code_digest
 from .runs.saves import SavedStates
 
 Row = dict[str, Any]
@@ -20,6 +21,7 @@ def finish_cells(
     folder: Path,
     cells: Mapping[str, Any],
     make: Callable[[str, Any], Row | None],
+    made: Mapping[str, Any],
     *,
     over: Callable[..., Any] = map,
     note: Callable[[str, Row | None], None] = lambda name, row: None,
@@ -32,32 +34,51 @@ def finish_cells(
             the missing cells.
         cells: the options of each cell, by its name.
         make: function of name and options that returns the cell's row as JSON values, or None if it failed.
+        made: for each cell, JSON values that describe everything on which its row depends. A cell whose row was made
+            with other values is made again.
         over: a function like `map`, which may call `make` in other processes.
         note: called in this process with each cell's name and row when it is finished.
         group: the processes that call this function together, of which the first writes; None for this one alone.
 
         Each row also contains the cell's name as "cell".
     """
-    file, group = folder / FINISHED, group or ProcessGroup()
-    before = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
-    rows = {row["cell"]: row for row in before}
-    waiting = [name for name in cells if name not in rows]
+    group = group or ProcessGroup()
+    made = json.loads(json.dumps(made))
+    rows = group.from_first(lambda: cell_rows(folder))
+    known = {name for name, row in rows.items() if "begun" not in row and row.get("made") == made.get(name, "")}
+    waiting = [name for name in cells if name not in known]
+
+    def write() -> None:
+        if group.first and waiting:
+            write_text(folder / FINISHED, "".join(json.dumps(row) + "\n" for row in rows.values()))
+
     for name in cells:
-        if name in rows:
+        if name in known:
             print(f"{name}: made before")
+    rows |= {name: {"cell": name, "begun": True, "made": made[name]} for name in waiting}
+    write()
     for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
         note(name, row)
         if row is not None:
-            rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
-            if group.first:
-                write_text(file, "".join(json.dumps(known) + "\n" for known in rows.values()))
-    return [rows[name] for name in cells if name in rows]
+            known.add(name)
+            rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}, "made": made[name]}
+            write()
+    return [{key: value for key, value in rows[name].items() if key != "made"} for name in cells if name in known]
+
+
+def cell_rows(folder: Path) -> dict[str, Row]:
+    """Return the rows of `finish_cells` in `folder`, by the cell's name. A row with "begun" has no figures yet."""
+    file = folder / FINISHED
+    return {row["cell"]: row for row in (read_metrics(file, "cell") if file.exists() else [])}
 
 
 def run_cells(
     run: RunFolder, cells: Mapping[str, Any], make: Callable[[RunFolder, Any, bool], Mapping[str, Any]]
 ) -> list[Row]:
     """Finish the cells of a table that belongs to `run`; see `finish_cells`.
+
+    A cell that was made with other options of the run, such as --steps, or with other code of handloom, is continued
+    from its last save with the present ones, as the run itself is.
 
     The processes that mpirun started make each cell together, like the run's own model; the first one writes the rows.
 
@@ -88,7 +109,9 @@ def run_cells(
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
-    return finish_cells(run.path, cells, cell, group=group)
+    options = {name: value for name, value in run.config.get("options", {}).items() if name not in ("device", "table")}
+    made = {"options": options, "code": code_digest()}
+    return finish_cells(run.path, cells, cell, dict.fromkeys(cells, made), group=group)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:

@@ -241,7 +241,8 @@ class Trainer:
                 row = {"step": now.step, "epoch": epoch, **values}
                 self.run.log({**row, "averaged": averaged} if averaged else row)
                 if better:
-                    save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": now.step})
+                    saved = {**self.config, "step": now.step, "averaged": averaged}
+                    save_checkpoint(self.run.path, self.model.state_dict(), saved)
         if isinstance(self.schedule, Plateau) and not averaged:
             self.schedule.observe(values[monitor], higher)
         average = self.validation.average if self.ema is None else 0

@@ -216,6 +216,7 @@ def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
     here = {"compiled_loops": None, "mkl": "mkl 2026.2.0"}
     assert not list(other_libraries({}, here))  # an old run without this record
     assert not list(other_libraries(here, here))
+    assert "another version of handloom's code" in next(other_libraries({"code": "a", **here}, {"code": "b", **here}))
     said = list(other_libraries({"compiled_loops": "numba 0.61", "mkl": None}, here))
     assert [line.partition(":")[0] for line in said] == [
         "This run began with loops compiled by numba 0.61 and continues with no compiled loops",

@@ -1,9 +1,11 @@
 """Comparing runs, and their options, in a table and a picture."""
 
+import numpy as np
 import pytest
 
-from handloom.cli.report import compare
+from handloom.cli.report import compare, summary
 from handloom.errors import InputError
+from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from tests.support.examples import Example
 
@@ -23,10 +25,10 @@ def test_a_table_and_a_picture(tmp_path) -> None:
     table = (tmp_path / "t.md").read_text()
     assert table in out
     assert table.splitlines()[0].split(" | ") == [
-        "| run", "seed", "steps", "training loss", "best validation loss", "at step", "accuracy there", "tokens/s |"
+        "| run", "seed", "updates", "training loss", "validation loss", "accuracy", "at step", "tokens/s |"
     ]  # fmt: skip
     cells = [cell.strip() for cell in table.splitlines()[2].strip("|").split("|")]
-    assert cells == ["a", "0", "30", "3.5000", "2.0000", "20", "0.8000", "200"]
+    assert cells == ["a", "0", "30", "3.5000", "2.0000", "0.8000", "20", "200"]
     assert (tmp_path / "comparison.png").stat().st_size > 5000
 
 
@@ -36,10 +38,33 @@ def test_averaged_weights_and_runs_of_different_scripts(tmp_path) -> None:
             run.log({"step": 10, "valid_loss": 2.0})
             run.log({"step": 10, "valid_loss": 1.5, "averaged": 3})
     table, lines = compare([tmp_path / "a", tmp_path / "b"])
-    assert table.splitlines()[0].split(" | ")[:3] == ["| run", "seed", "steps"]
+    assert table.splitlines()[0].split(" | ")[:3] == ["| run", "seed", "updates"]
     assert "1.5000" in table
     assert lines["a"] == ([10], [2.0])
     assert lines["a, averaged weights"] == ([10], [1.5]), "the picture contains the best loss of the table"
+
+
+@pytest.mark.parametrize(("step", "averaged", "loss"), [(10, 0, 2.0), (20, 0, 1.8), (20, 2, 1.9)])
+def test_the_row_is_that_of_the_saved_model(tmp_path, step: int, averaged: int, loss: float) -> None:
+    """A classifier is saved by its accuracy, whose best value is often at another step than that of the loss."""
+    with RunFolder.create(tmp_path / "a", {}) as run:
+        rows = [(10, 0, 2.0), (15, 0, 1.0), (20, 0, 1.8), (20, 2, 1.9)]
+        for at, count, value in rows:
+            own = {"averaged": count} if count else {}
+            run.log({"step": at, "valid_loss": value, "valid_accuracy": value / 10, **own})
+        save_checkpoint(run.path, {"w": np.zeros(2)}, {"step": step, "averaged": averaged})
+    found = summary(run)
+    assert (found["valid_loss"], found["valid_accuracy"], found["best_step"]) == (loss, loss / 10, step)
+
+
+def test_runs_of_different_data_or_code_say_so(tmp_path) -> None:
+    for name, data, steps in (("a", "1" * 64, 10), ("b", "2" * 64, 20)):
+        config = {"options": {"steps": steps}, "data_sha256": data, "code": "c" * 64}
+        with RunFolder.create(tmp_path / name, config) as run:
+            run.log({"step": steps, "valid_loss": 2.0})
+    header, _, row, _ = compare([tmp_path / "a", tmp_path / "b"])[0].splitlines()
+    assert header.split(" | ")[1:4] == ["data_sha256", "steps", "updates"]
+    assert "11111111" in row
 
 
 def test_runs_of_one_name_and_runs_without_rows(tmp_path, capsys) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from handloom.train import cells
 from handloom.train.cells import markdown_table, run_cells
 from handloom.train.runs.folder import RunFolder, read_metrics
 from handloom.train.runs.progress import TrainingStopped
@@ -20,11 +21,11 @@ def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) ->
             raise KeyboardInterrupt
         return {"square": options**2}
 
-    cells = {"one": 1, "two": 2, "three": 3}
+    options = {"one": 1, "two": 2, "three": 3}
     with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(KeyboardInterrupt):
-        run_cells(run, cells, make)
+        run_cells(run, options, make)
     run = RunFolder.open(tmp_path / "run")
-    rows = run_cells(run, cells, make)
+    rows = run_cells(run, options, make)
     assert made == [1, 2, 2, 3]
     assert [(row["cell"], row["square"]) for row in rows] == [("one", 1), ("two", 4), ("three", 9)]
     assert all(row["seconds"] >= 0 for row in rows)
@@ -34,12 +35,34 @@ def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) ->
         assert not (run.path / "cells").exists()
 
 
+@pytest.mark.parametrize("change", ["nothing", "steps", "code"])
+def test_a_cell_that_was_made_otherwise_is_continued(tmp_path, monkeypatch, change: str) -> None:
+    """A table with rows of 10 and of 40 updates would compare nothing."""
+    made = []
+
+    def make(own: RunFolder, options: int, resume: bool) -> dict:
+        made.append(resume)
+        SavedStates(own.saves_path).save(5, {"w": np.zeros(1, np.float32)}, {})
+        return {"steps": run.config["options"]["steps"]}
+
+    run = RunFolder.create(tmp_path / "run", {"options": {"steps": 10, "table": "a"}})
+    run_cells(run, {"one": 1}, make)
+    run.config["options"] |= {"table": "b", "steps": 40 if change == "steps" else 10}
+    if change == "code":
+        monkeypatch.setattr(cells, "code_digest", lambda: "other")
+    for _ in range(2):
+        (row,) = run_cells(run, {"one": 1}, make)
+        assert row["steps"] == run.config["options"]["steps"]
+    assert made == [False, True][: 1 if change == "nothing" else 2]
+    run.close()
+
+
 def test_a_row_that_a_crash_cut_short_is_made_again(tmp_path) -> None:
-    cells = {"one": 1, "two": 2, "three": 3}
+    options = {"one": 1, "two": 2, "three": 3}
     run = RunFolder.create(tmp_path / "run", {})
     for left in ('{"cell": "one", "square": 1}\n{"cell": "tw', '{"cell": "one", "squ' + "x" * 100):
         (run.path / "cells.jsonl").write_text(left)
-        run_cells(run, cells, lambda own, options, resume: {"square": options**2})
+        run_cells(run, options, lambda own, options, resume: {"square": options**2})
         rows = read_metrics(run.path / "cells.jsonl", "cell")
         assert [(row["cell"], row["square"]) for row in rows] == [("one", 1), ("two", 4), ("three", 9)]
     run.close()

@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self
@@ -234,7 +235,7 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
     Raises InputError if the file is missing or unreadable, or another line is not a JSON object with the key.
     """
     rows = []
-    text = files.read_bytes(path).decode("utf-8", "replace")
+    text = files.read_bytes(path, most=sys.maxsize).decode("utf-8", "replace")  # a log of any length is read
     whole_lines = text.split("\n")[:-1]  # text after the last line feed is incomplete
     for number, line in enumerate(whole_lines, start=1):
         row = files.parse_json(line, f"{path}, line {number}", "Remove or repair the line.")

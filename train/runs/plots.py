@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN_COLOUR, VALID_COLOUR, RATE_COLOUR, GRID_COLOUR = "#4477aa", "#cc3311", "#228833", "#dddddd"
-LINE_STYLES = ("-", "--", ":")
+LINE_STYLES = ("-", "--", ":", "-.")
 LINE_COLOURS = ("#4477aa", "#cc3311", "#228833", "#ee7733", "#aa3377", "#33bbee", "#777777")
+
+#: The end of the name of a line of `plot_lines` that has the colour of the line without it.
+AVERAGED = ", averaged weights"
+MOST_NAMES = 60  # along one side of a grid; a larger grid names some of its rows and columns
 
 
 def line_of(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
@@ -68,7 +72,7 @@ def plot_losses(
         label = f"averaged weights ({averaged[1][-1]:.3f})"
         losses.plot(*averaged, color=RATE_COLOUR, linestyle="none", marker="D", markersize=6, label=label)
     losses.set_ylabel(f"loss (nats per {unit})")
-    losses.legend(frameon=False)
+    losses.legend(frameon=False, loc="upper right")  # "best" is slow for many points
     if "accuracy" in below:
         for line, colour in zip(accuracies, (TRAIN_COLOUR, VALID_COLOUR), strict=True):
             if line[0]:
@@ -119,6 +123,7 @@ def plot_attention(
     weights = weights.reshape(-1, len(query_tokens), len(key_tokens))
     queries, keys = _visible(query_tokens), _visible(key_tokens)
     heads, (cell, letter) = len(weights), (0.34, 0.09) if alone else (0.17, 0.06)  # inches
+    cell *= min(1.0, MOST_NAMES / max(len(queries), len(keys)))
     columns = min(heads, 4)
     rows = -(-heads // columns)
     width = columns * (0.3 + cell * len(keys)) + letter * max(map(len, queries))
@@ -181,20 +186,25 @@ def plot_lines(
 
     Raises InputError if the picture can't be written, and ValueError if there is no point to draw.
     """
-    figure = _new_figure(8.0, 4.6)
-    panel = figure.subplots()
-    drawn = False
-    for number, (name, points) in enumerate(lines.items()):
-        finite = [(x, y) for x, y in zip(*points, strict=True) if math.isfinite(x) and math.isfinite(y)]
-        if not finite:
-            continue
-        line = [x for x, _ in finite], [y for _, y in finite]
-        colour = LINE_COLOURS[number % len(LINE_COLOURS)]
-        style = LINE_STYLES[number // len(LINE_COLOURS) % len(LINE_STYLES)]
-        panel.plot(*line, color=colour, linestyle=style, linewidth=1.5, marker=_dots(line), label=name)
-        drawn = True
-    if not drawn:
+    finite = {
+        name: [point for point in zip(*points, strict=True) if all(map(math.isfinite, point))]
+        for name, points in lines.items()
+    }
+    if not any(finite.values()):
         raise ValueError("there is no point to draw")
+    figure = _new_figure(8.0, max(4.6, 0.6 + 0.21 * len(finite)))  # the legend has a line for each
+    panel = figure.subplots()
+    colours = {name: number for number, name in enumerate(name for name in finite if not _averaged(name, finite))}
+    drawn = {}
+    for name, line_points in finite.items():
+        if not line_points:
+            continue
+        line = [x for x, _ in line_points], [y for _, y in line_points]
+        number = colours[name.removesuffix(AVERAGED) if _averaged(name, finite) else name]
+        style = LINE_STYLES[number // len(LINE_COLOURS) % len(LINE_STYLES)]
+        marker = "D" if _averaged(name, finite) else _dots(line)
+        colour = LINE_COLOURS[number % len(LINE_COLOURS)]
+        (drawn[name],) = panel.plot(*line, color=colour, linestyle=style, linewidth=1.5, marker=marker)
     if log_x:
         panel.set_xscale("log")
         _few_ticks(panel)
@@ -203,9 +213,16 @@ def plot_lines(
         panel.locator_params("x", integer=True, min_n_ticks=1)
     panel.set_xlabel(x_label)
     panel.set_ylabel(y_label)
-    panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    numbers = list(map(str, range(len(drawn))))
+    legend = panel.legend(list(drawn.values()), numbers, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    for text, name in zip(legend.get_texts(), drawn, strict=True):
+        text.set(text=name, parse_math=False)  # any text is a name, also one that begins with _
     _calm(panel)
     _save(figure, out_png)
+
+
+def _averaged(name: str, lines: Mapping[str, Any]) -> bool:
+    return name.endswith(AVERAGED) and name.removesuffix(AVERAGED) in lines
 
 
 def _few_ticks(panel: Axes) -> None:
@@ -231,8 +248,7 @@ def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Pat
     if matrix.shape != (len(labels), len(labels)) or not matrix.size:
         raise ValueError(f"a matrix of shape {matrix.shape} does not fit {len(labels)} labels")
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    cell = 0.5 if len(labels) <= 15 else 0.24
-    size = cell * len(labels)
+    size = min(len(labels), MOST_NAMES) * (0.5 if len(labels) <= 15 else 0.24)
     figure = _new_figure(3.2 + size, 2.2 + size)
     grid = figure.subplots()
     image = grid.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
@@ -272,9 +288,12 @@ def _calm(panel: Axes) -> None:
 def _name_cells(
     grid: Axes, rows: Sequence[str], columns: Sequence[str], *, rotation: float = 0, size: float | None = None
 ) -> None:
-    """Label the rows and columns of an image with these names. "$" is a token here, not TeX."""
-    grid.set_xticks(range(len(columns)), list(columns), rotation=rotation, fontsize=size)
-    grid.set_yticks(range(len(rows)), list(rows), fontsize=size)
+    """Label the rows and columns of an image with these names, at most `MOST_NAMES` of each, at equal distances. "$" is
+    a token here, not TeX.
+    """
+    across, down = (-(-len(names) // MOST_NAMES) for names in (columns, rows))
+    grid.set_xticks(range(0, len(columns), across), list(columns[::across]), rotation=rotation, fontsize=size)
+    grid.set_yticks(range(0, len(rows), down), list(rows[::down]), fontsize=size)
     grid.tick_params(length=2)
     for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
         label.set_parse_math(False)

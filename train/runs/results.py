@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,17 @@ def revision() -> str:
     if top and Path(top) == PACKAGE:  # not the revision of another project in whose folder handloom is installed
         return commit
     return f"version {versions('handloom').get('handloom', 'unknown')}"
+
+
+@cache
+def code_digest() -> str:
+    """Compute the SHA-256 of handloom's sources on which the numbers of a run depend."""
+    total = hashlib.sha256()
+    for folder in ("autograd", "nn", "models", "tokenizer", "train", "cli", "examples"):
+        for path in sorted(PACKAGE.joinpath(folder).rglob("*")):
+            if path.suffix in (".py", ".cu", ".cuh", ".txt") and path.is_file():
+                total.update(path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes())
+    return total.hexdigest()
 
 
 def checksum(data: Any) -> str:

@@ -169,10 +169,12 @@ def train_model(
     if group.first:
         run.write_config()  # options may have changed on resuming
     best = trainer.fit(stop_at)
+    step = f"step {trainer.progress.best_step:,}"
     if preset.monitor == "valid_loss":
-        say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {math.exp(min(best, 700)):.2f})")
+        perplexity = math.exp(min(best, 700))
+        say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {perplexity:.2f}) of {step}, saved")
     else:
-        say(f"best {preset.monitor}: {best:.4f}")
+        say(f"best {preset.monitor}: {best:.4f} of {step}, saved")
     trained: Any = task.trained
     return trained.of(Trained(model.eval(), tokenizer, trainer.config), run.path)
 
@@ -245,6 +247,8 @@ def choose_tokenizer(
     Of several processes only the first may call it (`ProcessGroup.from_first`).
     """
     if resume:
+        if not run.tokenizer_path.exists():
+            raise InputError(f"{run.path} ended before its first save, so there is nothing to resume. Start it again.")
         return load_tokenizer(run.tokenizer_path)
     tokenizer = make() if known is None else known.tokenizer
     tokenizer.save(run.tokenizer_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from handloom import files
 from handloom.errors import InputError
 from handloom.files import LOCK_FILE, FolderInUseError, folder_lock, temporary_name
 from handloom.train.runs.checkpoints import save_checkpoint
@@ -225,3 +226,12 @@ class TestARunThatFailed:
         (tmp_path / "run/metrics.jsonl").unlink()
         stopped(RunFolder.open(tmp_path / "run"), "tokenizer.json")
         assert (tmp_path / "run/config.json").exists()
+
+
+def test_a_log_may_be_longer_than_other_files(tmp_path, monkeypatch) -> None:
+    run = RunFolder.create(tmp_path / "run", {})
+    for step in range(9):
+        run.log({"step": step})
+    monkeypatch.setattr(files.read_bytes, "__defaults__", (9,))
+    assert [row["step"] for row in run.metrics()] == list(range(9))
+    run.close()

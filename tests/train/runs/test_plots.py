@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from handloom.errors import InputError
 from handloom.train.runs import plots
-from handloom.train.runs.plots import plot_attention, plot_confusion, plot_losses
+from handloom.train.runs.plots import plot_attention, plot_confusion, plot_lines, plot_losses
 
 pytestmark = pytest.mark.slow
 
@@ -118,3 +118,36 @@ def test_each_head_has_a_panel_with_its_tokens(heads: int | None, tmp_path, figu
     shown = [label.get_text() for label in lowest[0].get_xticklabels()]
     assert shown[:5] == ["$x", "␣süßer", r"\n", r"\x00", r"\u2028"]
     assert len(shown[5]) == 24
+
+
+def test_many_lines_and_any_names_have_a_whole_legend(tmp_path, figure):
+    names = ["_a", "a$b$", "$x", r"$\frac", *map(str, range(40))]
+    plot_lines({name: ([1, 2], [1.0, 2.0]) for name in names}, tmp_path / "c.png", x_label="x", y_label="y")
+    (drawn,) = figure
+    legend = drawn.axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == names
+    box = legend.get_window_extent()
+    assert drawn.bbox.y0 <= box.y0 < box.y1 <= drawn.bbox.y1
+    assert drawn.bbox.x1 >= box.x1
+
+
+def test_a_run_and_its_average_have_one_colour(tmp_path, figure):
+    lines = {name: ([1], [1.0]) for name in ("a", "a, averaged weights", "b", "b, averaged weights")}
+    plot_lines(lines, tmp_path / "c.png", x_label="x", y_label="y")
+    colours = [line.get_color() for line in figure[0].axes[0].lines]
+    assert colours[0] == colours[1] != colours[2] == colours[3]
+
+
+def test_large_grids_stay_of_a_size_and_name_some_of_their_cells(tmp_path, figure):
+    tokens = [f"t{number}" for number in range(380)]
+    plot_attention(np.full((4, 380, 380), 1 / 380), tokens, tokens, tmp_path / "attention.png")
+    plot_confusion(np.eye(700), [f"class {number}" for number in range(700)], tmp_path / "confusion.png")
+    for drawn in figure:
+        assert max(drawn.get_size_inches()) < 60
+        assert len(drawn.axes[0].get_yticklabels()) <= 60
+
+
+def test_a_long_log_is_drawn_without_a_warning(tmp_path):
+    rows = [{"step": step, "loss": 1.0, "valid_loss": 2.0} for step in range(1, 100_001)]
+    plot_losses(rows, tmp_path / "loss.png")
+    assert is_png(tmp_path / "loss.png")
