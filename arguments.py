@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import itertools
 import os
 import re
 import sys
@@ -28,6 +29,17 @@ class Parser(argparse.ArgumentParser):
             for name in {"prog", "description"} & options.keys():
                 options[name] = re.sub(r"python (-m handloom|examples/)[.\w]*", sys.argv[0], options[name] or "")
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+        self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # argparse lacks -1e-3
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line. A word that begins with - and contains a blank is an option, unless it follows --; for
+        argparse it is a text if its option is unknown.
+        """
+        args = list(sys.argv[1:] if args is None else args)
+        for word in itertools.takewhile("--".__ne__, args):
+            if word[:1] == "-" and " " in word and self._parse_optional(word) is None:
+                self.error(f"unrecognized arguments: {word}")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         print_error(self.refusal(message))
@@ -41,6 +53,7 @@ class Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(re.split("[= ]", unknown)[0], options, 1)
             message = message if len(message) <= 200 else f"{message[:200]}..."
             message += f"; did you mean {near[0]}?" if near else ""
+            message += "; put -- before texts that begin with -" if " " in unknown and not near else ""
         return OptionError(message, f"{self.prog} --help lists the options")
 
     def print_help(self, file: Any = None) -> None:

@@ -116,11 +116,12 @@ def results_folder(path: Path | None, name: str) -> Path:
 
 
 def sentences_from(arguments: list[str]) -> Iterator[str]:
-    """Yield the texts in `arguments`, or the lines of standard input if there are none.
+    """Yield the texts in `arguments`, or the lines of standard input if there are none or only "-".
 
     For a blank line yield "", so that the output has as many lines as the input. Raises InputError for a blank
     argument, and for text that is not UTF-8.
     """
+    arguments = [] if arguments == ["-"] else arguments
     for number, sentence in enumerate(arguments, 1):
         check_text(sentence, f"Text {number}")
         if not sentence.strip():

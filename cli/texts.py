@@ -4,9 +4,6 @@ An example with --checkpoint or with texts does the same: see `apply_model`.
 """
 
 import argparse
-import io
-import os
-import stat
 import sys
 from functools import partial
 from typing import Any
@@ -27,8 +24,8 @@ WORDS: dict[TaskName, tuple[str, str]] = {
     "paraphrase": ("Paraphrase sentences.", "sentences"),
 }
 _NOTE = """\
-Without TEXT, each line of standard input is one text. Each line of a file or a pipe gives one line of output, and a
-blank line a blank line; --nbest, --show-attention and `handloom generate` may write several lines.
+Without TEXT, or with -, each line of standard input is one text. Each line of a file or a pipe gives one line of
+output, and a blank line a blank line; --nbest, --show-attention and `handloom generate` may write several lines.
 """
 
 
@@ -39,8 +36,8 @@ def main(task: TaskName) -> None:
 def apply_model(task: TaskName, *, shipped: bool = True) -> bool:
     """Apply a trained model to texts, like the command `task`, if the command line of an example asks for it.
 
-    It does with --checkpoint or with texts. With `shipped`, the texts, also those on standard input, are by default for
-    the model that comes with handloom. Otherwise the result is False: the example trains a model.
+    It does with --checkpoint or with texts, of which "-" means the lines of standard input. With `shipped`, the texts
+    are by default for the model that comes with handloom. Otherwise the result is False: the example trains a model.
     """
     asked = any(word.partition("=")[0] == "--checkpoint" for word in sys.argv[1:])
     try:
@@ -52,7 +49,7 @@ def apply_model(task: TaskName, *, shipped: bool = True) -> bool:
             raise
         return False  # the options are those of training
     if "checkpoint" not in arguments.given:
-        if not (arguments.texts or "interactive" in arguments.given or (shipped and _text_waits())):
+        if not (arguments.texts or "interactive" in arguments.given):
             return False
         if shipped:
             told = "which comes with handloom; --checkpoint MODEL uses another one"
@@ -114,18 +111,6 @@ def parse(task: TaskName, own: str | None, *, add_help: bool = True) -> argparse
         parser.error("--interactive prompts for texts: leave out the texts or --interactive")
     values["interactive"] |= not values["texts"] and sys.stdin.isatty()
     return argparse.Namespace(**values, given=frozenset(given), what=what, parser=parser)
-
-
-def _text_waits() -> bool:
-    """Return whether standard input is a file or a non-empty pipe, which then contains texts to process.
-
-    If it is a pipe, this waits for its first line.
-    """
-    stream = getattr(sys.stdin, "buffer", None)  # a program may be started with standard input closed
-    if not isinstance(stream, io.BufferedReader):
-        return False
-    mode = os.fstat(stream.fileno()).st_mode
-    return (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)) and bool(stream.peek(1))
 
 
 translate, generate = partial(main, "translate"), partial(main, "generate")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from handloom.arguments import OptionError
+from handloom.cli import texts
 from handloom.cli.examples import example_parser, parse_training_arguments
 from handloom.cli.options import OptionParser
 from handloom.cli.texts import apply_model
@@ -51,6 +52,32 @@ def test_an_option_for_training_and_for_a_model(monkeypatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setattr("sys.argv", ["translate_de_en.py", "--seed", "3"])
     assert not apply_model("translate"), "the options start training"
+
+
+@pytest.mark.parametrize("program", ["translate", "generate", "classify", "summarize", "paraphrase"])
+@pytest.mark.parametrize("word", ["--resume=my run", "--resme=my run", "-x y", "--ou t=1", "- a text"])
+def test_a_word_that_begins_with_a_dash_is_no_text(monkeypatch, program, word: str) -> None:
+    """A script that resumed a run in a folder with a blank got the translation of its option."""
+    monkeypatch.setattr("sys.argv", [program, word])
+    assert not apply_model(program, shipped=program == "translate"), "the options start training"
+    with pytest.raises(OptionError, match=r"unrecognized arguments: .*(did you mean|put -- before texts)"):
+        texts.parse(program, "everyday-de-en")
+    monkeypatch.setattr("sys.argv", [program, "--", word, "- b c"])
+    assert texts.parse(program, "everyday-de-en").texts == [word, "- b c"]
+
+
+def test_an_option_of_training_with_a_blank_in_its_value() -> None:
+    assert parse("--out=my run").out == Path("my run")
+    assert parse("--out", "my run").out == Path("my run")
+    for word in ("--nothing=my run", "- a text"):
+        with pytest.raises(OptionError, match="unrecognized arguments"):
+            parse(word)
+
+
+@pytest.mark.parametrize("number", ["-1e-3", "-1", "-.5", "-2.5E3"])
+def test_a_negative_number_is_a_value(number: str) -> None:
+    with pytest.raises(OptionError, match=f"length-penalty: '{number}'"):
+        parse("--length-penalty", number)
 
 
 def test_the_old_run_needs_a_name() -> None:

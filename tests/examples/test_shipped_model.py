@@ -51,13 +51,18 @@ def test_a_sentence_is_translated_without_a_run(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_lines_of_standard_input_are_translated_too(tmp_path: Path) -> None:
-    """In version 0.1, standard input started a training run of minutes; with a training option, it still does."""
+def test_lines_of_standard_input_are_translated_for_a_dash(tmp_path: Path) -> None:
+    """An example never looks at standard input to decide: a pipe may be open and silent, as in a job of a scheduler."""
     example = Example("translate_de_en.py", tmp_path)
-    done = example.run("--beam", 1, stdin=b"Wo ist der Bahnhof?\n\nHallo.")
+    done = example.run("--beam", 1, "-", stdin=b"Wo ist der Bahnhof?\n\nHallo.")
     assert done.out.splitlines() == ["Where is the station?", "", "Hello."]
     (tmp_path / "mine.txt").touch()
-    assert "not empty" in example.fails("--preset", "smoke", "--out", ".", stdin=b"Hallo.")
+    read, write = os.pipe()
+    command = [sys.executable, EXAMPLES / "translate_de_en.py", "--preset", "smoke", "--out", "."]
+    done = subprocess.run(command, cwd=tmp_path, stdin=read, capture_output=True, text=True, timeout=300)
+    os.close(read)
+    os.close(write)
+    assert "not empty" in done.stderr
 
 
 @pytest.mark.parametrize("options", ["", "--beam 1", "--sample", "--coverage-penalty 0.1", "--min-length 12"])
