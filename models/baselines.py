@@ -13,6 +13,7 @@ from ..nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module, init
 from ..nn.recurrent import Recurrent, State, select_rows
 from .fields import Choices, Count, Depth, Fraction, Size, check_fields
 from .generation import Uncached
+from .generation.raw_layers import cacheable
 
 RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
@@ -43,7 +44,7 @@ class RandomLanguageModel(Module):
 
     def start(self, rows: int = 1) -> Uncached:
         """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
-        return Uncached(lambda ids, origin: self._logits((len(ids),)), rows)
+        return Uncached.of(self, rows, last=1)
 
 
 class BigramLanguageModel(Module):
@@ -75,7 +76,7 @@ class BigramLanguageModel(Module):
 
     def start(self, rows: int = 1) -> Uncached:
         """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
-        return Uncached(lambda ids, origin: self.logits.weight.data[ids[:, -1]].copy(), rows)
+        return Uncached.of(self, rows, last=1)
 
 
 class NGramLanguageModel(Module):
@@ -143,7 +144,7 @@ class NGramLanguageModel(Module):
 
     def start(self, rows: int = 1) -> Uncached:
         """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
-        return Uncached(lambda ids, origin: self.forward(ids[:, -self.order :]).data[:, -1], rows)
+        return Uncached.of(self, rows, last=self.order)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,11 +194,11 @@ class RecurrentLanguageModel(Module):
         x, state = self.recurrent(self.dropout(x) if self.config.embedding else x, state)
         return self.output(self.dropout(x)), state
 
-    def start(self, rows: int = 1) -> "RecurrentState":
+    def start(self, rows: int = 1) -> "RecurrentState | Uncached":
         """Return a DecodingState for generating `rows` sequences; see `models.generation`.
-        The model should be in evaluation mode.
+        The model should be in evaluation mode. If it has layers of its own, each step calls it with all tokens so far.
         """
-        return RecurrentState(self, rows)
+        return RecurrentState(self, rows) if cacheable(self, leave_out=("step",)) else Uncached.of(self, rows)
 
 
 class RecurrentState:

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Annotated, Any
 
+import numpy as np
+
 from .. import nn
 from ..autograd import Tensor, ops
 from ..autograd.backend import array_module
@@ -118,7 +120,7 @@ class TransformerClassifier(nn.Module):
             x = x * self.token_dropout(Tensor(array_module(x.data).ones((*x.shape[:2], 1), x.dtype)))
         x = self.positions(x)
         if self.config.token_types:
-            x = x + (self.token_types.weight[0] if token_types is None else self.token_types(token_types))
+            x = x + self.token_types(np.zeros((1, 1), np.int64) if token_types is None else token_types)
         if self.config.embedding_norm:
             x = self.embedding_norm(x)
         pooled = self._pooled(self.encoder(self.dropout(x), lengths=lengths), lengths)

@@ -11,7 +11,8 @@ from ..autograd.backend import array_module, constant
 from ..autograd.ops.indexing import integers
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size
 from .generation.cached import CachedState
-from .generation.raw_layers import RawDecoder
+from .generation.decoding import Uncached
+from .generation.raw_layers import RawDecoder, cacheable
 from .options import ModelOptions
 
 
@@ -94,22 +95,28 @@ class LanguageModel(nn.Module):
         if padding is not None:
             padding = integers("padding", padding).astype(np.int64)  # unsigned ones have no negative
             real = np.arange(np.shape(ids)[1]) >= padding[:, None]
-            offset, mask = -padding, constant(array_module(self.embedding.weight.data), real[:, None, None])
+            offset, mask = -padding, constant(array_module(next(self.parameters()).data), real[:, None, None])
         return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)
 
-    def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """Return the decoder for `start`.
+    def raw_decoder(self, packed: bool = True) -> RawDecoder | None:
+        """Return the decoder for `start`, or None if its layers can't be cached (see `cacheable`).
         Its weights are copied into the memory layout that is fastest for generation, unless `packed` is false.
         """
+        if not cacheable(self):
+            return None
         return RawDecoder(self._embed, self.decoder.layers, self.decoder.norm, self.output, packed)
 
-    def start(self, rows: int = 1, *, decoder: RawDecoder | None = None) -> CachedState:
+    def start(self, rows: int = 1, *, decoder: RawDecoder | None = None) -> CachedState | Uncached:
         """Return a DecodingState for generating `rows` sequences; see `models.generation`. A `decoder` from
-        `raw_decoder` saves time if the model is used repeatedly. nn.Dropout is not applied, even in training mode.
+        `raw_decoder` saves time if the model is used repeatedly. nn.Dropout is not applied, even in training mode. If
+        the model has layers that can't be cached, each step calls it with all tokens so far, as it is.
         """
+        decoder = decoder or self.raw_decoder(packed=False)
         limited = self.config.positions in ("sinusoidal", "learned")
         positions = self.config.max_length if limited else None
-        return CachedState(decoder or self.raw_decoder(packed=False), rows, positions=positions)
+        if decoder is None:
+            return Uncached.of(self, rows, positions=positions)
+        return CachedState(decoder, rows, positions=positions)
 
     def _embed(self, ids: np.ndarray, offset: int) -> Any:
         with no_grad():

@@ -10,10 +10,13 @@ from .. import nn
 from ..autograd import Tensor, no_grad, ops
 from ..autograd.backend import array_module, is_array, to_device
 from ..autograd.ops.indexing import integers
+from ..nn.linear import cross_entropy_of
+from ..nn.module import replaced_methods
 from .copying import copied_shares, copy_logits, coverage_loss
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole
 from .generation.cached import CachedState
-from .generation.raw_layers import RawDecoder
+from .generation.decoding import Uncached
+from .generation.raw_layers import RawDecoder, cacheable
 from .options import ModelOptions
 
 
@@ -201,18 +204,22 @@ class Seq2SeqTransformer(nn.Module):
         parts to save memory. In a copying model, `coverage` times the `copying.coverage_loss` is added. In other
         models, `coverage` above 0 raises ValueError.
         """
-        xp = array_module(self.output.weight.data)
-        if xp is not np:  # one transfer for all layers
-            lengths = (source != self.config.pad_id).sum(axis=1) if source_lengths is None else source_lengths
-            source_lengths = xp.asarray(lengths, dtype=np.int32)
-        memory, source_lengths = self.encode(source, source_lengths)
         pad_id = self.config.pad_id
         options: dict[str, Any] = {"ignore_index": pad_id, "label_smoothing": label_smoothing}
+        if replaced_methods(self) & {"forward", "decode"}:
+            if coverage:
+                raise ValueError(f"loss: coverage needs the forward of Seq2SeqTransformer, not {type(self).__name__}'s")
+            return ops.cross_entropy(self(source, target, source_lengths), labels, weight=class_weight, **options)
+        xp = array_module(next(self.parameters()).data)
+        if xp is not np:  # one transfer for all layers
+            lengths = (source != pad_id).sum(axis=1) if source_lengths is None else source_lengths
+            source_lengths = xp.asarray(lengths, dtype=np.int32)
+        memory, source_lengths = self.encode(source, source_lengths)
         if not self.config.copy:
             if coverage:
                 raise ValueError("loss: coverage needs a copying model; build the model with copy=True")
             x = self._decoded(target, memory, source_lengths)
-            return self.output.cross_entropy(x, labels, class_weight=class_weight, **options)
+            return cross_entropy_of(self.output, x, labels, class_weight=class_weight, **options)
         logits, gate, weights = self._to_mix(target, memory, source_lengths)
         mixed = copy_logits(logits, gate, weights, source, self.config.uncopied_id)
         value = ops.cross_entropy(mixed, labels, weight=class_weight, **options)
@@ -226,10 +233,12 @@ class Seq2SeqTransformer(nn.Module):
             parts = self._to_mix(target, *self.encode(source))
             return copied_shares(*parts, source, written, self.config.uncopied_id)
 
-    def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """Return the decoder for `start`.
+    def raw_decoder(self, packed: bool = True) -> RawDecoder | None:
+        """Return the decoder for `start`, or None if its layers can't be cached (see `cacheable`).
         Its weights are copied into the memory layout that is fastest for generation, unless `packed` is false.
         """
+        if not cacheable(self, leave_out=("encoder", "source_embedding", "encode")):  # `start` calls these
+            return None
         copying = (self.copy_gate, self.config.uncopied_id) if self.config.copy else None
         return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed, copying)
 
@@ -240,7 +249,7 @@ class Seq2SeqTransformer(nn.Module):
         *,
         keep_attention: bool = False,
         decoder: RawDecoder | None = None,
-    ) -> CachedState:
+    ) -> CachedState | Uncached:
         """Encode `source` (batch, source_length) and return the DecodingState for generating targets.
 
         Args:
@@ -248,16 +257,31 @@ class Seq2SeqTransformer(nn.Module):
             keep_attention: whether the state stores each step's attention weights.
             decoder: a result of `raw_decoder`, to save time if the model is used repeatedly.
 
-        The decoder never applies dropout; the encoder applies it in training mode.
+        The decoder never applies dropout; the encoder applies it in training mode. If the decoder has layers that can't
+        be cached, each step calls the model with all tokens so far, as it is: with dropout in training mode.
         """
+        decoder = decoder or self.raw_decoder(packed=False)
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)
         lengths = to_device(lengths, "cpu") if is_array(lengths) else np.asarray(lengths)
+        sizes: dict[str, Any] = {
+            "positions": self.config.max_length,
+            "suggested_lengths": 2 * lengths.astype(np.int64) + 10,
+        }
+        if decoder is None:
+            if keep_attention:
+                raise ValueError("start: this decoder has layers of its own, so its attention can't be kept")
+            source, given = np.asarray(source), source_lengths
+            return Uncached.of(
+                self,
+                len(lengths),
+                inputs=lambda rows: ((source[rows],), () if given is None else (lengths[rows],)),
+                **sizes,
+            )
         return CachedState(
-            decoder or self.raw_decoder(packed=False),
+            decoder,
             len(lengths),
-            positions=self.config.max_length,
-            suggested_lengths=2 * lengths.astype(np.int64) + 10,
+            **sizes,
             memory=memory.data,
             memory_lengths=lengths,
             source=source if self.config.copy else None,

@@ -2,7 +2,7 @@
 
 from ..autograd import Generator, Tensor, ops
 from ..autograd.ops.dropout import check_probability
-from .module import Module
+from .module import Module, computes_as
 
 
 class Dropout(Module):
@@ -19,9 +19,12 @@ class Dropout(Module):
     def forward(self, x: Tensor) -> Tensor:
         return ops.dropout(x, self.p, training=self.training, generator=self.generator)
 
-    def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Compute residual + self(x) in one op."""
-        return ops.dropout_add(x, residual, self.p, training=self.training, generator=self.generator)
-
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+def add_dropped(x: Tensor, residual: Tensor, dropout: Module) -> Tensor:
+    """Compute residual + dropout(x), in one op if `dropout` is a plain Dropout."""
+    if computes_as(dropout, Dropout):
+        return ops.dropout_add(x, residual, dropout.p, training=dropout.training, generator=dropout.generator)
+    return residual + dropout(x)

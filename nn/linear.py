@@ -7,7 +7,7 @@ import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
 from . import init
-from .module import Module
+from .module import Module, computes_as
 
 
 class Linear(Module):
@@ -34,7 +34,14 @@ class Linear(Module):
 
     def cross_entropy(self, x: Tensor, target: Any, **options: Any) -> Tensor:
         """Compute ops.cross_entropy(self(x), target, **options) by `ops.linear_cross_entropy`, without all logits."""
-        return ops.linear_cross_entropy(x, self.weight, self.bias, target, **options)
+        return cross_entropy_of(self, x, target, **options)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+
+
+def cross_entropy_of(output: Module, x: Tensor, target: Any, *, class_weight: Any = None, **options: Any) -> Tensor:
+    """Compute ops.cross_entropy(output(x), target), without storing all logits if `output` is a plain Linear."""
+    if computes_as(output, Linear):
+        return ops.linear_cross_entropy(x, output.weight, output.bias, target, class_weight=class_weight, **options)
+    return ops.cross_entropy(output(x), target, weight=class_weight, **options)

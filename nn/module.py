@@ -7,7 +7,7 @@ mean, is registered by `register_buffer`.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..autograd import Parameter, Tensor
 from ..autograd.backend import native, to_device
 from .summary import summary
 
+_PACKAGE = __name__.partition(".")[0] + "."
 _COLLECTIONS = (list, tuple, dict, set, frozenset, deque)
 
 
@@ -41,6 +42,12 @@ class Module:
     training: bool = True
     _forward_hooks: tuple[HookHandle, ...] = ()
     _buffers: frozenset[str] = frozenset()  # names of Tensors that belong to the state
+    _handloom: ClassVar[tuple[type["Module"], Any]]  # the nearest base class that is handloom's, and its `forward`
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith(_PACKAGE):
+            cls._handloom = cls, cls.forward
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
@@ -80,6 +87,12 @@ class Module:
             raise TypeError(
                 f"{type(self).__name__}.{name} is a Parameter, and a value of type {type(value).__name__} in its place "
                 "would be neither trained nor saved: change the Parameter under no_grad(), or assign a new Parameter"
+            )
+        if isinstance(value, Module) and (lost := _positions(vars(self).get(name))) and not _positions(value):
+            raise ValueError(
+                f"{type(self).__name__}.{name} has {lost} in its attention, which the {type(value).__name__} in its "
+                "place has not: set the attribute position_scores of the new module and apply it, or set the old one "
+                "to None first"
             )
         super().__setattr__(name, value)
 
@@ -247,6 +260,42 @@ class Module:
         if not children:
             return f"{type(self).__name__}({self.extra_repr()})"
         return f"{type(self).__name__}(\n  " + "\n  ".join(inside) + "\n)"
+
+
+Module._handloom = Module, Module.forward
+M = TypeVar("M", bound=Module)
+
+
+def computes_as(module: Any, kind: type[M]) -> TypeGuard[M]:
+    """Return whether a call of `module` computes exactly what handloom's class `kind` defines, so that an op may use
+    its parameters instead of calling it: no class, object or hook has replaced `forward`.
+    """
+    cls = type(module)
+    return (
+        isinstance(module, kind)
+        and cls.forward is kind._handloom[1]
+        and cls.__call__ is Module.__call__
+        and "forward" not in vars(module)
+        and not module._forward_hooks
+    )
+
+
+def replaced_methods(module: Module) -> set[str]:
+    """Return the names of the methods of handloom's class that a class derived from it, or the object, replaces; among
+    them "forward" if a call of the module computes something else for another reason, such as a hook.
+    """
+    cls = type(module)
+    base, _ = cls._handloom
+    names = [name for kind in cls.__mro__[: cls.__mro__.index(base)] for name in vars(kind)] + list(vars(module))
+    found = {name for name in names if callable(getattr(base, name, None)) and not hasattr(Module, name)}
+    return found if computes_as(module, base) else {*found, "forward"}
+
+
+def _positions(module: Any) -> str:
+    """Return the kind of positions in the attention of a module or of a module below it, or "" if there are none."""
+    modules = module.modules() if isinstance(module, Module) else ()
+    found = (getattr(one, "position_scores", None) for one in modules)
+    return next((type(one).__name__ for one in found if one is not None), "")
 
 
 def _holds_modules(value: Any) -> bool:

@@ -7,27 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
-from .dropout import Dropout
-from .module import Module
+from .dropout import Dropout, add_dropped
+from .module import Module, computes_as
 
 #: The norms that `make_norm` creates; "layer_std" is the layer norm with `eps_outside`.
 NORMS = ("layer", "rms", "layer_std")
 
 
-class Norm(Module):
-    """The base class of normalisation layers, whose methods can include the residual connection around a sublayer."""
-
-    def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
-        """Compute self(residual + dropout(x)), the end of a post-norm sublayer, in one op if possible."""
-        return self(dropout.add(x, residual))
-
-    def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        """Compute y = residual + dropout(x) and self(y), between two pre-norm sublayers, in one op if possible."""
-        total = dropout.add(x, residual)
-        return total, self(total)
-
-
-class LayerNorm(Norm):
+class LayerNorm(Module):
     """A layer that normalises each row (..., features) to mean 0 and variance 1, then applies `weight` and `bias`.
 
     `eps` is inside the square root, as in PyTorch. With `eps_outside`, the result before `weight` and `bias` is (x -
@@ -51,25 +38,11 @@ class LayerNorm(Norm):
         centred, std = x - x.mean(axis=-1, keepdims=True), ops.std(x, axis=-1, keepdims=True, ddof=1)
         return centred / (std + self.eps) * self.weight + self.bias
 
-    def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
-        return super().after(x, residual, dropout) if self.eps_outside else self._fused(x, residual, dropout, False)
-
-    def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        if self.eps_outside:
-            return super().of_sum(x, residual, dropout)
-        y, total = self._fused(x, residual, dropout, True)
-        return total, y
-
-    def _fused(self, x: Tensor, residual: Tensor, dropout: Dropout, both: bool) -> Any:
-        p, generator = dropout.p if dropout.training else 0.0, dropout.generator
-        operands = x, residual, self.weight, self.bias, p
-        return ops.residual_layer_norm(*operands, eps=self.eps, both=both, generator=generator)
-
     def extra_repr(self) -> str:
         return f"{self.features}, eps={self.eps}"
 
 
-class RMSNorm(Norm):
+class RMSNorm(Module):
     """A layer that divides each row by its root mean square, then multiplies by `weight`. The interface is PyTorch's.
     Source: arXiv 1910.07467.
 
@@ -105,6 +78,19 @@ class RMSNorm(Norm):
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+
+
+def add_and_norm(x: Tensor, residual: Tensor, dropout: Module, norm: Module, *, both: bool = False) -> Any:
+    """Compute norm(residual + dropout(x)), the end of a post-norm sublayer, in one op if dropout and norm are plain.
+
+    If `both` is true, also return the sum residual + dropout(x), which the next pre-norm sublayer needs.
+    """
+    if computes_as(norm, LayerNorm) and computes_as(dropout, Dropout) and not norm.eps_outside:
+        p, generator = dropout.p if dropout.training else 0.0, dropout.generator
+        operands = x, residual, norm.weight, norm.bias, p
+        return ops.residual_layer_norm(*operands, eps=norm.eps, both=both, generator=generator)
+    total = add_dropped(x, residual, dropout)
+    return (norm(total), total) if both else norm(total)
 
 
 def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNorm:

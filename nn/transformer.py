@@ -11,11 +11,11 @@ from ..autograd import Tensor
 from ..autograd.checkpoint import checkpoint
 from .attention import MultiHeadAttention
 from .containers import ModuleList
-from .dropout import Dropout
+from .dropout import Dropout, add_dropped
 from .feed_forward import feed_forward, inner_features
 from .linear import Linear
 from .module import Module
-from .normalization import LayerNorm, RMSNorm, make_norm
+from .normalization import LayerNorm, RMSNorm, add_and_norm, make_norm
 
 #: Which linear layers have biases: the query, key and value projections; attention's output; the feed-forward layers.
 BIASES = {
@@ -100,10 +100,10 @@ class TransformerEncoderLayer(_Layer):
             return self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal)
 
         if self.norm_first:
-            x, h = self.norm2.of_sum(attend(self.norm1(x)), x, self.dropout1)
-            return self.dropout2.add(self._feed_forward(h), x)
-        x = self.norm1.after(attend(x), x, self.dropout1)
-        return self.norm2.after(self._feed_forward(x), x, self.dropout2)
+            h, x = add_and_norm(attend(self.norm1(x)), x, self.dropout1, self.norm2, both=True)
+            return add_dropped(self._feed_forward(h), x, self.dropout2)
+        x = add_and_norm(attend(x), x, self.dropout1, self.norm1)
+        return add_and_norm(self._feed_forward(x), x, self.dropout2, self.norm2)
 
 
 class TransformerDecoderLayer(_Layer):
@@ -139,12 +139,12 @@ class TransformerDecoderLayer(_Layer):
             return out
 
         if self.norm_first:
-            x, h = self.norm2.of_sum(attend_self(self.norm1(x)), x, self.dropout1)
-            x, h = self.norm3.of_sum(attend_memory(h), x, self.dropout2)
-            return self.dropout3.add(self._feed_forward(h), x)
-        x = self.norm1.after(attend_self(x), x, self.dropout1)
-        x = self.norm2.after(attend_memory(x), x, self.dropout2)
-        return self.norm3.after(self._feed_forward(x), x, self.dropout3)
+            h, x = add_and_norm(attend_self(self.norm1(x)), x, self.dropout1, self.norm2, both=True)
+            h, x = add_and_norm(attend_memory(h), x, self.dropout2, self.norm3, both=True)
+            return add_dropped(self._feed_forward(h), x, self.dropout3)
+        x = add_and_norm(attend_self(x), x, self.dropout1, self.norm1)
+        x = add_and_norm(attend_memory(x), x, self.dropout2, self.norm2)
+        return add_and_norm(self._feed_forward(x), x, self.dropout3, self.norm3)
 
 
 class _Stack(Module):

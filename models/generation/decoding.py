@@ -6,11 +6,13 @@ DecodingState contains everything that changes during generation; the model does
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from ...autograd import no_grad
 from ...autograd.backend import array_module, to_device
+from ...autograd.tensor import array_of
 
 
 class DecodingState(Protocol):
@@ -77,6 +79,29 @@ class Uncached:
     ):
         self.logits, self.positions, self.suggested_lengths = logits, positions, suggested_lengths
         self.ids, self.origin = np.empty((rows, 0), np.int64), np.arange(rows)
+
+    @classmethod
+    def of(cls, model: Callable[..., Any], rows: int, *, last: int = 0, inputs: Any = None, **options: Any) -> Self:
+        """Return the state for a model, any function from ids (rows, length) to logits (rows, length, vocab_size).
+
+        Args:
+            last: the number of ids that the model needs; 0 means all.
+            inputs: function that returns the arguments before the ids and those behind them for the rows `origin`.
+            options: positions and suggested_lengths.
+        """
+
+        def logits(ids: np.ndarray, origin: np.ndarray) -> Any:
+            before, behind = ((), ()) if inputs is None else inputs(origin)
+            with no_grad():
+                found = array_of(model(*before, ids[:, -last:], *behind))
+            if getattr(found, "shape", ())[:-1] != ids[:, -last:].shape:
+                raise ValueError(
+                    f"a model must return logits (rows, length, vocab_size) for ids {ids[:, -last:].shape}, not "
+                    f"{getattr(found, 'shape', type(found).__name__)}"
+                )
+            return found[:, -1].copy()
+
+        return cls(logits, rows, **options)
 
     @property
     def rows(self) -> int:

@@ -1,7 +1,8 @@
 """The layers of `nn.transformer` on plain arrays, with only the computations of a decoding step."""
 
 import functools
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...autograd.backend import array_module
 from ...autograd.ops import ACTIVATIONS
 from ...autograd.quick import parallel_for, replaceable
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
+from ..own_layers import own_layers
 from .affine import Affine, affine_of, pack
 
 # Attention of the new tokens: takes queries, keys and values (sentences, heads, tokens, head_dim), in cross-attention
@@ -54,6 +56,21 @@ def quick_parts(decoder: "RawDecoder") -> tuple[Any, Any, Any]:
     computes only the largest logits.
     """
     return None, None, None
+
+
+def cacheable(model: Module, leave_out: Collection[str] = ()) -> bool:
+    """Return whether the weights of a model determine what it computes; if not, warn that generation is slower.
+    `leave_out` is the argument of `own_layers`.
+    """
+    own = own_layers(model, leave_out)
+    if own:
+        more = f", and {len(own) - 1} more" if len(own) > 1 else ""
+        warnings.warn(
+            f"{own[0]}{more} is not handloom's, so generation calls the whole model for each token, which is slower. "
+            "docs/generation.md describes how a layer of one's own is cached.",
+            stacklevel=4,
+        )
+    return not own
 
 
 def attend(q: Any, keys: Any, values: Any, bias: Any, *, return_weights: bool = False) -> tuple[Any, Any]:

@@ -1,0 +1,55 @@
+"""Find the layers of a model that compute something else than handloom's layers in their places.
+
+A part of the package that reads the weights of a model instead of calling it, such as the cache of generation, first
+asks here whether they determine what the model computes.
+"""
+
+from collections.abc import Collection
+
+from .. import nn
+from ..nn.module import replaced_methods
+from ..nn.positional import NoPositions, PositionScores
+from ..nn.recurrent import Recurrent
+
+_LINEAR = ("linear1", "linear2", "out_proj", "output", "copy_gate", "pooler")
+_EMBEDDINGS = ("embedding", "source_embedding", "target_embedding", "token_types", "logits")
+#: The classes that handloom's models have under these names; a layer in a stack has a number.
+_KINDS: dict[str, tuple[type[nn.Module], ...]] = {
+    **dict.fromkeys(_LINEAR, (nn.Linear,)),
+    **dict.fromkeys(_EMBEDDINGS, (nn.Embedding,)),
+    **dict.fromkeys(("self_attn", "multihead_attn"), (nn.MultiHeadAttention,)),
+    **dict.fromkeys(("norm", "norm1", "norm2", "norm3", "embedding_norm"), (nn.LayerNorm, nn.RMSNorm)),
+    **dict.fromkeys(("dropout", "dropout1", "dropout2", "dropout3", "token_dropout"), (nn.Dropout,)),
+    **dict.fromkeys(("position_scores", "inner"), (PositionScores,)),
+    "positions": (nn.SinusoidalPositions, nn.LearnedPositions, NoPositions),
+    "encoder": (nn.TransformerEncoder,),
+    "decoder": (nn.TransformerEncoder, nn.TransformerDecoder),
+    "layers": (nn.ModuleList,),
+    "#": (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
+    "recurrent": (Recurrent,),
+}
+#: Methods that do not change what a model computes.
+_NOT_COMPUTING = {"loss", "cross_entropy", "start", "raw_decoder", "copied", "add_encoder_layers", "fit"}
+
+
+def own_layers(model: nn.Module, leave_out: Collection[str] = ()) -> list[str]:
+    """Return a description such as "decoder.layers.0.linear1 (LoRA)" of each module of a model that is of another class
+    than handloom's, or replaces methods or has hooks, so that its weights do not determine what it computes.
+
+    Args:
+        leave_out: the first part of the names of modules, and names of the model's methods, that are not looked at.
+    """
+    found = []
+    for name, module in model.named_modules():
+        first, last = name.partition(".")[0], name.rpartition(".")[2]
+        if first in leave_out:
+            continue
+        replaced = replaced_methods(module) - _NOT_COMPUTING
+        if isinstance(module, PositionScores) and "bias_at" in replaced:  # the cached form of `scores`
+            replaced -= {"bias_at", "scores", "rotate"}
+        if not name:
+            replaced -= set(leave_out)
+        kinds = _KINDS.get("#" if last.isdecimal() else last, (nn.Module,))
+        if replaced or not isinstance(module, kinds):
+            found.append(f"{name or 'the model'} ({type(module).__name__})")
+    return found
