@@ -32,6 +32,7 @@ def config_of(config: dict[str, Any], fields: Fields, **options: Any) -> Classif
     options |= {**read_fields(config, fields), **FIXED}
     refuse(config, problem_type=config.get("problem_type") and "single_label_classification")
     classes = len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels", 2))
+    config.get("tie_word_embeddings")  # concerns a language model's output layer only
     pad_id = config.get("pad_token_id") or 0
     return ClassifierConfig(classes=classes, pad_id=pad_id, **options)
 
@@ -61,7 +62,7 @@ def check(c: ClassifierConfig, name: str, no_token_types: bool = False, **fields
         "keys are shared among heads": c.kv_heads not in (None, c.nhead),
         "it has no token types": no_token_types,
     }
-    needs(c, name, problems, **fixed, **fields)
+    needs(c, name, problems, **fixed, bos=True, **fields)
 
 
 def config_there(c: ClassifierConfig, model: TransformerClassifier) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from ..classifier import ClassifierConfig, TransformerClassifier
 from .bert import check, config_of
-from .layouts import Fields, Names, written_fields
+from .layouts import Fields, Names, refuse, written_fields
 
 ARCHITECTURE = "DistilBertForSequenceClassification"
 PREFIX = "distilbert."
@@ -21,6 +21,8 @@ FIELDS: Fields = {
 
 
 def config_here(config: dict[str, Any]) -> ClassifierConfig:
+    refuse(config, hidden_size=config["dim"], num_hidden_layers=config["n_layers"])
+    refuse(config, num_attention_heads=config["n_heads"])
     return config_of(config, FIELDS, norm_eps=1e-12, pooler="relu")
 
 

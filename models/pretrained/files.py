@@ -5,6 +5,7 @@ Shapes and dtypes are read from the files' headers, and checked before any weigh
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from ...errors import InputError
 from ...files import read_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+_SHARD = re.compile(r"[\w.-]+\.safetensors")  # a file in the folder itself
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 #: The files to fetch from a repository: no pickles, no weights of other frameworks.
 FETCHED = ("*.json", "model*.safetensors", "*.spm")
@@ -76,10 +78,10 @@ def find_tensors(folder: Path) -> dict[str, Stored]:
     """Return the tensors of a folder by name, from the headers of its safetensors files. Raises InputError if there are
     no tensors, if a file is missing or damaged, or if the weights are pickled.
     """
+    if (folder / WEIGHTS).is_file():  # as in transformers, the single file has priority
+        return _header(folder / WEIGHTS)
     if (folder / INDEX).is_file():
         return _sharded(folder)
-    if (folder / WEIGHTS).is_file():
-        return _header(folder / WEIGHTS)
     pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
     if pickled:
         raise InputError(
@@ -93,16 +95,17 @@ def find_tensors(folder: Path) -> dict[str, Stored]:
 
 def _sharded(folder: Path) -> dict[str, Stored]:
     weight_map = read_object(folder / INDEX).get("weight_map")
-    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
-        raise InputError(f"{folder / INDEX} has no weight_map. Fetch it again.")
-    files = {name: _header(folder / name) for name in sorted(set(weight_map.values()))}
-    lost = [name for name, file in weight_map.items() if name not in files[file]]
+    files = weight_map.values() if isinstance(weight_map, dict) else [None]
+    if not all(isinstance(name, str) and _SHARD.fullmatch(name) for name in files):
+        raise InputError(f"{folder / INDEX} has no weight_map of files in that folder. Fetch it again.")
+    headers = {name: _header(folder / name) for name in sorted(set(files))}
+    lost = [name for name, file in weight_map.items() if name not in headers[file]]
     if lost:
         raise InputError(
             f"{folder / weight_map[lost[0]]} does not contain the tensor {lost[0]}, which {INDEX} lists. Fetch both "
             "again."
         )
-    return {name: files[file][name] for name, file in weight_map.items()}
+    return {name: headers[file][name] for name, file in weight_map.items()}
 
 
 def _header(path: Path) -> dict[str, Stored]:

@@ -82,11 +82,10 @@ def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
     if (largest := max([*forbidden, *forced], default=0)) >= vocab_size:
         raise ValueError(f"an option contains the token {largest}, but the model has only {vocab_size:,} tokens")
     of_rules = {field: values.pop(field) for field in field_kinds(Rules) if field in values}
-    stop = tuple(ends) if len(ends) > 1 else ()
     ends_and_bans: dict[str, Any] = {
         "forbidden": tuple(forbidden),
         "forced_last": forced[0] if forced else None,
-        "stop": stop,
+        "stop": tuple(ends),  # the tokenizer may have another end
     }
     rules = Rules(**of_rules, **ends_and_bans, penalise="log-probabilities")
     return Strategy(**values, length_norm="power", rules=rules)
@@ -135,7 +134,7 @@ def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max
     if rules.min_length > 1:
         said["min_new_tokens"] = rules.min_length - 1
     if rules.stop:
-        said["eos_token_id"] = list(rules.stop)
+        said["eos_token_id"] = list(dict.fromkeys([*_tokens("", said.get("eos_token_id", [])), *rules.stop]))
     if rules.forbidden:
         said["suppress_tokens"] = list(rules.forbidden)
     if rules.forced_last is not None:

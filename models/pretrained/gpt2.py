@@ -23,6 +23,8 @@ FIELDS: Fields = {
 def config_here(config: dict[str, Any]) -> LanguageModelConfig:
     refuse(config, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
     refuse(config, reorder_and_upcast_attn=False, add_cross_attention=False)
+    refuse(config, hidden_size=config["n_embd"], num_hidden_layers=config["n_layer"])
+    refuse(config, num_attention_heads=config["n_head"], max_position_embeddings=config["n_positions"])
     feed = config.get("n_inner") or 4 * config["n_embd"]
     return LanguageModelConfig(**read_fields(config, FIELDS), dim_feedforward=feed, output_bias=False)
 

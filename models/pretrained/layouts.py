@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...autograd import ops
-from ...errors import InputError
+from ...errors import InputError, short
+from . import generation_config
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,51 @@ def _entry(own: str, state: Mapping[str, np.ndarray], names: Names, transposed: 
 # The names that `transformers` uses for handloom's activations, and the name that is written for each.
 ACTIVATIONS = {theirs: name for name, row in ops.ACTIVATIONS.items() for theirs in row.names}
 NAMES_OF_ACTIVATIONS = {name: row.names[0] for name, row in ops.ACTIVATIONS.items() if row.names}
+
+
+#: Fields of config.json that change no output of a trained model: records, training (where the dropouts
+#: of `transformers` count, for which handloom has one), generation, other tasks.
+_HARMLESS = """
+architectures auto_map custom_pipelines dtype finetuning_task is_llama_config language license model_type name
+tokenizer_class torch_dtype transformers.js_config transformers_version unsloth_fixed unsloth_version
+activation_dropout add_bias_logits attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout
+classifier_dropout decoder_layerdrop embd_pdrop encoder_layerdrop gradient_checkpointing hidden_dropout_prob init_std
+initializer_range layerdrop qa_dropout resid_pdrop seq_classif_dropout use_bfloat16 begin_suppress_tokens bos_token_id
+decoder_start_token_id eos_token_id force_bos_token_to_be_generated forced_bos_token_id pad_token_id prefix
+remove_invalid_values return_dict return_dict_in_generate sep_token_id task_specific_params output_attentions
+output_hidden_states output_past output_scores torchscript use_cache directionality extra_pos_embeddings id2label
+label2id n_ctx num_labels problem_type pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
+pooler_size_per_head pooler_type sinusoidal_pos_embds summary_type chunk_size_feed_forward summary_activation
+summary_first_dropout summary_proj_to_labels summary_use_proj pretraining_tp max_window_layers tie_encoder_decoder
+tie_weights_
+"""
+HARMLESS = frozenset(_HARMLESS.split())
+
+
+class ReadConfig(dict[str, Any]):
+    """The content of a config.json, which remembers the fields that were read."""
+
+    def __init__(self, config: Mapping[str, Any]):
+        super().__init__(config)
+        tables = generation_config.FIELDS, generation_config.ABSENT, generation_config.ABSENT_IN_SAMPLING
+        self.fields_read = HARMLESS.union(generation_config.TOKENS, *tables)
+
+    def __getitem__(self, name: str) -> Any:
+        self.fields_read |= {name}
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.fields_read |= {name}
+        return super().get(name, default)
+
+    def check_all_read(self, path: Path) -> None:
+        """Raise InputError for a field that was not read, unless it is off: null, false, 0 or empty."""
+        unread = [name for name in self if not name.startswith("_") and name not in self.fields_read and self[name]]
+        if unread:
+            raise InputError(
+                f"{path} can't be used: handloom does not read its {unread[0]}, which is {short(self[unread[0]])}. If "
+                "this field does not change the model's output, remove it there."
+            )
 
 
 #: A configuration's fields by their names in config.json, some of them with a default.

@@ -32,9 +32,18 @@ SCALINGS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
+#: The defaults of fields that differ from those of Llama.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "mistral": {"max_position_embeddings": 131072, "num_key_value_heads": 8, "sliding_window": 4096},
+    "qwen2": {"max_position_embeddings": 32768, "num_key_value_heads": 32},
+}
+
+
 def config_here(config: dict[str, Any]) -> LanguageModelConfig:
     refuse(config, hidden_act="silu", use_sliding_window=False, rope_interleaved=False)
     fields, kind, window = read_fields(config, FIELDS), config["model_type"], config.get("sliding_window")
+    layer_type = "sliding_attention" if kind == "mistral" and window else "full_attention"
+    refuse(config, layer_types=[layer_type] * fields["layers"])
     attention, feed_forward = config.get("attention_bias", False), config.get("mlp_bias", False)
     biases = {(False, False): "none", (True, False): "attention", (False, True): "feed_forward", (True, True): "all"}
     # Mistral's window counts the token itself.
@@ -55,8 +64,9 @@ def config_here(config: dict[str, Any]) -> LanguageModelConfig:
 
 
 def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of RotaryPositions, for which the file format has two versions."""
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    """Return the options of RotaryPositions, for which the file format has two versions; the older one has priority."""
+    newer, older = config.get("rope_parameters"), config.get("rope_scaling")
+    rope = older or newer or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if kind not in SCALINGS:
         raise ValueError(
@@ -67,6 +77,11 @@ def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"its rotary positions have the scaling {kind!r}, but rope_parameters does not contain {lost[0]}"
         )
+    known = {"rope_theta", "rope_type", "type", "original_max_position_embeddings", *names.values()}
+    others = {name: value for name, value in rope.items() if name not in known}
+    others |= {"partial_rotary_factor": rope.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1}
+    if unknown := [name for name, value in others.items() if value not in (None, 1)]:
+        raise ValueError(f"its rotary positions have {unknown[0]} = {short(others[unknown[0]])}")
     base = float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0)
     options = {own: (int if own == "length" else float)(rope[name]) for own, name in names.items()}
     return {"base": base, **options}

@@ -17,7 +17,7 @@ from ..generation import Strategy
 from . import bert, distilbert, gpt2, llama, marian
 from .files import DTYPES, Stored, find_folder, find_tensors, read_object
 from .generation_config import strategy_of
-from .layouts import Entry, entries
+from .layouts import Entry, ReadConfig, entries
 from .tokenizers import load_tokenizer_of
 
 ARCHITECTURES: dict[str, Any] = {
@@ -80,8 +80,9 @@ def load(
     if labels is not None and architecture not in (bert, distilbert):
         raise InputError(f"The model in {folder} is not a classifier, so it can't have labels.")
     with _following(folder):
-        own = _config_here(config, architecture, labels)
-        fresh = architecture.HEAD if labels is not None and list(labels) != _labels(config) else ()
+        own = _config_here(folder, config, architecture, labels)
+        names = _labels(config) if architecture in (bert, distilbert) else []
+        fresh = architecture.HEAD if labels is not None and list(labels) != names else ()
         with skip_init():
             model = architecture.MODEL(own)
     sources = _sources(folder, architecture, model, fresh)
@@ -93,8 +94,7 @@ def load(
     tokenizer = None
     if with_tokenizer:
         tokenizer = load_tokenizer_of(folder, config, getattr(own, "source_vocab_size", _vocabulary(own)))
-    names = list(labels) if labels is not None else _labels(config) if architecture in (bert, distilbert) else []
-    return Pretrained(model, tokenizer, names, strategy)
+    return Pretrained(model, tokenizer, names if labels is None else list(labels), strategy)
 
 
 def _architecture(folder: Path, config: dict[str, Any]) -> Any:
@@ -113,6 +113,7 @@ def _architecture(folder: Path, config: dict[str, Any]) -> Any:
 
 def _labels(config: dict[str, Any]) -> list[str]:
     names = config.get("id2label") or {number: f"LABEL_{number}" for number in range(config.get("num_labels", 2))}
+    names = dict(enumerate(names)) if isinstance(names, list) else names
     return [str(names[key]) for key in sorted(names, key=int)]
 
 
@@ -128,14 +129,17 @@ def _following(folder: Path) -> Iterator[None]:
         raise InputError(f"{folder / 'config.json'} can't be used: {what}. Fetch it again.") from None
 
 
-def _config_here(config: dict[str, Any], architecture: Any, labels: Sequence[str] | None) -> Any:
+def _config_here(folder: Path, config: dict[str, Any], architecture: Any, labels: Sequence[str] | None) -> Any:
     if labels is not None:
         config = {**config, "id2label": dict(enumerate(labels))}
     sizes = {key: value for key, value in config.items() if isinstance(value, int) and not isinstance(value, bool)}
     wrong = [key for key, value in sizes.items() if value < 0 and not key.endswith("_id")]
     if wrong:
         raise ValueError(f"{wrong[0]} = {sizes[wrong[0]]}")
-    return architecture.config_here(config)
+    given = ReadConfig({**getattr(architecture, "DEFAULTS", {}).get(config["model_type"], {}), **config})
+    read = architecture.config_here(given)
+    given.check_all_read(folder / "config.json")
+    return read
 
 
 def _vocabulary(config: Any) -> int:

@@ -15,7 +15,7 @@ ARCHITECTURE = "MarianMTModel"
 PREFIX = "model."
 MODEL = Seq2SeqTransformer
 IGNORED = ("embed_positions.weight", "model.shared.weight")  # sinusoidal tables; an unused table
-MAX_POSITIONS = 1 << 20  # the table is computed, not read, so a file could ask for any size
+MAX_POSITIONS = 1 << 15  # the table is computed, not read, so a file could ask for any size
 
 
 FIELDS: Fields = {
@@ -31,6 +31,8 @@ def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
     pre_norm = config["model_type"] == "pegasus"
     refuse(config, normalize_before=pre_norm, normalize_embedding=False, add_final_layer_norm=pre_norm)
     refuse(config, static_position_embeddings=True, is_encoder_decoder=True)
+    refuse(config, hidden_size=config["d_model"], num_hidden_layers=config["encoder_layers"])
+    refuse(config, num_attention_heads=config["encoder_attention_heads"])
     fields = read_fields(config, FIELDS)
     if not 0 < (length := fields["max_length"]) <= MAX_POSITIONS:
         raise ValueError(f"its max_position_embeddings is {length}, but handloom supports at most {MAX_POSITIONS:,}")
@@ -40,7 +42,7 @@ def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
         target_vocab_size=config.get("decoder_vocab_size") or config["vocab_size"],
         norm_first=pre_norm,
         # Without tied embeddings there are three tables, whatever the other options.
-        share_embeddings=fields["tie_output"] and config.get("share_encoder_decoder_embeddings", True),
+        share_embeddings=config.get("share_encoder_decoder_embeddings", True) and fields["tie_output"],
         sinusoid_halves=True,
         decoder_nhead=None if heads == fields["nhead"] else heads,
         decoder_dim_feedforward=None if feed == fields["dim_feedforward"] else feed,
@@ -93,13 +95,16 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return the tensors of Pegasus's files that are no parameters: positions, and an embedding if untied."""
-    if not c.norm_first:
-        return {}
+    """Return the tensors that are no parameters: the second copy of an embedding that source and target share without
+    the output layer, and in Pegasus's files positions, and an embedding if untied.
+    """
     table = state["source_embedding.weight"]
+    both = {"model.decoder.embed_tokens.weight": table.copy()} if c.share_embeddings and not c.tie_output else {}
+    if not c.norm_first:
+        return both
     positions = sinusoidal_table(c.max_length, c.d_model, halves=True).astype(table.dtype)
     found = {f"model.{side}.embed_positions.weight": positions.copy() for side in ("encoder", "decoder")}
-    return found if c.tie_output else {**found, "model.shared.weight": table.copy()}
+    return found if c.tie_output else {**found, **both, "model.shared.weight": table.copy()}
 
 
 def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:

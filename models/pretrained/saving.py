@@ -15,7 +15,7 @@ from ..generation import Strategy
 from ..language_model import LanguageModel
 from ..seq2seq import Seq2SeqTransformer
 from . import bert, distilbert, gpt2, llama, marian
-from .files import WEIGHTS
+from .files import INDEX, WEIGHTS
 from .generation_config import generation_config
 from .layouts import entries
 from .tokenizers import save_tokenizer
@@ -35,7 +35,8 @@ def save(
         model: a Seq2SeqTransformer, saved as Pegasus (pre-norm) or Marian (post-norm); a LanguageModel, saved as GPT-2
             or Llama; or a TransformerClassifier, saved as BERT or DistilBERT.
         tokenizer: the tokenizer, or None to save only the model.
-        folder: folder to write to; it is created if necessary, and files of the same names are replaced.
+        folder: folder to write to; it is created if necessary. A model that it contains is replaced, with its
+            tokenizer unless `tokenizer` is None; other files stay.
         labels: names of a classifier's classes.
         strategy: generation options, for generation_config.json.
 
@@ -68,6 +69,8 @@ def save(
         begins, ends = isinstance(model, TransformerClassifier), isinstance(model, Seq2SeqTransformer)
         save_tokenizer(tokenizer, folder, model.config.max_length, begins=begins, ends=ends)
     write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
+    for path in (folder / INDEX, *folder.glob("model-*-of-*.safetensors")):  # of an older model
+        path.unlink(missing_ok=True)
     if not isinstance(model, TransformerClassifier):
         write_json(folder / "generation_config.json", generation)
     write_json(folder / "config.json", config)

@@ -21,6 +21,11 @@ ROLES = {
 }
 
 
+#: The files of a tokenizer, of which each type has some.
+FILES = (
+    "source.spm", "target.spm", "vocab.json", "target_vocab.json", "tokenizer.json", "merges.txt", "vocab.txt",
+    "spiece.model", "tokenizer.model", "special_tokens_map.json", "added_tokens.json",
+)  # fmt: skip
 WITHOUT = "with_tokenizer=False loads the model alone."
 
 
@@ -123,7 +128,7 @@ def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str])
 def save_tokenizer(
     tokenizer: Tokenizer, folder: Path, max_length: int, *, begins: bool = False, ends: bool = False
 ) -> None:
-    """Write the tokenizer files of `transformers`.
+    """Write the tokenizer files of `transformers`, and remove those of an older tokenizer.
 
     The saved tokenizer adds <bos> before a text if `begins` is true and <eos> after it if `ends` is true, or if the
     tokenizer already adds them.
@@ -136,6 +141,7 @@ def save_tokenizer(
         for name, model in tokenizer.models.items():
             (folder / f"{name}.spm").write_bytes(model)
         write_json(folder / "vocab.json", tokenizer.vocab)
+        written = ("source.spm", "target.spm", "vocab.json")
         del said["bos_token"]
         said |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": False}
     elif isinstance(tokenizer, (BPETokenizer, HuggingFaceTokenizer)):
@@ -145,6 +151,7 @@ def save_tokenizer(
         else:
             data = tokenizer.data
         write_json(folder / "tokenizer.json", data)
+        written = ("tokenizer.json",)
         said["tokenizer_class"] = "PreTrainedTokenizerFast"
         if data["model"].get("type") == "WordPiece":
             said |= {"cls_token": said.pop("bos_token"), "sep_token": said.pop("eos_token")}
@@ -154,6 +161,8 @@ def save_tokenizer(
             "(None), or train a model with BPE tokens."
         )
     write_json(folder / "tokenizer_config.json", said)
+    for name in (name for name in FILES if name not in written):
+        (folder / name).unlink(missing_ok=True)
 
 
 def role_names(tokenizer: Tokenizer) -> dict[str, str]:

@@ -113,14 +113,19 @@ def test_tied_weights_that_are_stored_twice(folder) -> None:
 
 
 def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
-    index = folder / "model.safetensors.index.json"
+    index, single = folder / "model.safetensors.index.json", folder / "model.safetensors"
+    single.rename(folder / "one.safetensors")
     index.write_text(json.dumps({"weight_map": {"transformer.wte.weight": "model-00001-of-00002.safetensors"}}))
     refused(folder, r"model-00001-of-00002.safetensors is damaged or is not a safetensors file .*No such file")
-    index.write_text(json.dumps({"weight_map": {"transformer.nothing": "model.safetensors"}}))
+    index.write_text(json.dumps({"weight_map": {"transformer.nothing": "one.safetensors"}}))
     refused(folder, r"does not contain the tensor transformer.nothing, which")
     index.write_text("[]")
     refused(folder, r"contains a JSON list where an object is expected")
+    for name in ("../one.safetensors", str(folder / "one.safetensors"), "..", "one.bin", 3):
+        index.write_text(json.dumps({"weight_map": {"transformer.nothing": name}}))
+        refused(folder, r"index.json has no weight_map of files in that folder. Fetch it again")
     index.unlink()
+    (folder / "one.safetensors").rename(single)
     whole = (folder / "model.safetensors").read_bytes()
     for data in (whole[:-100], b"", b"\xff" * 64, (10**15).to_bytes(8, "little") + b"{}"):
         (folder / "model.safetensors").write_bytes(data)
@@ -149,7 +154,7 @@ def test_a_table_that_is_made_and_not_read_has_a_limit(tmp_path) -> None:
     model = models.Seq2SeqTransformer(models.Seq2SeqConfig(9, 9, 16, 2, 1, 1, 24, max_length=8))
     folder = save(model, None, tmp_path)
     change(folder, max_position_embeddings=10**12)
-    refused(folder, r"max_position_embeddings is 1000000000000, but handloom supports at most 1,048,576")
+    refused(folder, r"max_position_embeddings is 1000000000000, but handloom supports at most 32,768")
     change(folder, max_position_embeddings=8, normalize_before=True)
     refused(folder, r"normalize_before is True, but handloom supports only False")
 
