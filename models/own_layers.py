@@ -32,19 +32,20 @@ _KINDS: dict[str, tuple[type[nn.Module], ...]] = {
 _NOT_COMPUTING = {"loss", "cross_entropy", "start", "raw_decoder", "copied", "add_encoder_layers", "fit"}
 
 
-def own_layers(model: nn.Module, leave_out: Collection[str] = ()) -> list[str]:
+def own_layers(model: nn.Module, leave_out: Collection[str] = (), hooks: bool = True) -> list[str]:
     """Return a description such as "decoder.layers.0.linear1 (LoRA)" of each module of a model that is of another class
     than handloom's, or replaces methods or has hooks, so that its weights do not determine what it computes.
 
     Args:
         leave_out: the first part of the names of modules, and names of the model's methods, that are not looked at.
+        hooks: whether a forward hook counts.
     """
     found = []
     for name, module in model.named_modules():
         first, last = name.partition(".")[0], name.rpartition(".")[2]
         if first in leave_out:
             continue
-        replaced = replaced_methods(module) - _NOT_COMPUTING
+        replaced = replaced_methods(module, hooks) - _NOT_COMPUTING
         if isinstance(module, PositionScores) and "bias_at" in replaced:  # the cached form of `scores`
             replaced -= {"bias_at", "scores", "rotate"}
         if not name:
@@ -53,3 +54,9 @@ def own_layers(model: nn.Module, leave_out: Collection[str] = ()) -> list[str]:
         if replaced or not isinstance(module, kinds):
             found.append(f"{name or 'the model'} ({type(module).__name__})")
     return found
+
+
+def saved_note(model: nn.Module) -> dict[str, list[str]]:
+    """Return the entry of a saved configuration that says which layers are not handloom's; {} if all are."""
+    found = own_layers(model, hooks=False)
+    return {"own_layers": found} if found else {}

@@ -18,6 +18,7 @@ from .generation.cached import CachedState
 from .generation.decoding import Uncached
 from .generation.raw_layers import RawDecoder, cacheable
 from .options import ModelOptions
+from .own_layers import own_layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +132,8 @@ class Seq2SeqTransformer(nn.Module):
         """
         if number and not self.config.norm_first:
             raise ValueError("only a model with norm_first=True can get new layers")
+        if number and (own := own_layers(self.encoder)):
+            raise ValueError(f"an encoder can't get new layers that add zero: {own[0]} is not handloom's")
         layers = list(self.encoder.layers)
         for _ in range(number):
             layer = copy.deepcopy(layers[-1])
@@ -229,6 +232,8 @@ class Seq2SeqTransformer(nn.Module):
         """Return the probability that each token of `written` (batch, target_length) was copied from each source token.
         `source` and `target` are the arguments with which `forward` predicts `written`; see `copying.copied_shares`.
         """
+        if own := own_layers(self):
+            raise ValueError(f"the copy probabilities are not known: {own[0]} is not handloom's")
         with no_grad():
             parts = self._to_mix(target, *self.encode(source))
             return copied_shares(*parts, source, written, self.config.uncopied_id)

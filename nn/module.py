@@ -280,15 +280,17 @@ def computes_as(module: Any, kind: type[M]) -> TypeGuard[M]:
     )
 
 
-def replaced_methods(module: Module) -> set[str]:
+def replaced_methods(module: Module, hooks: bool = True) -> set[str]:
     """Return the names of the methods of handloom's class that a class derived from it, or the object, replaces; among
-    them "forward" if a call of the module computes something else for another reason, such as a hook.
+    them "forward" if a call of the module computes something else for another reason, such as a hook,
+    which counts only if `hooks` is true.
     """
     cls = type(module)
     base, _ = cls._handloom
     names = [name for kind in cls.__mro__[: cls.__mro__.index(base)] for name in vars(kind)] + list(vars(module))
     found = {name for name in names if callable(getattr(base, name, None)) and not hasattr(Module, name)}
-    return found if computes_as(module, base) else {*found, "forward"}
+    same = computes_as(module, base) or (not hooks and module._forward_hooks and cls.forward is base._handloom[1])
+    return found if same else {*found, "forward"}
 
 
 def _positions(module: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..autograd import Generator, default_generator
 from ..autograd.backend import to_device, use_device
 from ..errors import InputError
+from ..models.own_layers import saved_note
 from ..nn import Module
 from .device_updates import choose_updates
 from .distributed import ProcessGroup, find_process_group
@@ -241,7 +242,7 @@ class Trainer:
                 row = {"step": now.step, "epoch": epoch, **values}
                 self.run.log({**row, "averaged": averaged} if averaged else row)
                 if better:
-                    saved = {**self.config, "step": now.step, "averaged": averaged}
+                    saved = {**self.config, **saved_note(self.model), "step": now.step, "averaged": averaged}
                     save_checkpoint(self.run.path, self.model.state_dict(), saved)
         if isinstance(self.schedule, Plateau) and not averaged:
             self.schedule.observe(values[monitor], higher)

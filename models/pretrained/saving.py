@@ -13,6 +13,7 @@ from ...tokenizer import Tokenizer
 from ..classifier import TransformerClassifier
 from ..generation import Strategy
 from ..language_model import LanguageModel
+from ..own_layers import own_layers
 from ..seq2seq import Seq2SeqTransformer
 from . import bert, distilbert, gpt2, llama, marian
 from .files import INDEX, WEIGHTS
@@ -44,6 +45,8 @@ def save(
     raises InputError before writing any file.
     """
     folder, architecture = Path(folder), _architecture(model)
+    if own := own_layers(model):
+        raise InputError(f"transformers has no equivalent of this model: {own[0]} is not handloom's.")
     config = {"architectures": [architecture.ARCHITECTURE], **architecture.config_there(model.config, model)}
     config |= {"dtype": str(model.state_dict()[next(iter(model.state_dict()))].dtype)}
     if isinstance(model, TransformerClassifier):

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from handloom import models, nn
 from handloom.autograd import Tensor, manual_seed, no_grad, ops
+from handloom.errors import InputError
+from handloom.models import pretrained
 from handloom.nn import dropout, feed_forward, linear, normalization
 from handloom.nn.positional import PositionScores
 
@@ -270,3 +272,18 @@ def test_the_plain_implementations_call_replaced_modules_too() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", "every_replaced"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_what_reads_weights_refuses_own_layers(tmp_path: Any) -> None:
+    """An export, copy probabilities and new layers of an encoder can't know what a layer of one's own computes."""
+    model = model_of("copying", {"norm_first": True})
+    replace(model, "decoder.norm", "wrapper")
+    with pytest.raises(
+        InputError, match=r"transformers has no equivalent of this model: decoder.norm \(Scaled\) is not"
+    ):
+        pretrained.save(model, None, tmp_path)
+    with pytest.raises(ValueError, match=r"the copy probabilities are not known: decoder.norm \(Scaled\)"):
+        model.copied(SOURCE, TARGET, LABELS)
+    replace(model, "encoder.layers.0.linear2", "subclass")
+    with pytest.raises(ValueError, match=r"an encoder can't get new layers that add zero: layers.0.linear2 \(Own\)"):
+        model.add_encoder_layers(1)

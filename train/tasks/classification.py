@@ -196,7 +196,9 @@ class Classifier(TrainedModel):
         self.model.eval()
         with no_grad(), attention_maps(self.model) as maps:
             self.model(np.array(ids))
-        return {layer: weights[0][0] for layer, weights in maps.items()}, self.tokenizer.token_strings(ids[0])
+        return {layer: weights[0][0] for layer, weights in maps.items() if weights}, self.tokenizer.token_strings(
+            ids[0]
+        )
 
 
 class MeanClassifier(Classifier):

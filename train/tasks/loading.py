@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .translator import Paraphraser, Summarizer, Translator
 
 
+_OWN_MODEL = "Build the model and load the weights into it: handloom.load(RUN, model=MODEL)."
+
+
 class Trained(NamedTuple):
     """A model in evaluation mode, its tokenizer, and the configuration saved with the weights."""
 
@@ -51,17 +54,22 @@ class TrainedModel(ABC):
     tokenizer: Tokenizer
 
     @classmethod
-    def load(cls, folder: str | Path, tasks: Collection[str] | None = None, **options: Any) -> Self:
+    def load(
+        cls, folder: str | Path, tasks: Collection[str] | None = None, *, model: Module | None = None, **options: Any
+    ) -> Self:
         """Load the model that a run left in `folder`, one of `models.shipped` by name, or one that `models.pretrained`
         loads by folder or name.
 
-        A run must have been trained for one of `tasks`; None accepts any task. `options` are passed to
+        A run must have been trained for one of `tasks`; None accepts any task. If `model` is given, the weights of the
+        run are loaded into it: this is needed for a model with layers of one's own. `options` are passed to
         `pretrained.load`. Raises InputError as `pretrained.load` does, and if the folder is not a run of such a model,
         or a file in it is missing, changed or damaged.
         """
         folder = model_path(str(folder))
         if not is_foreign(folder):
-            return cls.of(cls._load_run(folder, tasks), folder)
+            return cls.of(cls._load_run(folder, tasks, model), folder)
+        if model is not None:
+            raise InputError(f"{folder} is not a run of handloom, whose weights could be loaded into a model.")
         from ...models import pretrained
 
         found = pretrained.load(folder, with_strategy=cls.searches, **options)
@@ -73,28 +81,35 @@ class TrainedModel(ABC):
         return cls.of(Trained(found.model, found.tokenizer, known), folder)
 
     @classmethod
-    def _load_run(cls, folder: Path, tasks: Collection[str] | None) -> Trained:
+    def _load_run(cls, folder: Path, tasks: Collection[str] | None, model: Module | None = None) -> Trained:
         run = RunFolder.open(folder)
         tensors, config = load_checkpoint(run.path)
         task = config.get("task")
         if tasks is not None and task and task not in tasks:
             needed = f"a run for {' or '.join(tasks)} is needed"
             raise InputError(f"The run {run.path} was trained for {short(task)}; {needed}.")
+        if model is None and (own := config.get("own_layers")):
+            more = f", and {len(own) - 1} more" if len(own) > 1 else ""
+            raise InputError(
+                f"The model in {run.path} has layers that are not handloom's: {own[0]}{more}. {_OWN_MODEL}"
+            )
         try:
             build, read = cls.kinds[config.get("kind", "")]
             sizes = read(**config["model"])
-            with skip_init():
-                model: Module = build(sizes)
+            if model is None:
+                with skip_init():
+                    model = build(sizes)
         except (ArithmeticError, KeyError, MemoryError, TypeError, ValueError) as error:
             raise InputError(
                 f"{run.model_path} does not say which {cls.what} it holds ({error}). Give the folder of a run that "
                 "trained one with this version of handloom."
             ) from None
-        check_finite(tensors, run.model_path)
+        counters = {name for name, x in model.state_dict().items() if x.dtype.kind != "f"}  # buffers of integers
+        check_finite({name: x for name, x in tensors.items() if name not in counters}, run.model_path)
         try:
             model.load_state_dict(tensors)
-        except ValueError as error:
-            raise InputError(f"{run.model_path} is damaged: {error}. Restore a copy.") from None
+        except ValueError as error:  # not a damaged file, whose checksum would be wrong
+            raise InputError(f"{run.model_path} was saved from another model: {error}. {_OWN_MODEL}") from None
         return Trained(model.eval(), checked_tokenizer(run, config, sizes), config)
 
     @classmethod
@@ -179,18 +194,18 @@ _PAIRS = ("translate", "summarize", "paraphrase")
 
 
 @overload
-def load(name: str | Path, task: Literal["translate"]) -> Translator: ...
+def load(name: str | Path, task: Literal["translate"], *, model: Module | None = None) -> Translator: ...
 @overload
-def load(name: str | Path, task: Literal["generate"]) -> Writer: ...
+def load(name: str | Path, task: Literal["generate"], *, model: Module | None = None) -> Writer: ...
 @overload
-def load(name: str | Path, task: Literal["classify"]) -> Classifier: ...
+def load(name: str | Path, task: Literal["classify"], *, model: Module | None = None) -> Classifier: ...
 @overload
-def load(name: str | Path, task: Literal["summarize"]) -> Summarizer: ...
+def load(name: str | Path, task: Literal["summarize"], *, model: Module | None = None) -> Summarizer: ...
 @overload
-def load(name: str | Path, task: Literal["paraphrase"]) -> Paraphraser: ...
+def load(name: str | Path, task: Literal["paraphrase"], *, model: Module | None = None) -> Paraphraser: ...
 @overload
-def load(name: str | Path, task: TaskName | None = None) -> Any: ...
-def load(name: str | Path, task: TaskName | None = None) -> Any:
+def load(name: str | Path, task: TaskName | None = None, *, model: Module | None = None) -> Any: ...
+def load(name: str | Path, task: TaskName | None = None, *, model: Module | None = None) -> Any:
     """Load a trained model with its tokenizer.
 
     Args:
@@ -198,6 +213,7 @@ def load(name: str | Path, task: TaskName | None = None) -> Any:
             `transformers`: its folder, or its name on the Hub such as "OWNER/MODEL".
         task: the required task. None means the task for which the model was trained; a `transformers` model that turns
             texts into texts does not state its task and counts as a translator.
+        model: for a run with layers of one's own, a model that has them, into which the run's weights are loaded.
 
     Returns a `Translator` (method `translate`), `Writer` (`generate`), `Classifier` (`classify`), `Summarizer`
     (`summarize`) or `Paraphraser` (`paraphrase`), in evaluation mode. Raises InputError for a model that can't be found
@@ -216,7 +232,7 @@ def load(name: str | Path, task: TaskName | None = None) -> Any:
     if asked != own and (certain or not {asked, own} <= {*_PAIRS}):
         raise InputError(f"{name} can't {asked}: its task is {own}. Use another model, or the command {own}.")
     module, kind = CLASSES[asked]
-    return getattr(importlib.import_module(f".{module}", __package__), kind).load(path)
+    return getattr(importlib.import_module(f".{module}", __package__), kind).load(path, model=model)
 
 
 def task_of(path: Path) -> tuple[str, bool]:

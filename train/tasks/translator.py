@@ -162,6 +162,8 @@ class Translator(TrainedModel):
         """
         maps, source, written = self.attention_maps(sentence, target)
         last = f"decoder.layers.{self.model.config.decoder_layers - 1}.multihead_attn"
+        if last not in maps:
+            raise InputError(f"{last} of this model is not handloom's attention, so its weights are not known.")
         return maps[last].mean(axis=0), source, written
 
     def attention_maps(
@@ -176,7 +178,7 @@ class Translator(TrainedModel):
         with no_grad(), attention_maps(self.model) as maps:
             self.model(source, inputs)
         names = [self.tokenizer.token_strings(ids[0].tolist()) for ids in (source, written)]
-        return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
+        return {layer: weights[0][0] for layer, weights in maps.items() if weights}, names[0], names[1]
 
     def copied(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
         """Return the copy probabilities, source tokens and target tokens of a copying model.

@@ -9,8 +9,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from handloom import models
+import handloom
+from handloom import models, nn
+from handloom.autograd import Parameter
 from handloom.errors import InputError
+from handloom.models.own_layers import saved_note
 from handloom.tokenizer import BPETokenizer
 from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from handloom.train.runs.folder import RunFolder
@@ -155,3 +158,51 @@ def test_labels_and_context_of_another_kind(tmp_path: Path) -> None:
             save_checkpoint(run.path, models.LanguageModel(writer).state_dict(), config)
             with pytest.raises(InputError, match="does not record its context length"):
                 Writer.load(run.path)
+
+
+class Halved(nn.Linear):
+    """A linear layer with half its output, and a parameter of its own."""
+
+    def __init__(self, *sizes: int):
+        super().__init__(*sizes)
+        self.scale = Parameter(np.full(1, 0.5, np.float32))
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * self.scale
+
+
+class OtherResidual(models.Seq2SeqTransformer):
+    """A model with the same parameters that computes something else."""
+
+    def forward(self, *inputs: Any) -> Any:
+        return super().forward(*inputs) * 0.5
+
+
+def test_a_run_with_own_layers_is_loaded_only_into_their_model(folder: Path) -> None:
+    sizes = models.Seq2SeqConfig(**load_checkpoint(folder).config["model"])
+    config = load_checkpoint(folder).config
+    own, other, hooked = (kind(sizes) for kind in (models.Seq2SeqTransformer, OtherResidual, models.Seq2SeqTransformer))
+    own.decoder.layers[0].linear1 = Halved(8, 16)
+    hooked.register_forward_hook(lambda module, args, output: None)
+    assert saved_note(own) == {"own_layers": ["decoder.layers.0.linear1 (Halved)"]}
+    assert saved_note(other) == {"own_layers": ["the model (OtherResidual)"]}
+    assert saved_note(hooked) == {}
+    for model, name in ((own, "decoder.layers.0.linear1 (Halved)"), (other, "the model (OtherResidual)")):
+        save_checkpoint(folder, model.state_dict(), {**config, **saved_note(model)})
+        message = refusal(folder)
+        assert f"has layers that are not handloom's: {name}. Build the model" in message
+        assert "handloom.load(RUN, model=MODEL)" in message
+        fresh = type(model)(sizes)
+        if model is own:
+            with pytest.raises(
+                InputError, match=r"saved from another model: .* decoder.layers.0.linear1.scale is not part"
+            ):
+                Translator.load(folder, model=fresh)
+            fresh.decoder.layers[0].linear1 = Halved(8, 16)
+        with pytest.warns(UserWarning, match="is not handloom's"):
+            found = handloom.load(folder, model=fresh).translate(["a b"])
+        assert len(found) == 1
+        source, target = np.array([[4, 5, 2]]), np.array([[1, 6]])
+        assert np.array_equal(fresh(source, target).numpy(), model.eval()(source, target).numpy())
+    save_checkpoint(folder, own.state_dict(), config)  # as older versions saved it
+    assert "decoder.layers.0.linear1.scale is not part of this Seq2Seq" in refusal(folder)
