@@ -13,12 +13,13 @@ from typing import Any
 from benchmarks.side_by_side import peak_memory, reset_peak_memory
 from benchmarks.train_step_models import Arrays, Size, build, loss, shared_name, sizes_of
 from handloom.autograd import default_generator
+from handloom.models.hyperparameters import Settings
 from handloom.train.device_updates import choose_updates
 from handloom.train.distributed import ProcessGroup
 from handloom.train.optim.optimizers import Adam
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.results import blas, versions
-from handloom.train.updates import MicroBatch, UpdateOptions, keep_freed_memory
+from handloom.train.updates import MicroBatch, keep_freed_memory
 
 LEARNING_RATE, BETAS, EPS, CLIP_NORM = 1e-4, (0.9, 0.98), 1e-9, 1.0
 NOAM_WARM_UP = 1000  # warm-up steps of Noam's schedule
@@ -99,7 +100,7 @@ class Handloom(Side):
         made = [MicroBatch(0, index, arrays) for index, arrays in enumerate(self.arrays)]
         self.batches, self.last, self.updates = itertools.cycle(made), math.nan, None
         if self.clips:
-            options = UpdateOptions(CLIP_NORM, precision=precision, graphs=graphs)
+            options = Settings(clip_norm=CLIP_NORM, precision=precision, graphs=graphs)
             self.updates = choose_updates(self.model, self.optimizer, options, ProcessGroup(), [default_generator])
 
     def mean_loss(self, model: Any, batch: Arrays) -> tuple[Any, int]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from ..autograd import manual_seed
 from ..cli.command_line import run_main
 from ..models.presets import translation_preset
+from ..train.callbacks import Callback
 from ..train.data.translation import load_translation_data
 from ..train.runs.folder import RunFolder
 from ..train.tasks.task import train_model
@@ -26,7 +27,7 @@ SAVES = 40  # enough to see attention develop
 SEED = 0
 
 
-class Orders:
+class Orders(Callback):
     """Receives the commands; the trainer calls this object after each update."""
 
     def __init__(self) -> None:
@@ -39,7 +40,7 @@ class Orders:
             self.waiting.put(line.strip())
         self.waiting.put("stop")
 
-    def __call__(self, trainer: Trainer) -> None:
+    def on_update(self, trainer: Trainer) -> None:
         """Execute the last command; while paused, wait for the next command."""
         while self.paused or not self.waiting.empty():
             order = self.waiting.get()
@@ -68,7 +69,7 @@ def main() -> None:
     with RunFolder.create(Path(folder), config) as run:
         data = load_translation_data("embedded", source="de", target="en")
         manual_seed(SEED)
-        train_model(Translation(data.train, data.valid[:100], preset=preset), run, seed=SEED, observe=orders)
+        train_model(Translation(data.train, data.valid[:100], preset=preset), run, seed=SEED, callbacks=[orders])
 
 
 if __name__ == "__main__":

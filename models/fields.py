@@ -156,6 +156,22 @@ def fits(kind: Any, value: Any) -> bool:
     return rule is None or rule.hold(value)
 
 
+def number(owner: str, name: str, value: Any, kind: Any = NotNegative) -> Any:
+    """Return a number as a Python number; a Tensor or an array with one element is its number.
+
+    Args:
+        owner, name: the function or class and its argument, for the message.
+        kind: the annotation that describes the allowed numbers.
+
+    Raises TypeError for what is not a number, and ValueError for another number than `kind` allows.
+    """
+    plain = value.item() if getattr(value, "size", None) == 1 and hasattr(value, "item") else value
+    if not fits(kind, plain):
+        wrong = ValueError if isinstance(plain, Real) and not isinstance(plain, bool) else TypeError
+        raise wrong(f"{owner}: {name} is {short(value)}, but it must be {described(kind)}")
+    return plain
+
+
 def parse_value(kind: Any, text: str) -> Any:
     """Parse text as a `kind`; "none" means None if that is allowed. Raises ValueError for an invalid value."""
     plain, _, optional = plain_kind(kind)

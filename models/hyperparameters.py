@@ -1,4 +1,4 @@
-"""Hyperparameters of a training run (model sizes and training options), with one dataclass per task.
+"""Hyperparameters of a training run (model sizes and training options): `Settings` of any, and one dataclass per task.
 
 A field's annotation describes the allowed values. Its `setting` contains the help text and, for some fields, a Flag.
 `cli.training` generates `--set`, the command-line options, help texts and error messages from the fields.
@@ -44,7 +44,53 @@ Betas = tuple[Fraction, Fraction]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Preset:
+class Settings:
+    """The settings of a `Trainer`, which the presets of all tasks contain, too. Raises ValueError for an invalid value.
+
+    `monitor` is the number of a validation that selects the best weights.
+    """
+
+    clip_norm: Rate | None = setting(
+        1.0, help="maximum norm of the gradient, to which larger gradients are scaled down; none means no clipping"
+    )
+    accumulate: Count = setting(
+        1, help="number of batches whose gradients are accumulated per update", flag=Flag("K", times=True)
+    )
+    precision: Literal["fp32", "fp16"] = setting(
+        "fp32",
+        help="precision of the forward and backward passes; with fp16, weights stay in float32 and the loss is scaled",
+        flag=Flag(),
+    )
+    name_overflows: bool = setting(
+        False, help="with --precision fp16, log the name of the first parameter whose gradient overflows", flag=Flag()
+    )
+    ema: Fraction | None = setting(
+        None,
+        help="validate and save an exponential moving average of the weights; DECAY is its decay rate, such as 0.999",
+        flag=Flag("DECAY"),
+    )
+    average: Whole = setting(
+        1,
+        help="number of last validations whose weights are averaged at the end; the average is kept only if it "
+        "validates better",
+    )
+    graphs: bool = setting(
+        False, help="on a GPU, run each forward and backward pass and each update as a CUDA graph", flag=Flag()
+    )
+    validate_every: Count | None = setting(
+        None, help="number of steps between validations; none means one validation per epoch"
+    )
+    log_every: Count = setting(20, help="number of steps between two rows of the training log", flag=Flag("N"))
+    gradient_norms: bool = setting(False, help="log the gradient norm of each layer", flag=Flag())
+    keep: Count = setting(2, help="number of most recent checkpoints to keep", flag=Flag("N"))
+    monitor: str = "valid_loss"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preset(Settings):
     """The hyperparameters that all tasks share: the Transformer's sizes and options, and the training options. Raises
     ValueError for an invalid value; see `fields`.
     """
@@ -89,30 +135,6 @@ class Preset:
         help="decoupled weight decay of the weight matrices; none means the optimizer's default",
         flag=Flag(preset=True),
     )
-    clip_norm: Rate | None = setting(
-        1.0, help="maximum norm of the gradient, to which larger gradients are scaled down; none means no clipping"
-    )
-    accumulate: Count = setting(
-        1, help="number of batches whose gradients are accumulated per update", flag=Flag("K", times=True)
-    )
-    precision: Literal["fp32", "fp16"] = setting(
-        "fp32",
-        help="precision of the forward and backward passes; with fp16, weights stay in float32 and the loss is scaled",
-        flag=Flag(),
-    )
-    name_overflows: bool = setting(
-        False, help="with --precision fp16, log the name of the first parameter whose gradient overflows", flag=Flag()
-    )
-    ema: Fraction | None = setting(
-        None,
-        help="validate and save an exponential moving average of the weights; DECAY is its decay rate, such as 0.999",
-        flag=Flag("DECAY"),
-    )
-    average: Whole = setting(
-        1,
-        help="number of last validations whose weights are averaged at the end; the average is kept only if it "
-        "validates better",
-    )
     patience: Count | None = setting(
         None, help="early stopping: stop after N validations without improvement", flag=Flag("N", preset=True)
     )
@@ -132,24 +154,11 @@ class Preset:
     checkpoint_activations: bool = setting(
         False, help="save memory by recomputing activations in the backward pass instead of storing them", flag=Flag()
     )
-    graphs: bool = setting(
-        False, help="on a GPU, run each forward and backward pass and each update as a CUDA graph", flag=Flag()
-    )
     deterministic: bool = setting(
         False,
         help="on a GPU, compute sums in a fixed order, so that repeated runs give bit-identical results",
         flag=Flag(),
     )
-
-    validate_every: Count | None = setting(
-        None, help="number of steps between validations; none means one validation per epoch"
-    )
-    log_every: Count = setting(20, help="number of steps between two rows of the training log", flag=Flag("N"))
-    gradient_norms: bool = setting(False, help="log the gradient norm of each layer", flag=Flag())
-    keep: Count = setting(2, help="number of most recent checkpoints to keep", flag=Flag("N"))
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def _shared(self, *names: str) -> dict[str, Any]:
         """Return the fields that the preset and the model's configuration share, and the fields `names`."""

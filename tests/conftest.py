@@ -73,7 +73,7 @@ def restored_threads() -> Iterator[None]:
 def quick_pictures() -> Iterator[None]:
     """Write loss.png of each run without drawing it, for tests that train many times and need no picture."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("handloom.train.runs.display.plot_losses", plot_nothing)
+        patch.setattr("handloom.train.callbacks.plot_losses", plot_nothing)
         yield
 
 

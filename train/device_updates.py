@@ -12,12 +12,13 @@ from ..autograd.ops.attention import attention_plain
 from ..autograd.ops.registry import unsupported_reason
 from ..autograd.quick import PLAIN
 from ..errors import InputError
+from ..models.hyperparameters import Settings
 from ..nn import Module, MultiHeadAttention
 from .distributed import ProcessGroup
 from .optim.loss_scaling import LossScaler, float_constants
 from .optim.optimizers import ExponentialAverage, Optimizer, flat_form
 from .runs.progress import add_means, means_of
-from .updates import TOKEN_UNIT, Loss, MicroBatch, Reading, UpdateOptions, Updates, check_counted
+from .updates import TOKEN_UNIT, Loss, MicroBatch, Reading, Updates, check_counted, measured
 
 
 class DeviceUpdates:
@@ -28,7 +29,7 @@ class DeviceUpdates:
 
     Args:
         flat: all parameters in flat arrays, a FlatAdam (`optim/fast/flat_adam.py`).
-        model, optimizer, options, group, generators: see `Updates`. `name_overflows` costs three launches for each
+        model, optimizer, settings, group, generators: see `Updates`. `name_overflows` costs three launches for each
             parameter.
     """
 
@@ -39,15 +40,15 @@ class DeviceUpdates:
         flat: Any,
         model: Module,
         optimizer: Optimizer,
-        options: UpdateOptions,
+        settings: Settings,
         group: ProcessGroup,
         generators: Sequence[Generator],
     ):
-        self.flat, self.optimizer, self.options, self.group = flat, optimizer, options, group
+        self.flat, self.optimizer, self.settings, self.group = flat, optimizer, settings, group
         self.model, self.generators = model, generators
-        self.scaler = LossScaler() if options.precision == "fp16" else None
-        self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
-        self.graphs = cuda_graphs() if options.graphs else None
+        self.scaler = LossScaler() if settings.precision == "fp16" else None
+        self.ema = None if settings.ema is None else ExponentialAverage(model.parameters(), settings.ema)
+        self.graphs = cuda_graphs() if settings.graphs else None
         self.steps: list[list[dict[str, Any]]] = []  # since the last reading, batch by batch: `count`, means by name
         parameters = list(model.named_parameters())[::-1]  # the gradients of the last layer are computed first
         self.names: list[str | None] = [*(name for name, _ in parameters), None]
@@ -63,7 +64,7 @@ class DeviceUpdates:
 
     def update(self, batches: Sequence[MicroBatch], loss: Loss, seed: int, lr: float) -> None:
         """Update the parameters once. See `Updates.update`."""
-        flat, alone, clip_norm = self.flat, len(batches) * self.group.size == 1, self.options.clip_norm
+        flat, alone, clip_norm = self.flat, len(batches) * self.group.size == 1, self.settings.clip_norm
         run: Callable[..., dict[str, Any]] = self.graphs or (lambda name, function, given: function(given))
         found = []
         for micro in batches:
@@ -75,7 +76,7 @@ class DeviceUpdates:
             found.append(run(("pass", alone), passed, (seeds, micro.batch)))
             count = found[-1]["count"]
             if not is_array(count):  # on the device: checked by `read`
-                check_counted(count, f"Batch {micro.position + 1} of epoch {micro.epoch + 1}")
+                check_counted(count, micro.name)
         self.steps.append(found)
         if self.group.size > 1:
             self.tokens.fill(*self.group.sum([sum(batch["count"] for batch in found)]))
@@ -96,13 +97,13 @@ class DeviceUpdates:
                 generator.keep_seed_in(seed)
         states = [] if seeds is None else [generator.get_state()["state"] for generator in self.generators]
         with self.flat.passes():
-            value, count, *more = loss(self.model, batch)
+            value, count, means = measured(loss(self.model, batch))
             self.flat.backward(value, 1.0 if alone else count / TOKEN_UNIT)
         if not alone:
             self.tokens += count
         if seeds is not None and states != [generator.get_state()["state"] for generator in self.generators]:
             raise GraphError("the passes draw random numbers on the host, which a graph would freeze")
-        return {"count": count, "loss": value.data, **(more[0] if more else {})}
+        return {"count": count, "loss": value.data, **means}
 
     def _apply(self, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
         """Make the update from the gradient and token count that are on the device after the passes."""
@@ -110,7 +111,7 @@ class DeviceUpdates:
         flat.settings[:1] = xp.asarray(lr)
         flat.settings[1:] = 1.0 if alone else np.float32(TOKEN_UNIT) / self.tokens
         self.tokens.fill(0)
-        if self.options.name_overflows:
+        if self.settings.name_overflows:
             overflowed = flat.overflowed()
             first = xp.where(overflowed, self.order, len(self.names) - 1).min()
             self.culprit[...] = xp.where(overflowed.any(), first, self.culprit)
@@ -167,7 +168,7 @@ class DeviceUpdates:
 
 
 def choose_updates(
-    model: Module, optimizer: Optimizer, options: UpdateOptions, group: ProcessGroup, generators: Sequence[Generator]
+    model: Module, optimizer: Optimizer, settings: Settings, group: ProcessGroup, generators: Sequence[Generator]
 ) -> Updates | DeviceUpdates:
     """Return DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters, else `Updates`.
 
@@ -175,22 +176,22 @@ def choose_updates(
     """
     every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
     device = optimizer.parameters[0].device
-    if options.graphs and (device == "cpu" or group.size > 1 or PLAIN):
+    if settings.graphs and (device == "cpu" or group.size > 1 or PLAIN):
         where = "with HANDLOOM_PLAIN=1" if PLAIN else f"with {group.size} processes"
         where = "on the CPU" if device == "cpu" else where
         raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
-    if options.graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
+    if settings.graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
         small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
         missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
         if missing:
             raise InputError(f"CUDA graphs support only attention's fused kernel, but {missing}: leave out --graphs.")
     if every and device != "cpu":
-        flat = flat_form(optimizer, half=options.precision == "fp16", constants=float_constants(model))
+        flat = flat_form(optimizer, half=settings.precision == "fp16", constants=float_constants(model))
         if flat is not None:
-            return DeviceUpdates(flat, model, optimizer, options, group, generators)
-    if options.graphs:
+            return DeviceUpdates(flat, model, optimizer, settings, group, generators)
+    if settings.graphs:
         raise InputError(
             "CUDA graphs need Adam or AdamW over all parameters, none with requires_grad=False, with one learning rate "
             "and weight decay: leave out --graphs, or choose --optimizer adam."
         )
-    return Updates(model, optimizer, options, group, generators)
+    return Updates(model, optimizer, settings, group, generators)

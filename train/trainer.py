@@ -1,85 +1,83 @@
-"""The training loop."""
+"""The training loop: any model, any loss, any batches.
 
+    trainer = Trainer(model, loss, Adam(model.parameters()), schedule, accumulate=2, validate_every=100)
+    history = trainer.fit(batches, steps=1000, validation=valid)
+
+`Trainer` combines parts that each do one thing:
+
+- `Settings` (models/hyperparameters.py): the numbers, which are plain arguments of the Trainer;
+- `Updates` (updates.py, on a GPU device_updates.py): one update of the weights from a few batches;
+- `Batches` (data/sources.py): the batches of each epoch;
+- `Progress` (runs/progress.py): the counters, which a save restores;
+- `MemoryStore` and `RunStore` (runs/stores.py): the best weights and the saves, in memory or in a folder;
+- `Callback` (callbacks.py): the bar, the log files, early stopping, and whatever else looks on.
+
+`_train` is the loop. A run can be resumed exactly, since an update depends only on the state in a save, on the batches,
+and on random numbers that follow from the position of a batch in the data. What happens only at the end of a training,
+the last validation outside the rhythm and the mean of the last weights, changes no save (`_finish`): a run that is
+extended later equals one that had all steps from the start.
+"""
+
+import difflib
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..autograd import Generator, default_generator
 from ..autograd.backend import to_device, use_device
-from ..errors import InputError
+from ..errors import InputError, short
+from ..models.fields import Count, number
+from ..models.hyperparameters import Settings
 from ..models.own_layers import saved_note
 from ..nn import Module
+from .callbacks import Callback, ProgressBar, RunLog
+from .data.sources import BatchSource, as_batches, listed
 from .device_updates import choose_updates
-from .distributed import ProcessGroup, find_process_group
+from .distributed import ProcessGroup, find_process_group, run_of_group
+from .history import History
 from .optim.optimizers import Optimizer, layer_norms
-from .optim.schedules import Plateau, Schedule
-from .runs.checkpoints import load_checkpoint, save_checkpoint
-from .runs.display import Display
+from .optim.schedules import Plateau, Schedule, constant
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
-from .runs.saves import SavedStates
-from .updates import Loss, MicroBatch, Reading, UpdateOptions, Validation, keep_freed_memory, updated_parameters
-
-
-class Batches(Protocol):
-    """Training data: `epoch(k)` yields the batches of epoch k, in an order that depends only on k and a seed.
-
-    All epochs have the same number of batches. With `start` and `every` it yields batches start, start + every, ....
-    A method `fingerprint() -> str` is optional: a resumed run compares it to check that the data are the same.
-    """
-
-    def __len__(self) -> int: ...
-
-    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]: ...
-
-
-@dataclass(frozen=True)
-class Record:
-    """The settings that say what a run logs during training.
-
-    Attributes:
-        every: steps between two rows of metrics.jsonl.
-        keep: number of saves to keep.
-        gradient_norms: log the norm of each layer's last gradient, before clipping; on the host only.
-        label: name of the training loss in the picture.
-        unit: the unit over which the loss is a mean, for messages and the picture.
-    """
-
-    every: int = 20
-    keep: int = 2
-    gradient_norms: bool = False
-    label: str = "training"
-    unit: str = "token"
+from .runs.stores import MemoryStore, RunStore
+from .updates import Loss, MicroBatch, Reading, keep_freed_memory, mean_losses, updated_parameters
 
 
 class Trainer:
-    """A training loop.
+    """Trains a model.
 
-    It trains a model and writes metrics, a picture of the losses, and the weights with the best validation.
-
-    A run that stops, for any reason, can be resumed exactly from its last save (`load`): weights and logged numbers are
-    bit-equal to those of a run that did not stop. Saves are made at every validation and at SIGINT or SIGTERM. Dropout
-    draws from the default generator and from generators that are attributes of the model's layers. They are seeded for
-    each batch from the run's seed and the batch's position in the data.
+    Dropout draws from the default generator and from generators that are attributes of the model's layers. They are
+    seeded for each batch from the run's seed and the batch's position in the data.
 
     Args:
-        model: the model to train.
-        loss: see `updates.Loss`.
-        optimizer, schedule: the schedule sets the optimiser's learning rate at each step.
-        train_batches: see `Batches`.
-        validation: the validation data and options; with `ema`, its `average` has no effect.
-        run: folder that receives metrics.jsonl, loss.png, model.safetensors and the saves.
-        config: configuration saved with the weights, from which the model can be built again.
-        steps: number of updates.
-        updates: options of the updates.
-        record: what to log, and how often.
-        observe: function called with the trainer after each update; it may wait, and an exception in it ends training.
+        model, loss: the model to train, and a function (model, batch) that returns its loss: see `updates.Loss`.
+        optimizer: the optimiser of the model's parameters.
+        schedule: function of the number of the step, from 1, that returns its learning rate; None keeps that of the
+            optimiser.
+        callbacks: see `Callback`; by default a ProgressBar.
+        out: a folder for metrics.jsonl, loss.png, model.safetensors and the saves, from which the training can be
+            resumed; or a RunFolder that is open. Without it nothing is written.
+        config: JSON values that are saved with the weights, from which the model can be built again.
+        metrics: function of the model, in evaluation mode, that returns further numbers of a validation by name.
+        higher_is_better: whether more is better for the number `monitor`.
+        label: name of the training loss in the picture.
+        unit: the unit over which a loss in nats is a mean, such as "token", for messages and the picture.
         group: the processes that train together; None means the processes that mpirun started.
+        settings: see `Settings`: clip_norm, accumulate, precision, ema, average, graphs, name_overflows,
+            validate_every, log_every, gradient_norms, monitor and keep.
 
-    Raises InputError if there are no batches.
+    Attributes:
+        progress: the counters, such as `progress.step`.
+        steps, history: the number of updates, and the log so far.
+
+    Raises TypeError or ValueError for an argument of the wrong kind, or a setting out of range.
     """
 
     def __init__(
@@ -87,104 +85,177 @@ class Trainer:
         model: Module,
         loss: Loss,
         optimizer: Optimizer,
-        schedule: Schedule,
-        train_batches: Batches,
-        validation: Validation,
-        run: RunFolder,
+        schedule: Schedule | None = None,
         *,
-        config: dict[str, Any],
-        steps: int,
-        updates: UpdateOptions | None = None,
-        record: Record | None = None,
-        observe: Callable[["Trainer"], None] | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        out: str | Path | RunFolder | None = None,
+        config: Mapping[str, Any] | None = None,
+        metrics: Callable[[Any], Mapping[str, Any]] | None = None,
+        higher_is_better: bool = False,
+        label: str = "training",
+        unit: str = "",
         group: ProcessGroup | None = None,
+        **settings: Any,
     ):
-        self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
-        self.train_batches, self.run, self.config, self.steps = train_batches, run, config, steps
-        self.validation = replace(validation, batches=list(validation.batches))
-        if not (len(train_batches) and self.validation.batches):
-            raise InputError("There must be at least one batch to train on and one to validate with.")
-        self.options, self.record, self.observe = updates or UpdateOptions(), record or Record(), observe
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.callbacks = [ProgressBar()] if callbacks is None else list(callbacks)
+        self.out, self.config, self.metrics = out, dict(config or {}), metrics
+        self.higher_is_better, self.label, self.unit = higher_is_better, label, unit
+        self._check(schedule, settings)
+        self.schedule, self.settings = schedule or constant(optimizer.lr), Settings(**settings)
         self.group = find_process_group() if group is None else group
-        self.saves = SavedStates(run.saves_path, self.record.keep)
         use_device(optimizer.parameters[0].device)
-        self.clock = TrainingClock()
+        self.clock, self.history = TrainingClock(), History(label=label, unit=unit)
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
-        layers = [value for module in model.modules() for value in vars(module).values()]
-        found = [default_generator, *(value for value in layers if isinstance(value, Generator))]
-        self.generators = list({id(generator): generator for generator in found}.values())
-        self.updates = choose_updates(model, optimizer, self.options, self.group, self.generators)
+        self.generators = _generators(model)
+        self.updates = choose_updates(model, optimizer, self.settings, self.group, self.generators)
         self.ema, self.scaler = self.updates.ema, self.updates.scaler
+        self.validation: list[Any] | None = None
+        self.ending = ""  # the reason of `stop`
 
-    # -- the loop ------------------------------------------------------------------------------------------------------
-
-    def fit(self, stop_at: int | None = None) -> float:
-        """Train up to update `steps`. The model ends with its best weights. Returns the best monitored value.
+    def fit(
+        self,
+        batches: BatchSource,
+        *,
+        steps: int | None = None,
+        epochs: int | None = None,
+        validation: Any = None,
+        resume: bool = False,
+        stop_at: int | None = None,
+    ) -> History:
+        """Train up to update `steps`, or for `epochs` epochs. The model ends with its best weights, or the last ones
+        without a validation.
 
         Afterwards the process keeps freed memory (`keep_freed_memory`).
 
         Args:
+            batches: a list of batches or another re-iterable; a function of the epoch, from 0, that returns the batches
+                of this epoch; or `Batches`. All epochs have the same number of batches.
+            steps, epochs: the number of updates of the whole training, or of epochs; give one of them.
+            validation: batches of the validations, which select the best weights.
+            resume: continue from the newest undamaged save in `out`, exactly; later rows of the log are removed.
             stop_at: save and raise TrainingStopped after this many updates, as if interrupted there.
 
         Raises FloatingPointError when the loss is infinite or NaN; TrainingStopped after SIGINT, SIGTERM or `stop_at`,
-        with the run saved; InputError if the disk is full. The weights with the best validation are on disk.
+        with the run saved; InputError if the disk is full, there are no batches, or a save can't be used or belongs to
+        another model, optimiser or data set; TypeError or ValueError for arguments of the wrong kind. The weights with
+        the best validation are on disk.
         """
+        if self.progress.step:
+            raise ValueError(
+                f"this Trainer has made its {self.progress.step:,} updates: make a new one, which goes on with the "
+                "weights and moments of its model and optimiser"
+            )
+        self.batches = as_batches(batches)
+        self.validation = None if validation is None else listed(validation)
+        per_update = self.settings.accumulate * self.group.size
+        if (steps is None) == (epochs is None):
+            raise ValueError("Trainer.fit: give either steps or epochs")
+        if epochs is not None:
+            steps = math.ceil(number("Trainer.fit", "epochs", epochs, Count) * len(self.batches) / per_update)
+        self.steps = number("Trainer.fit", "steps", steps, Count)
+        self.every = self.settings.validate_every or math.ceil(len(self.batches) / per_update)
+        if self.validation is None and (self.metrics or self.settings.average > 1):
+            raise ValueError("Trainer.fit: metrics and average need validations: give validation=batches")
         keep_freed_memory()
-        now = self.progress
-        now.seed, weights = self.group.from_first(lambda: (now.seed, self._weights()))
-        if not self.group.first:
-            self._set_weights(weights)
-        names = self.record.label, self.record.unit
-        shown = Display(self.run, self.steps, now.step, *names, shows=self.group.first)
-        with StopSignals() as signals, shown as display:
-            if now.step == 0:
-                self.save()  # a run that is killed from here on can be resumed
-            self.clock.start()
-            for batches in self._updates():
-                self.update(now.step + 1, batches)
-                now.advance(len(batches) * self.group.size, len(self.train_batches))
-                display.bar.update()
-                if now.step % self.record.every == 0 or now.step == self.steps:
-                    self._log(display, batches[0].epoch)
-                validated = now.step % self.validation.every == 0 or now.step == self.steps
-                if validated:
-                    with self.clock.paused():
-                        self._validate(display, batches[0].epoch)
-                signal = self._received(signals)
-                stopping = signal or (now.step == stop_at and now.step < self.steps)
-                if validated or stopping:
-                    with self.clock.paused():
-                        self.save()
-                if stopping:
-                    display.draw()
+        with self._folder(resume):
+            self._restore(resume, stop_at)
+            now = self.progress
+            now.seed, weights = self.group.from_first(lambda: (now.seed, self._weights()))
+            if not self.group.first:
+                self._set_weights(weights)
+            with StopSignals() as signals:
+                try:
+                    self._train(signals, stop_at)
+                except BaseException as error:
+                    self._tell("on_end", error)
+                    raise
+                self._tell("on_end", None)
+                if signal := self._received(signals):
                     raise self._stopped(signal)
-                if self.observe is not None:
-                    self.observe(self)
-            if now.step < self.steps:
-                best = f"{self.validation.monitor} {now.best:.4g} of step {now.best_step:,}"
-                why = f"{now.stale} validations in a row did not improve on the {best}"
-                display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {why}")
-            self._try_average(display)
-            display.draw()
-            if signal := self._received(signals):
+            self.model.load_state_dict(self.group.from_first(self.store.best))
+        self.history.best, self.history.best_step = now.best, now.best_step
+        return self.history
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def _train(self, signals: StopSignals, stop_at: int | None) -> None:
+        """Make the remaining updates, with the log, the validations and the saves."""
+        now, source = self.progress, self._micro_batches()
+        self._tell("on_start")
+        if now.step == 0:
+            self.save()  # a run that is killed from here on can be resumed
+        self._received(signals)
+        self.clock.start()
+        while now.step < self.steps and not self.ending:
+            self.update(now.step + 1, [next(source) for _ in range(self.settings.accumulate)])
+            now.advance(self.settings.accumulate * self.group.size, len(self.batches))
+            due = now.step % self.every == 0
+            if now.step % self.settings.log_every == 0 or now.step == self.steps:
+                self._log()
+            if due:
+                with self.clock.paused():
+                    self._validate()
+                    self.save()
+            self._tell("on_update")
+            signal = self._received(signals)
+            if signal or (now.step == stop_at and now.step < self.steps):
+                with self.clock.paused():
+                    if not due:
+                        self.save()
                 raise self._stopped(signal)
-        self.model.load_state_dict(self.group.from_first(lambda: load_checkpoint(self.run.path).tensors))
-        return math.inf if self.progress.best is None else self.progress.best
+        if now.step < self.steps:
+            self.say(f"ended after step {now.step:,} of at most {self.steps:,}: {self.ending}")
+        self._finish()
+
+    def _finish(self) -> None:
+        """Validate the last weights, if that was not due, and the mean of the weights at the last validations.
+
+        Either becomes the result if it is the best. The save is made before: a longer training has neither of them.
+        (Vaswani et al. 2017, section 6.1, average their last checkpoints.)
+        """
+        now = self.progress
+        if now.step % self.every:
+            self.save()
+            self._validate(last=True)
+        steps = now.snapshots
+        if len(steps) > 1:
+            self._set_weights(self.group.from_first(lambda: self.store.mean_weights(steps)))
+            self._validate(averaged=len(steps), last=True)
+
+    def stop(self, reason: str) -> None:
+        """End the training after this update, as if it were the last one; for callbacks."""
+        self.ending = self.ending or reason
+
+    def say(self, text: str) -> None:
+        """Give the callbacks a line of text for the user."""
+        self._tell("on_message", text)
+
+    def _tell(self, method: str, *arguments: Any) -> None:
+        if self.group.first:
+            for callback in self.callbacks:
+                getattr(callback, method)(self, *arguments)
 
     def _received(self, signals: StopSignals) -> int:
-        """Return the stop signal that some rank has received, or 0 for none."""
-        return int(max(self.group.gather(signals.received or 0)))
+        """Return the stop signal that some rank has received, or 0; all ranks get the `ending` of the first."""
+        found = self.group.gather((signals.received or 0, self.ending))
+        self.ending = found[0][1]
+        return int(max(signal for signal, _ in found))
 
     def _stopped(self, signal: int) -> TrainingStopped:
-        message = f"stopped after step {self.progress.step:,} of {self.steps:,}, all saved."
-        return TrainingStopped(f"{message} {self.run.continuation}", self.progress.step, signal or None)
+        saved = ", all saved" if isinstance(self.store, RunStore) else ""
+        message = f"stopped after step {self.progress.step:,} of {self.steps:,}{saved}."
+        return TrainingStopped(f"{message} {self.store.continuation}", self.progress.step, signal or None)
 
     def update(self, step: int, batches: list[MicroBatch]) -> None:
         """Make one update. `updates.read` returns its loss and the norm of its gradient."""
         self.model.train()
-        self.updates.update(batches, self.loss, self.progress.seed, self.schedule(step))
+        self.updates.update(batches, self.loss, self.progress.seed, self._rate(step))
         if self.updates.failed:
             raise self._failure(step, self.updates.read())
+
+    def _rate(self, step: int) -> float:
+        return number("the schedule", f"the learning rate of step {step}", self.schedule(step))
 
     def _read(self) -> Reading:
         """Read the results since the last call, add them to the progress and return them. This waits for the device."""
@@ -204,85 +275,175 @@ class Trainer:
             derivative = " If that changes nothing, `detect_anomaly()` names the op whose derivative is wrong."
         return FloatingPointError(
             f"Step {step}: the loss is {loss} and the gradient's norm {reading.norm}{where}. The learning rate "
-            f"({self.schedule(step):.1e} here) is probably too high: lower it, or warm up for longer.{derivative}"
+            f"({self._rate(step):.1e} here) is probably too high: lower it, or warm up for longer.{derivative}"
         )
-
-    def _updates(self) -> Iterator[list[MicroBatch]]:
-        """Yield the batches of each remaining update."""
-        source, patience = self._micro_batches(), self.validation.patience
-        while self.progress.step < self.steps and (patience is None or self.progress.stale < patience):
-            yield [next(source) for _ in range(self.options.accumulate)]
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
         """Yield this rank's batches, every nth with n ranks, from the run's position on, epoch after epoch."""
-        every = self.group.size
+        every, count = self.group.size, len(self.batches)
         epoch, position = self.progress.epoch, self.progress.batch + self.group.rank
         while True:
-            for batch in self.train_batches.epoch(epoch, position, every):
-                yield MicroBatch(epoch, position, batch)
+            for batch in self.batches.epoch(epoch, position, every):
+                if position < count:
+                    yield MicroBatch(epoch, position, batch)
                 position += every
-            epoch, position = epoch + 1, position - len(self.train_batches)
+            if not count <= position < count + every:
+                few = "fewer" if position < count else "more"
+                raise InputError(
+                    f"Epoch {epoch + 1} of the training batches has {few} than {count} batches, which it should have: "
+                    "all epochs must have the same number of batches."
+                )
+            epoch, position = epoch + 1, position - count
 
-    # -- validation ----------------------------------------------------------------------------------------------------
+    def _epoch(self) -> int:
+        """Return the epoch of the first batch of the last update."""
+        used = self.settings.accumulate * self.group.size
+        return max(0, self.progress.batches(len(self.batches)) - used) // len(self.batches)
 
-    def _validate(self, display: Display, epoch: int, averaged: int = 0) -> None:
-        now, monitor, higher = self.progress, self.validation.monitor, self.validation.higher_is_better
+    # -- validation and log --------------------------------------------------------------------------------------------
+
+    def _validate(self, *, averaged: int = 0, last: bool = False) -> None:
+        """Validate, keep the weights if they are the best, and log the row. Without validation data, keep the weights.
+
+        `averaged` is the number of weights of which these are the mean; `last` is explained at `_finish`.
+        """
+        now, monitor, higher = self.progress, self.settings.monitor, self.higher_is_better
         self._read()  # on a device, earlier updates may have failed
         with self.ema.applied() if self.ema is not None else nullcontext():
-            values = self.validation.measure(self.model, self.loss, self.group)
-            if not math.isfinite(values["valid_loss"]):
-                raise FloatingPointError(
-                    f"Step {now.step}: the validation loss is {values['valid_loss']}. The learning rate "
-                    f"({self.optimizer.lr:.1e}) is probably too high: lower it, or warm up for longer."
-                )
-            if monitor not in values:
-                raise InputError(f"There is no metric {monitor!r}; a validation gives {', '.join(values)}.")
-            better = now.note_validation(values[monitor], higher)
-            if self.group.first:
-                row = {"step": now.step, "epoch": epoch, **values}
-                self.run.log({**row, "averaged": averaged} if averaged else row)
-                if better:
-                    saved = {**self.config, **saved_note(self.model), "step": now.step, "averaged": averaged}
-                    save_checkpoint(self.run.path, self.model.state_dict(), saved)
-        if isinstance(self.schedule, Plateau) and not averaged:
-            self.schedule.observe(values[monitor], higher)
-        average = self.validation.average if self.ema is None else 0
-        if average > 1 and not averaged:
-            now.snapshots = [*now.snapshots, now.step][-average:]
+            values = {} if self.validation is None else self._measured(self.validation)
+            better = not values or now.note_validation(values[monitor], higher)
+            if better and self.group.first:
+                saved = {**self.config, **saved_note(self.model), "step": now.step, "averaged": averaged}
+                self.store.keep(self.model.state_dict(), saved, last=last)
+        if values:
+            epoch = now.epoch if averaged else self._epoch()
+            self._write({"step": now.step, "epoch": epoch, **values} | ({"averaged": averaged} if averaged else {}))
+            if isinstance(self.schedule, Plateau) and not last:
+                self.schedule.observe(values[monitor], higher)
+            if self.settings.average > 1 and self.ema is None and now.step not in now.snapshots:
+                now.snapshots = [*now.snapshots, now.step][-self.settings.average :]
         self.group.check_equal(self._weights)
-        display.validation(
-            now.step, f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}", values
-        )
 
-    def _try_average(self, display: Display) -> None:
-        """Validate the mean of the weights at the last validations; it becomes the result if it is the best.
+    def _measured(self, batches: list[Any]) -> dict[str, Any]:
+        """Return the numbers of a validation by name, as Python numbers."""
+        found = mean_losses(self.model, self.loss, batches, self.group)
+        values: dict[str, Any] = {f"valid_{name}": value for name, value in found.items()}
+        self.model.eval()
+        metrics = self.metrics or (lambda model: {})
+        values |= self.group.from_first(lambda: dict(metrics(self.model)))
+        for name, value in values.items():
+            values[name] = value.item() if getattr(value, "size", 0) == 1 and hasattr(value, "item") else value
+            if not isinstance(values[name], int | float):
+                raise TypeError(f"the metric {name!r} is {short(value)}, but it must be a number")
+        if not math.isfinite(values["valid_loss"]):
+            raise FloatingPointError(
+                f"Step {self.progress.step}: the validation loss is {values['valid_loss']}. The learning rate "
+                f"({self.optimizer.lr:.1e}) is probably too high: lower it, or warm up for longer."
+            )
+        if self.settings.monitor not in values:
+            raise InputError(f"There is no metric {self.settings.monitor!r}; a validation gives {', '.join(values)}.")
+        return values
 
-        (Vaswani et al. 2017, section 6.1, average their last checkpoints.)
-        """
-        steps = self.progress.snapshots
-        if len(steps) > 1:
-            self._set_weights(self.group.from_first(lambda: self.saves.mean_weights(steps)))
-            self._validate(display, self.progress.epoch, averaged=len(steps))
+    def _log(self) -> None:
+        """Write a row with the means since the last one. A row that is not due, at the end, resets no sum."""
+        reading, now = self._read(), self.progress
+        seconds = self.clock.lap()
+        tokens, means = now.log_means(reset=now.step % self.settings.log_every == 0)
+        row: dict[str, Any] = {"step": now.step, "epoch": self._epoch(), **means}
+        row |= {"learning_rate": self.optimizer.lr, "gradient_norm": reading.norm}
+        if self.scaler is not None:
+            row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
+        if self.settings.name_overflows and reading.overflowed:
+            row["overflowed"] = reading.overflowed
+        if self.settings.gradient_norms:
+            norms = layer_norms(updated_parameters(self.model, self.optimizer), reading.norm)
+            row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}
+        with self.clock.paused():
+            times = {"tokens_per_second": tokens / seconds, "processor_seconds": round(self.clock.processor, 3)}
+            self._write(row, times)
 
-    # -- the record ----------------------------------------------------------------------------------------------------
+    def _write(self, row: dict[str, Any], times: Mapping[str, Any] | None = None) -> None:
+        plain = {name: jsonable(value) for name, value in row.items()}
+        self.history.rows.append(plain)
+        self._tell("on_log", plain, times or {})
+
+    # -- saves ---------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _folder(self, resume: bool) -> Iterator[None]:
+        """Make or open the folder `out`, and choose the store, for the block."""
+        if self.out is None:
+            if resume:
+                raise ValueError("Trainer.fit: resume=True needs the folder of the run: Trainer(..., out=FOLDER)")
+            self.store: MemoryStore | RunStore = MemoryStore()
+            yield
+            return
+        out = self.out
+        given = isinstance(out, RunFolder)
+
+        def make() -> RunFolder:
+            return RunFolder.resume(out) if resume else RunFolder.create(out, {})  # type: ignore[arg-type]
+
+        with nullcontext(out) if isinstance(out, RunFolder) else run_of_group(make) as self.run:
+            self.store = RunStore(self.run, self.settings.keep)
+            if not given:
+                self.store.continuation = "Continue with fit(..., resume=True)."
+            self.callbacks = [RunLog(), *(one for one in self.callbacks if not isinstance(one, RunLog))]
+            yield
 
     def save(self) -> None:
         """Save the run. Raises InputError if it can't be written; the earlier saves are untouched."""
         self._read()
         if self.group.first:
-            self.run.sync()
-            self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
+            self.store.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
 
-    def load(self) -> list[str]:
-        """Continue from the newest undamaged save; later rows of the log are removed.
+    def _restore(self, resume: bool, stop_at: int | None) -> None:
+        """With `resume`, continue from the newest undamaged save.
 
-        Returns a sentence about each newer save that is damaged. Raises InputError if no save can be used, or if it
-        belongs to another model, optimiser or data set.
+        Raises InputError, before anything is changed, if the run is past the last step or past `stop_at`.
         """
-        saved = self.group.from_first(self.saves.load)
+        saves = self.store.saves if resume and isinstance(self.store, RunStore) else None
+        done = max(saves.steps(), default=0) if saves else 0
+        if done > self.steps:
+            raise InputError(f"The run is already at step {done:,}: give at least --steps {done}.")
+        if stop_at is not None and not done < stop_at <= self.steps:
+            cure = f"Use {done + 1:,} to {self.steps:,}" if done < self.steps else "Leave it out"
+            raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {self.steps:,}. {cure}.")
+        if saves is None:
+            return
+        saved, now = self.group.from_first(saves.load), self.progress
         self.load_state_dict(saved.state)
         self._set_weights(saved.weights)
-        return saved.damaged
+        copy = self._rewind() if self.group.first else ""
+        for problem in saved.damaged:
+            self.say(f"warning: {problem} An older save is used.")
+        self.say(f"resumed after step {now.step:,}")
+        if copy:
+            self.say(f"the result of the first {now.step:,} steps is kept as {copy}")
+        before, used = now.batches(len(self.batches)) / max(now.step, 1), self.settings.accumulate * self.group.size
+        if before not in (0, used):
+            self.say(f"an update used {before:g} batches so far, and uses {used} with this number of processes")
+
+    def _rewind(self) -> str:
+        """Bring the folder to the state of the save. Returns the name of a copy of the result, or an empty string."""
+        now, store = self.progress, self.store
+        assert isinstance(store, RunStore)
+        ended = self.run.metrics()
+        longer = bool(ended) and ended[-1]["step"] == now.step < self.steps
+
+        def drop(row: Mapping[str, Any]) -> bool:
+            """Return whether a row is of the end of a shorter training only."""
+            if row["step"] < now.step:
+                return False
+            return now.step % self.every > 0 if "valid_loss" in row else longer and bool(now.log_sums)
+
+        copy = store.copy_result(now.step, now.best) if longer else ""
+        store.put_back()
+        self.run.rewind(now.step, drop)
+        self.history.rows = self.run.metrics()
+        self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)
+        self.run.write_config()  # options may have changed
+        return copy
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state on which the run depends, except the weights."""
@@ -311,9 +472,6 @@ class Trainer:
                 part.load_state_dict(state[name])
         except ValueError as error:
             raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
-        if self.group.first:
-            self.run.rewind(self.progress.step)
-            self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)
 
     def _parts(self) -> dict[str, Any]:
         """Return the parts of the trainer that have a state, by name."""
@@ -333,27 +491,51 @@ class Trainer:
         return json.dumps(self.config, sort_keys=True)
 
     def _fingerprint(self) -> str:
-        fingerprint = getattr(self.train_batches, "fingerprint", None)
-        return fingerprint() if fingerprint else f"{len(self.train_batches)} batches"
+        fingerprint = getattr(self.batches, "fingerprint", None)
+        return fingerprint() if fingerprint else f"{len(self.batches)} batches"
 
     def _weights(self) -> dict[str, Any]:
         return {name: parameter.numpy() for name, parameter in self.model.named_parameters()}
 
-    def _log(self, display: Display, epoch: int) -> None:
-        reading = self._read()
-        seconds = self.clock.lap()
-        tokens, means = self.progress.log_means()
-        row: dict[str, Any] = {"step": self.progress.step, "epoch": epoch, **means}
-        row |= {"learning_rate": self.optimizer.lr, "gradient_norm": reading.norm}
-        if self.scaler is not None:
-            row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
-        if self.options.name_overflows and reading.overflowed:
-            row["overflowed"] = reading.overflowed
-        if self.record.gradient_norms:
-            norms = layer_norms(updated_parameters(self.model, self.optimizer), reading.norm)
-            row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}
-        with self.clock.paused():
-            if self.group.first:
-                times = {"tokens_per_second": tokens / seconds, "processor_seconds": round(self.clock.processor, 3)}
-                self.run.log(row, times)
-            display.row(row, tokens / seconds, self.progress.best)
+    def _check(self, schedule: Any, settings: Mapping[str, Any]) -> None:
+        """Raise TypeError or ValueError for arguments of the wrong kind."""
+        kinds = [("model", self.model, Module, "a Module"), ("optimizer", self.optimizer, Optimizer, "an Optimizer")]
+        kinds += [
+            ("callback", callback, Callback, "an object of a subclass of Callback") for callback in self.callbacks
+        ]
+        for name, value, kind, words in kinds:
+            if not isinstance(value, kind):
+                raise TypeError(f"Trainer: {name} is {short(value)}, but it must be {words}")
+        functions = {"loss": self.loss, "schedule": schedule, "metrics": self.metrics}
+        for name, value in functions.items():
+            if not callable(value) and (value is not None or name == "loss"):
+                raise TypeError(f"Trainer: {name} is {short(value)}, but it must be a function")
+        known = [field.name for field in fields(Settings)]
+        for name in settings.keys() - set(known):
+            near = difflib.get_close_matches(name, known, 1)
+            raise TypeError(f"Trainer: there is no setting {name!r}; {f'did you mean {near[0]}?' if near else known}")
+        own = set(map(id, self.model.parameters()))
+        if not all(id(parameter) in own for parameter in self.optimizer.parameters):
+            raise ValueError("Trainer: the optimiser has parameters that are not the model's, which no save would hold")
+
+
+def _generators(model: Module) -> list[Generator]:
+    """Return the default generator and those of the model's layers, once each, also those in lists and dicts.
+
+    Raises TypeError for a generator of another library: its state is not saved.
+    """
+    found: dict[int, Generator] = {id(default_generator): default_generator}
+    waiting: list[tuple[str, Any]] = [
+        (f"{type(module).__name__}.{name}", value) for module in model.modules() for name, value in vars(module).items()
+    ][::-1]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Generator):
+            found[id(value)] = value
+        elif isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
+            raise TypeError(
+                f"{name} is a {type(value).__name__}, whose state is not saved: use a handloom.autograd.Generator"
+            )
+        elif isinstance(value, list | tuple | dict):
+            waiting += [(name, one) for one in (value.values() if isinstance(value, dict) else value)][::-1]
+    return list(found.values())

@@ -1,4 +1,4 @@
-"""An update of the weights (passes, sum of the gradients of all ranks, clipping, optimiser, average), and a validation.
+"""An update of the weights (passes, sum of the gradients of all ranks, clipping, optimiser, average), and mean losses.
 
 `Updates` reads the loss and the gradient's norm of every step. On a device `device_updates.DeviceUpdates` is used
 instead, which has the same methods and does not wait for the device.
@@ -7,15 +7,20 @@ instead, which has the same methods and does not wait for the device.
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..autograd import Generator, Parameter, Tensor, no_grad
+from ..autograd.backend import is_array
 from ..autograd.engine import backward
-from ..errors import InputError
+from ..errors import InputError, short
+from ..models.fields import number
+from ..models.hyperparameters import Settings
 from ..nn import Module
+from .data.sources import listed
 from .distributed import GradientSum, ProcessGroup
 from .optim.loss_scaling import HalfPrecision, first_overflow
 from .optim.optimizers import ExponentialAverage, Optimizer, clip_grad_norm
@@ -25,10 +30,10 @@ from .runs.progress import add_means, means_of
 #: factor at the end turns the sum into the gradient of the mean. This number is a power of two: division is exact.
 TOKEN_UNIT = 1024
 
-#: A function (model, batch) that returns the loss in nats per token, a Tensor without axes; the number of tokens
-#: over which it is the mean; and, optionally, further means over these tokens by name, such as {"accuracy": 0.5}. On a
-#: device the means may be 0-d arrays, so that nothing waits for them.
-Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]
+#: A function (model, batch) that returns the loss, a Tensor with one element. It may also return a tuple: the loss; the
+#: number of items (tokens) over which it is the mean, 1 by default; and further means over these items by name, such as
+#: {"accuracy": 0.5}. On a device the number and the means may be 0-d arrays, so that nothing waits for them.
+Loss = Callable[[Any, Any], Any]
 
 
 class MicroBatch(NamedTuple):
@@ -38,38 +43,41 @@ class MicroBatch(NamedTuple):
     position: int
     batch: Any
 
+    @property
+    def name(self) -> str:
+        return f"Batch {self.position + 1} of epoch {self.epoch + 1}"
+
     def seed(self, generators: Sequence[Generator], seed: int) -> None:
         """Seed the generators for the batch; `seed` is that of the run."""
-        for number, generator in enumerate(generators):
-            generator.set_state(Generator([seed, self.epoch, self.position, number]).get_state())
-
-
-@dataclass(frozen=True)
-class UpdateOptions:
-    """The options of an update.
-
-    Attributes:
-        clip_norm: bound on the gradient's norm; None for no bound.
-        accumulate: batches per update; all tokens have the same weight, as if the batches were one.
-        ema: decay of an exponential average of the weights, which is then validated and saved; None for no average.
-        precision: "fp32"; or "fp16", which computes in float16 and keeps float32 weights, with a dynamic loss scale.
-        name_overflows: log the name of the parameter whose gradient overflowed first.
-        graphs: on a device, launch each pass and update as one CUDA graph (`autograd.kernels.graphs`); the loss then
-            gets its batch with device arrays.
-    """
-
-    clip_norm: float | None = 1.0
-    accumulate: int = 1
-    ema: float | None = None
-    precision: Literal["fp32", "fp16"] = "fp32"
-    name_overflows: bool = False
-    graphs: bool = False
+        for index, generator in enumerate(generators):
+            generator.set_state(Generator([seed, self.epoch, self.position, index]).get_state())
 
 
 def check_counted(count: float, what: str) -> None:
     """Raise InputError for a batch without targets: its loss would be NaN, and it would train nothing."""
     if not count:
         raise InputError(f"{what} has no targets, so its loss would be a mean over nothing: leave such batches out.")
+
+
+def measured(found: Any) -> tuple[Tensor, Any, Mapping[str, Any]]:
+    """Return what a `Loss` has returned as (loss, number of items, further means by name).
+
+    The number is a Python number, or an array on a device. Raises TypeError if it is not what a Loss returns.
+    """
+    value, count, means = found if isinstance(found, tuple) and len(found) == 3 else (*_pair(found), {})
+    if not isinstance(value, Tensor) or value.size != 1 or not isinstance(means, Mapping):
+        given = f"a Tensor of shape {value.shape}" if isinstance(value, Tensor) else short(found)
+        raise TypeError(
+            "the loss must return a Tensor with one number; or a tuple of it, the number of items over which it is a "
+            f"mean, and optionally a dict of further means; not {given}"
+        )
+    if isinstance(count, np.ndarray) or not is_array(count):  # a NumPy scalar would change the dtype of products
+        count = number("the loss", "its number of items", count)
+    return value, count, means
+
+
+def _pair(found: Any) -> tuple[Any, Any]:
+    return found if isinstance(found, tuple) and len(found) == 2 else (found, 1.0)
 
 
 def updated_parameters(model: Module, optimizer: Optimizer) -> list[tuple[str, Parameter]]:
@@ -100,7 +108,7 @@ class Updates:
     Args:
         model: the model that is trained.
         optimizer: holds the parameters to update.
-        options: see `UpdateOptions`.
+        settings: see `Settings`.
         group: the processes that train together.
         generators: the generators from which the passes draw.
 
@@ -114,15 +122,15 @@ class Updates:
         self,
         model: Module,
         optimizer: Optimizer,
-        options: UpdateOptions,
+        settings: Settings,
         group: ProcessGroup,
         generators: Sequence[Generator],
     ):
-        self.model, self.optimizer, self.options, self.group = model, optimizer, options, group
+        self.model, self.optimizer, self.settings, self.group = model, optimizer, settings, group
         self.generators = generators
-        self.half = HalfPrecision(model) if options.precision == "fp16" else None
+        self.half = HalfPrecision(model) if settings.precision == "fp16" else None
         self.scaler = self.half.scaler if self.half else None
-        self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
+        self.ema = None if settings.ema is None else ExponentialAverage(model.parameters(), settings.ema)
         self.gradient_sum = GradientSum(optimizer.parameters, group) if group.size > 1 else None
         self.norm, self.failed = math.nan, False
         self.overflowed: str | None = None
@@ -135,15 +143,15 @@ class Updates:
         """
         self.optimizer.zero_grad()
         sums, tokens, scale = self._gradients(batches, loss, seed)
-        self.norm = clip_grad_norm(self.optimizer.parameters, self.options.clip_norm, scale=scale)
+        self.norm = clip_grad_norm(self.optimizer.parameters, self.settings.clip_norm, scale=scale)
         means = {name: value / tokens for name, value in sums.items()}
         self.steps.append((tokens, means))
-        largest = 1.8e19 if self.options.clip_norm is None else math.inf  # unclipped, Adam's squares would overflow
+        largest = 1.8e19 if self.settings.clip_norm is None else math.inf  # unclipped, Adam's squares would overflow
         finite = self.norm < largest and math.isfinite(means["loss"])
         self.failed = not finite and (self.scaler is None or self.scaler.scale <= self.scaler.least)
         if self.scaler is not None and not self.failed:
             self.scaler.update(finite)
-        if not finite and (self.failed or self.options.name_overflows):
+        if not finite and (self.failed or self.settings.name_overflows):
             self.overflowed = first_overflow(updated_parameters(self.model, self.optimizer))
         self.optimizer.lr = lr
         if finite:
@@ -169,15 +177,14 @@ class Updates:
                 ready = self.gradient_sum.ready
             with half.passes() if half else nullcontext():
                 batch.seed(self.generators, seed)
-                value, count, *more = loss(self.model, batch.batch)
-                count = float(count)  # a NumPy scalar would change the dtype of products
-                check_counted(count, f"Batch {batch.position + 1} of epoch {batch.epoch + 1}")
+                value, count, means = measured(loss(self.model, batch.batch))
+                check_counted(count, batch.name)
                 share = 1.0 if alone else count / TOKEN_UNIT
                 if half is not None:
                     half.backward(value, share)
                 else:
                     backward(value, share, ready=ready)
-            add_means(sums, count, {"loss": value.item(), **(more[0] if more else {})})
+            add_means(sums, count, {"loss": value.item(), **means})
         if self.gradient_sum is not None:
             if half is not None:  # whose gradients are final, in float32, after the passes only
                 self.gradient_sum.begin()
@@ -214,43 +221,29 @@ def keep_freed_memory() -> None:
             mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-@dataclass(frozen=True)
-class Validation:
-    """The settings of a run's validation.
+def mean_losses(
+    model: Module, loss: Loss, batches: Iterable[Any], group: ProcessGroup | None = None
+) -> dict[str, float]:
+    """Return the mean loss and the further means of the loss over all batches, in evaluation mode.
 
-    Attributes:
-        batches: the validation data.
-        every: steps between two validations; there is another one at the end.
-        metrics: function of the model (in evaluation mode) that returns further numbers for the row, by name.
-        monitor, higher_is_better: the metric of a validation that selects the best weights, and whether more is better.
-        patience: stop after this many validations in a row without a better value; None means never.
-        average: at the end also validate the mean of the weights at the last `average` validations; 0 or 1 for none.
+    Args:
+        batches: an iterable of batches, or `Batches`, of which the first epoch is taken.
+        group: processes that compute a share of the batches each, and get the means over all of them.
+
+    Raises InputError without batches, or for a batch without items; TypeError as `measured`.
     """
-
-    batches: Iterable[Any]
-    every: int = 200
-    metrics: Callable[[Module], dict[str, float]] | None = None
-    monitor: str = "valid_loss"
-    higher_is_better: bool = False
-    patience: int | None = None
-    average: int = 5
-
-    def measure(self, model: Module, loss: Loss, group: ProcessGroup) -> dict[str, float]:
-        """Return the means over the tokens of all batches, without dropout.
-
-        They are `valid_loss` in nats, the further means of the loss as `valid_NAME`, and `metrics`. Each rank computes
-        a share of the batches and gets the means over all batches.
-        """
-        model.eval()
-        sums = {"tokens": 0.0, "loss": 0.0}
-        with no_grad():
-            for batch in list(self.batches)[group.rank :: group.size]:
-                value, count, *more = loss(model, batch)
-                check_counted(count, "A validation batch")
-                add_means(sums, count, {"loss": value.item(), **(more[0] if more else {})})
-            further = group.from_first(lambda: self.metrics(model) if self.metrics else {})
-        total: dict[str, float] = {}
-        for own in group.gather(sums):  # a rank may have had no batch
-            for name, number in own.items():
-                total[name] = total.get(name, 0.0) + number
-        return {f"valid_{name}": mean for name, mean in means_of(total).items()} | further
+    group = group or ProcessGroup()
+    was_training = model.training
+    model.eval()
+    sums = {"tokens": 0.0, "loss": 0.0}
+    with no_grad():
+        for batch in listed(batches)[group.rank :: group.size]:
+            value, count, means = measured(loss(model, batch))
+            check_counted(count, "A validation batch")
+            add_means(sums, float(count), {"loss": value.item(), **means})
+    model.train(was_training)
+    total: dict[str, float] = {}
+    for own in group.gather(sums):  # a rank may have had no batch
+        for name, value in own.items():
+            total[name] = total.get(name, 0.0) + value
+    return means_of(total)

@@ -12,11 +12,10 @@ from ...models import Strategy
 from ...nn import Module
 from ...train.data.files import Pair
 from ...train.data.pairs import TranslationData
-from ...train.distributed import ProcessGroup
 from ...train.optim.loss_scaling import HalfPrecision
 from ...train.tasks.metrics import ScoredTranslation, best_and_worst, bleu
 from ...train.tasks.translation import Translator, translation_batches, translation_loss
-from ...train.updates import Loss, Validation
+from ...train.updates import Loss, mean_losses
 from .stated import STATED
 
 #: Table 1 of the German-English report: sentence BLEU of the best and the worst translation of a random batch.
@@ -99,7 +98,7 @@ def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
     batches = translation_batches(
         pairs, translator.tokenizer, tokens_per_batch=max(2048, limit), max_length=limit, seed=0, shuffle=False
     )
-    return Validation(batches.epoch(0)).measure(translator.model, loss, ProcessGroup())["valid_loss"]
+    return mean_losses(translator.model, loss, batches)["loss"]
 
 
 def figures(

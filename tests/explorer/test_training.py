@@ -13,7 +13,7 @@ from handloom.explorer.asking import Ask
 from handloom.explorer.session import Session
 from handloom.explorer.subject import load_subject
 from handloom.explorer.training import Training
-from handloom.train.optim.optimizers import SGD
+from handloom.train import SGD, Callback, Trainer
 from handloom.train.runs.folder import RunFolder, read_metrics
 from tests.support.explorer_run import SENTENCE
 from tests.support.small_run import small_run
@@ -73,7 +73,12 @@ def test_attention_over_the_saves_ends_with_the_weights_of_the_last(run_folder: 
 def test_the_trainer_logs_gradient_norms_by_layer_and_is_observed(tmp_path: Path) -> None:
     seen: list[int] = []
     options = {"steps": 4, "log_every": 1, "validate_every": 4, "accumulate": 1, "average": 0}
-    watched = {"gradient_norms": True, "observe": lambda trainer: seen.append(trainer.progress.step)}
+
+    class Watching(Callback):
+        def on_update(self, trainer: Trainer) -> None:
+            seen.append(trainer.progress.step)
+
+    watched = {"gradient_norms": True, "callbacks": [Watching()]}
     small_run(tmp_path / "a", **options, **watched)
     small_run(tmp_path / "b", **options)
     assert seen == [1, 2, 3, 4]

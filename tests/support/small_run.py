@@ -5,7 +5,8 @@ It has dropout, bucketed batches and two batches per update. An epoch has 13 bat
 
 import argparse
 import json
-from dataclasses import fields
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ import pytest
 from handloom.autograd import manual_seed
 from handloom.cli.command_line import run_main
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.train.callbacks import EarlyStopping, ProgressBar
 from handloom.train.data.batches import TokenBatches
 from handloom.train.distributed import find_process_group
 from handloom.train.optim.optimizers import Adam
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.folder import RunFolder, read_metrics
 from handloom.train.tasks.translation import translation_loss
-from handloom.train.trainer import Record, Trainer
-from handloom.train.updates import UpdateOptions, Validation
+from handloom.train.trainer import Trainer
+from handloom.train.updates import MicroBatch
 
 VOCABULARY, STEPS = 24, 24
 
@@ -40,9 +42,9 @@ def small_trainer(
     run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", layers: int = 1, config: Any = None,
     data: Any = None, **options: Any,
 ) -> Trainer:  # fmt: skip
-    """Return the trainer of a small run on small_batches(**data). The model has `layers` encoder and decoder layers and
-    the settings `config`. `options` are `optimizer` (a function of the model), `schedule`, and options of Trainer,
-    UpdateOptions, Record and Validation, where `log_every` and `validate_every` are the `every` of the last two."""
+    """Return the trainer of a small run on small_batches(**data), whose `fit` has the batches, and the steps. The model
+    has `layers` encoder and decoder layers and the settings `config`. `options` are `optimizer` (a function of the
+    model), `steps`, `patience` and options of Trainer."""
     manual_seed(3)
     sizes = Seq2SeqConfig(
         VOCABULARY, VOCABULARY, 16, 2, layers, layers, 32, dropout,
@@ -50,21 +52,23 @@ def small_trainer(
     )  # fmt: skip
     model = Seq2SeqTransformer(sizes).to(device)
     settings: dict[str, Any] = {"steps": STEPS, "accumulate": 2, "log_every": 3, "validate_every": 8, "average": 2}
-    settings |= {"optimizer": lambda model: Adam(model.parameters()), "schedule": noam(16, 10), **options}
-    groups: dict[Any, dict[str, str]] = {UpdateOptions: {}, Record: {"log_every": "every"}}
-    groups[Validation] = {"validate_every": "every"}
-    made: dict[Any, Any] = {}
-    for group, renamed in groups.items():
-        names = {field.name: field.name for field in fields(group) if field.name != "every"} | renamed
-        given = {names[name]: settings.pop(name) for name in settings.keys() & names}
-        batches = {"batches": small_batches(shuffle=False, pairs=20, seed=2).epoch(0)} if group is Validation else {}
-        made[group] = group(**batches, **given)
-    optimizer, schedule = settings.pop("optimizer"), settings.pop("schedule")
-    return Trainer(
-        model, translation_loss(0.1, 0), optimizer(model), schedule, small_batches(**(data or {})),
-        made[Validation], run, config={"model": sizes.to_dict()}, updates=made[UpdateOptions], record=made[Record],
-        **settings,
+    settings |= {"optimizer": lambda model: Adam(model.parameters()), "schedule": noam(16, 10), "patience": None}
+    settings |= options
+    optimizer, steps, patience = (settings.pop(name) for name in ("optimizer", "steps", "patience"))
+    stopping = [] if patience is None else [EarlyStopping(patience)]
+    callbacks = [ProgressBar(), *stopping, *settings.pop("callbacks", [])]
+    trainer = Trainer(
+        model, translation_loss(0.1, 0), optimizer(model), out=run, config={"model": sizes.to_dict()}, unit="token",
+        callbacks=callbacks, **settings,
     )  # fmt: skip
+    valid = small_batches(shuffle=False, pairs=20, seed=2)
+    trainer.fit = partial(trainer.fit, small_batches(**(data or {})), steps=steps, validation=valid)  # type: ignore
+    return trainer
+
+
+def first_batches(count: int = 2, **data: Any) -> list[MicroBatch]:
+    """Return the first batches of small_batches(**data), as an update gets them."""
+    return [MicroBatch(0, index, batch) for index, batch in enumerate(islice(small_batches(**data).epoch(0), count))]
 
 
 def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None, **options: Any) -> Trainer:
@@ -73,9 +77,7 @@ def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None,
         find_process_group().from_first(lambda: RunFolder.create(folder, {}).path)
     with RunFolder.resume(folder) if find_process_group().first else RunFolder(folder, {}) as run:
         trainer = small_trainer(run, **options)
-        if resume:
-            trainer.load()
-        trainer.fit(stop_at)
+        trainer.fit(resume=resume, stop_at=stop_at)
     return trainer
 
 

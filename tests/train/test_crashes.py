@@ -26,12 +26,12 @@ ROOT = Path(__file__).resolve().parents[2]
 KILLER = """
 import contextlib, json, os, random, signal, sys, time
 from pathlib import Path
-from handloom.train.runs import display
+from handloom.train import callbacks
 from handloom.train.runs.saves import SavedStates
 from tests.support.pictures import plot_nothing
 from tests.support.small_run import small_run
 
-display.plot_losses = plot_nothing
+callbacks.plot_losses = plot_nothing
 folder, options, draw = Path(sys.argv[1]), json.loads(sys.argv[2]), random.Random(0)
 small_run(folder.with_name("warm"), steps=2)
 save, kills, steps, files = SavedStates.save, 0, [], set()

@@ -17,7 +17,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import TrainingStopped
 from handloom.train.trainer import Trainer
 from tests.support.fake_cupy import another_gpu, kernels, operations
-from tests.support.small_run import forbid_waiting, log, small_run, small_trainer
+from tests.support.small_run import first_batches, forbid_waiting, log, small_run, small_trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
@@ -81,7 +81,7 @@ def test_other_models_and_one_batch_an_update(positions, tmp_path, fake_cupy) ->
             trainer = small_trainer(run, device="cuda", accumulate=1, config=config, graphs=graphs, data=SMALL)
             deterministic(trainer)
             checkpoint_activations(trainer.model)
-            (micro,) = next(trainer._updates())
+            (micro,) = first_batches(1, **SMALL)
             for step in range(1, 5):
                 trainer.update(step, [micro._replace(epoch=step)])
             found.append((trainer.updates.read(), trainer.updates.flat.weights.get()))
@@ -103,7 +103,7 @@ def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
     """After all graphs are captured, an update of two batches needs a bounded number of launches."""
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = small_trainer(run, device="cuda", layers=2, precision="fp16", graphs=True, data=SMALL)
-        batches = next(trainer._updates())
+        batches = first_batches(**SMALL)
         for step in range(1, 4):
             before = len(kernels.launches), len(operations)
             trainer.update(step, batches)
@@ -131,8 +131,7 @@ def test_what_can_not_be_captured_is_said(tmp_path, fake_cupy) -> None:
             return loss, int(batch.target_tokens)
 
         trainer = small_trainer(run, device="cuda", graphs=True)
-        trainer.loss, updates = waiting, trainer._updates()
-        batches = next(updates)
+        trainer.loss, batches = waiting, first_batches()
         trainer.update(1, batches)
         with pytest.raises(GraphError, match=r"can't be captured as a CUDA graph: int\(\)"):
             trainer.update(2, batches)
@@ -150,4 +149,4 @@ def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:
         trainer.generators.append(own)
         trainer.loss = drawing
         with pytest.raises(GraphError, match="random numbers on the host"):
-            trainer.update(1, next(trainer._updates()))
+            trainer.update(1, first_batches())

@@ -12,9 +12,10 @@ import pytest
 
 from handloom import files
 from handloom.errors import InputError
+from handloom.train import callbacks
+from handloom.train.callbacks import Callback
 from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import Plateau, noam
-from handloom.train.runs import display
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import StopSignals, TrainingStopped
 from handloom.train.runs.saves import SavedStates
@@ -119,12 +120,12 @@ def test_a_run_can_be_made_longer(tmp_path) -> None:
 
 
 def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
-    def refusal(**options) -> str:
-        changed = small_trainer(RunFolder.open(straight))
+    def refusal(data: Any = None, **options) -> str:
+        changed = small_trainer(RunFolder.open(straight), data=data)
         for name, value in options.items():
             setattr(changed, name, value(changed))
         with pytest.raises(InputError) as caught:
-            changed.load()
+            changed.fit(resume=True)
         return str(caught.value)
 
     before = (straight / "metrics.jsonl").read_bytes()
@@ -133,8 +134,41 @@ def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
     assert "was started differently, or by another version of handloom: model, task of the model differ" in refusal(
         config=lambda t: {**t.config, "model": {**t.config["model"], "nhead": 4}, "task": "another"}
     )
-    assert "data are not those" in refusal(train_batches=lambda t: type("Other", (), {"__len__": lambda _: 3})())
+    assert "data are not those" in refusal(data={"pairs": 150})
     assert (straight / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("resume", "steps", "stop_at", "message"),
+    [
+        (True, 20, None, "is already at step 24: give at least --steps 24"),
+        (True, 40, 24, r"--stop-at 24: the run is at step 24 of 40\. Use 25 to 40\."),
+        (True, 40, 41, "--stop-at 41: the run is at step 24 of 40"),
+        (True, 24, 25, r"--stop-at 25: the run is at step 24 of 24\. Leave it out\."),
+        (False, 40, 41, "--stop-at 41: the run is at step 0 of 40"),
+    ],
+)
+def test_steps_that_a_run_has_behind_it_or_never_reaches(straight, tmp_path, resume, steps, stop_at, message) -> None:
+    before = (straight / "metrics.jsonl").read_bytes()
+    with pytest.raises(InputError, match=message):
+        small_run(straight if resume else tmp_path / "run", resume=resume, steps=steps, stop_at=stop_at)
+    assert (straight / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_run_that_goes_on_with_another_number_of_batches_an_update_says_so(tmp_path) -> None:
+    lines: list[str] = []
+
+    class Lines(Callback):
+        def on_message(self, trainer: Trainer, text: str) -> None:
+            lines.append(text)
+
+    small_run(tmp_path / "run", steps=10, accumulate=3)
+    small_run(tmp_path / "run", steps=12, accumulate=2, resume=True, callbacks=[Lines()])
+    assert lines == [
+        "resumed after step 10",
+        "the result of the first 10 steps is kept as model-10.safetensors",
+        "an update used 3 batches so far, and uses 2 with this number of processes",
+    ]
 
 
 def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> None:
@@ -181,7 +215,7 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
     elif moment == "save":
         monkeypatch.setattr(files.os, "replace", at_call(7, number, os.replace))
     elif moment == "picture":
-        monkeypatch.setattr(display, "plot_losses", at_call(1, number, display.plot_losses))
+        monkeypatch.setattr(callbacks, "plot_losses", at_call(1, number, callbacks.plot_losses))
     else:  # called after steps 8, 16 and 24, and for the mean of the last weights
         options["metrics"] = at_call(2 if moment == "validation" else 4, number, lambda model: {})
     with pytest.raises(TrainingStopped, match=r"all saved\. Continue with --resume") as stop:

@@ -6,12 +6,13 @@ import pytest
 from handloom import nn
 from handloom.autograd import Parameter, Tensor, manual_seed, ops
 from handloom.errors import InputError
+from handloom.train.callbacks import EarlyStopping, ProgressBar
+from handloom.train.history import History
 from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import constant
 from handloom.train.runs.checkpoints import load_checkpoint
-from handloom.train.runs.folder import RunFolder
-from handloom.train.trainer import Record, Trainer
-from handloom.train.updates import UpdateOptions, Validation
+from handloom.train.trainer import Trainer
+from handloom.train.updates import mean_losses
 from tests.support.small_run import log
 
 
@@ -36,22 +37,18 @@ def squared_error(model: nn.Module, batch) -> tuple[Tensor, int]:
 
 def fitted(
     folder, model, validation, steps, *, loss=squared_error, optimizer=None, rate=0.05, batches=None, **options
-) -> tuple[Trainer, float, list[dict]]:
-    """Run a trainer. Return the trainer, the value that `fit` returned, and the rows of the log."""
+) -> tuple[Trainer, History, list[dict]]:
+    """Run a trainer. Return the trainer, its history, and the rows of the log."""
     optimizer, batches = optimizer or Adam(model.parameters()), Line() if batches is None else batches
-    with RunFolder.create(folder, {}) as run:
-        trainer = Trainer(
-            model, loss, optimizer, constant(rate), batches, validation, run, config={"kind": "line"}, steps=steps,
-            **options,
-        )  # fmt: skip
-        return trainer, trainer.fit(), run.metrics()
+    trainer = Trainer(model, loss, optimizer, constant(rate), out=folder, config={"kind": "line"}, **options)
+    return trainer, trainer.fit(batches, steps=steps, validation=validation), log(folder)
 
 
 def fit(folder, *, steps: int = 40, rate: float = 0.05, seed: int = 0) -> tuple[nn.Module, Trainer]:
     manual_seed(seed)
     model = nn.Sequential(nn.Dropout(0.1), nn.Linear(3, 1))
-    validation = Validation(Line().epoch(99), every=10)
-    return model, fitted(folder, model, validation, steps, rate=rate, record=Record(every=5))[0]
+    options = {"validate_every": 10, "average": 5, "log_every": 5}
+    return model, fitted(folder, model, Line().epoch(99), steps, rate=rate, **options)[0]
 
 
 def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
@@ -67,8 +64,7 @@ def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
     tensors, config = load_checkpoint(tmp_path / "run")
     assert config["kind"] == "line"
     np.testing.assert_equal(model.state_dict(), tensors)
-    again = trainer.validation.measure(model, trainer.loss, trainer.group)
-    assert again["valid_loss"] == pytest.approx(min(valid), rel=1e-6)
+    assert mean_losses(model, trainer.loss, trainer.validation)["loss"] == pytest.approx(min(valid), rel=1e-6)
     assert (tmp_path / "run/loss.png").stat().st_size > 1000
     assert "validation loss" in capsys.readouterr().out, "without a terminal, each validation prints a line"
 
@@ -86,8 +82,8 @@ def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> No
             seen.append(module.weight.data.copy())
         return squared_error(module, (x, y))
 
-    validation = Validation(list(Line().epoch(99))[:1], every=10, average=5)
-    trainer, _, rows = fitted(tmp_path / "run", model, validation, 200, loss=noisy, rate=0.3)
+    options = {"loss": noisy, "rate": 0.3, "validate_every": 10, "average": 5}
+    trainer, _, rows = fitted(tmp_path / "run", model, list(Line().epoch(99))[:1], 200, **options)
     rows = [row for row in rows if "valid_loss" in row]
     assert rows[-1]["averaged"] == 5
     assert rows[-1]["valid_loss"] == trainer.progress.best
@@ -101,7 +97,7 @@ def test_a_scalar_parameter_is_averaged(tmp_path) -> None:
     def loss(module: nn.Module, batch) -> tuple[Tensor, int]:
         return squared_error(lambda x: module(x) + module.shift, batch)
 
-    rows = fitted(tmp_path / "run", model, Validation(Line().epoch(99), every=2, average=2), 4, loss=loss)[2]
+    rows = fitted(tmp_path / "run", model, Line().epoch(99), 4, loss=loss, validate_every=2, average=2)[2]
     assert rows[-1]["averaged"] == 2
 
 
@@ -113,7 +109,7 @@ def test_no_batches(tmp_path, missing: str) -> None:
 
     batches, validation = (Nothing(), Line().epoch(99)) if missing == "training" else (Line(), [])
     with pytest.raises(InputError, match="at least one batch"):
-        fitted(tmp_path / "run", nn.Linear(3, 1), Validation(validation), 1, batches=batches)
+        fitted(tmp_path / "run", nn.Linear(3, 1), validation, 1, batches=batches)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -127,16 +123,9 @@ def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
         manual_seed(0)
         model = nn.Linear(3, 1).astype(np.float64)
 
-        class Same:
-            def __len__(self) -> int:
-                return len(data)  # noqa: B023 - used up within the iteration
-
-            def epoch(self, epoch: int, start: int = 0, every: int = 1):
-                return iter(data[start::every])  # noqa: B023
-
         _, _, rows = fitted(
-            tmp_path / name, model, Validation([whole], average=0), 6, rate=0.1, batches=Same(), record=Record(every=1),
-            optimizer=SGD(model.parameters(), momentum=0.5), updates=UpdateOptions(0.5, accumulate=len(data)),
+            tmp_path / name, model, [whole], 6, rate=0.1, batches=data, optimizer=SGD(model.parameters(), momentum=0.5),
+            average=0, log_every=1, clip_norm=0.5, accumulate=len(data), validate_every=200,
         )  # fmt: skip
         logs.append([row for row in rows if "loss" in row])
         weights.append(model.weight.data)
@@ -155,11 +144,10 @@ def test_early_stopping_on_any_metric(tmp_path, capsys) -> None:
         seen.append(module.weight.data.copy())
         return {"score": [np.nan, 0.5, 0.3, 0.4, 0.2][len(seen) - 1]}
 
-    validation = Validation(
-        Line().epoch(99), every=2, average=0, monitor="score", higher_is_better=True, patience=3, metrics=score
-    )
-    trainer, best, rows = fitted(tmp_path / "run", model, validation, 100)
-    assert (best, trainer.progress.step) == (0.5, 10)
+    options = {"validate_every": 2, "monitor": "score", "higher_is_better": True, "metrics": score}
+    options["callbacks"] = [ProgressBar(), EarlyStopping(3)]
+    trainer, history, rows = fitted(tmp_path / "run", model, Line().epoch(99), 100, **options)
+    assert (history.best, history.best_step, trainer.progress.step) == (0.5, 4, 10)
     told = "ended after step 10 of at most 100: 3 validations in a row did not improve on the score 0.5 of step 4"
     assert told in capsys.readouterr().out
     assert [row["score"] for row in rows if "score" in row] == [None, 0.5, 0.3, 0.4, 0.2], "any later value beats NaN"
@@ -168,7 +156,7 @@ def test_early_stopping_on_any_metric(tmp_path, capsys) -> None:
 
 def test_a_metric_that_is_not_there(tmp_path) -> None:
     with pytest.raises(InputError, match=r"no metric 'bleu'.*valid_loss"):
-        fitted(tmp_path / "run", nn.Linear(3, 1), Validation(Line().epoch(99), monitor="bleu"), 1)
+        fitted(tmp_path / "run", nn.Linear(3, 1), Line().epoch(99), 1, monitor="bleu")
 
 
 @pytest.mark.parametrize(("steps", "said"), [(200, "learning rate"), (1, "validation loss is")])
@@ -190,6 +178,6 @@ def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, accumulate: 
     def loss(model: nn.Module, batch) -> tuple[Tensor, int]:
         return ops.cross_entropy(model(Tensor(batch[0])), batch[1]), (batch[1] != -100).sum()
 
-    options = {"loss": loss, "batches": Padded(), "updates": UpdateOptions(accumulate=accumulate)}
+    options = {"loss": loss, "batches": Padded(), "accumulate": accumulate}
     with pytest.raises(InputError, match=f"{empty}.* has no targets"):
-        fitted(tmp_path / "run", nn.Linear(3, 2), Validation([full, padding]), 2, **options)
+        fitted(tmp_path / "run", nn.Linear(3, 2), [full, padding], 2, **options)

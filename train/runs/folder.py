@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self
 
@@ -148,15 +148,17 @@ class RunFolder:
             with _writing(path):
                 os.fsync(stream.fileno())
 
-    def rewind(self, step: int) -> None:
-        """Remove the rows after `step` from both logs, and those of averaged weights; a resumed run writes them again.
+    def rewind(self, step: int, drop: Callable[[Mapping[str, Any]], bool] = lambda row: False) -> None:
+        """Remove the rows after `step` from both logs, those of averaged weights, and those to `drop`.
+
+        A resumed run writes them again.
 
         Raises InputError, and changes neither file, if their rows can't be read or written.
         """
         self.close()
         logs = {path: read_metrics(path, "step") for path in (self.metrics_path, self.timings_path) if path.exists()}
         for path, rows in logs.items():
-            kept = [row for row in rows if row["step"] <= step and "averaged" not in row]
+            kept = [row for row in rows if row["step"] <= step and "averaged" not in row and not drop(row)]
             files.write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept))
 
     def picture(self, name: str) -> Path:

@@ -40,6 +40,11 @@ def line_of(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], l
 def plot_losses(
     rows: Sequence[Mapping[str, Any]], out_png: str | Path, *, training_label: str = "training", unit: str = "token"
 ) -> None:
+    """Draw a `loss_figure` into a file. Raises InputError if it can't be written, and ValueError as `loss_figure`."""
+    _save(loss_figure(rows, training_label=training_label, unit=unit), out_png)
+
+
+def loss_figure(rows: Sequence[Mapping[str, Any]], *, training_label: str = "training", unit: str = "token") -> Figure:
     """Draw training and validation loss over the steps, and below them accuracy and learning rate if they were logged.
 
     Args:
@@ -47,9 +52,9 @@ def plot_losses(
             "valid_accuracy" and "learning_rate". A row without one of these numbers, or with null, is left out of the
             line for this number. A row with "averaged" has averaged weights and is a separate point.
         training_label: legend of the training loss; it should say if the loss is regularised and therefore higher.
-        unit: the unit over which the loss is a mean.
+        unit: the unit over which the loss, in nats, is a mean; empty for another loss.
 
-    Raises InputError if the picture can't be written, and ValueError if no row has a loss.
+    Raises ValueError if no row has a loss.
     """
     averaged = line_of([row for row in rows if row.get("averaged")], "valid_loss")
     rows = [row for row in rows if not row.get("averaged")]
@@ -71,7 +76,7 @@ def plot_losses(
     if averaged[0]:  # a separate point: other weights, so not part of the line
         label = f"averaged weights ({averaged[1][-1]:.3f})"
         losses.plot(*averaged, color=RATE_COLOUR, linestyle="none", marker="D", markersize=6, label=label)
-    losses.set_ylabel(f"loss (nats per {unit})")
+    losses.set_ylabel(f"loss (nats per {unit})" if unit else "loss")
     losses.legend(frameon=False, loc="upper right")  # "best" is slow for many points
     if "accuracy" in below:
         for line, colour in zip(accuracies, (TRAIN_COLOUR, VALID_COLOUR), strict=True):
@@ -88,7 +93,7 @@ def plot_losses(
     panels[-1].set_xlabel("step (updates)")
     panels[-1].xaxis.set_major_formatter("{x:,.0f}")
     panels[-1].xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    _save(figure, out_png)
+    return figure
 
 
 def plot_attention(

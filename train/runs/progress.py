@@ -53,9 +53,9 @@ class Progress:
         epochs, self.batch = divmod(self.batch + batches, per_epoch)
         self.epoch += epochs
 
-    def batches_per_update(self, per_epoch: int) -> float:
-        """Return the mean number of batches in the updates so far; an epoch has `per_epoch` batches."""
-        return (self.epoch * per_epoch + self.batch) / max(self.step, 1)
+    def batches(self, per_epoch: int) -> int:
+        """Return the number of batches so far; an epoch has `per_epoch` batches."""
+        return self.epoch * per_epoch + self.batch
 
     def add_to_log(self, tokens: float, means: dict[str, float]) -> None:
         """Add a step's means over its tokens to the sums for the next row of the log, unless a mean is not finite."""
@@ -63,10 +63,11 @@ class Progress:
             return  # float16 overflowed, and the step was skipped
         add_means(self.log_sums, tokens, means)
 
-    def log_means(self) -> tuple[float, dict[str, float]]:
-        """Return the number of tokens since the last call and the means over them, and reset the sums."""
+    def log_means(self, *, reset: bool) -> tuple[float, dict[str, float]]:
+        """Return the number of tokens since the last reset and the means over them. `reset` resets the sums."""
         tokens, means = self.log_sums.get("tokens", 0.0), means_of(self.log_sums) or {"loss": math.nan}
-        self.log_sums = {}
+        if reset:
+            self.log_sums = {}
         return tokens, means
 
     def note_validation(self, value: float, higher: bool) -> bool:

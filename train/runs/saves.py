@@ -5,7 +5,7 @@ for averaging are kept as long as that save.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,11 +88,7 @@ class SavedStates:
 
     def mean_weights(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
         """Compute the mean of the parameters saved at these steps. Raises InputError as `weights` does."""
-        total = self.weights(steps[0])
-        for step in steps[1:]:
-            for name, array in self.weights(step).items():
-                total[name] += array
-        return {name: np.asarray(array / len(steps)) for name, array in total.items()}
+        return mean(map(self.weights, steps))
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08}.safetensors"
@@ -116,6 +112,16 @@ class SavedStates:
                 self._path(step).unlink(missing_ok=True)
         for path in self.folder.glob(temporary_name("step-*.safetensors")):  # left by a killed process
             path.unlink(missing_ok=True)
+
+
+def mean(states: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return the mean of several states' arrays, by name."""
+    total: dict[str, np.ndarray] = {}
+    count = 0
+    for state in states:
+        total = {name: np.add(total[name], array) if total else array for name, array in state.items()}
+        count += 1
+    return {name: np.asarray(array / count) for name, array in total.items()}
 
 
 def _flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -22,10 +22,9 @@ from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
 from ...tokenizer.character import clean_text, lost_characters
 from ..data.batches import fingerprint_of
 from ..data.running_text import TextData
-from ..distributed import ProcessGroup
-from ..updates import Loss, Validation
+from ..updates import Loss, mean_losses
 from .loading import Trained
-from .task import Task, TaskBatches, TrainedModel, with_teacher
+from .task import Task, TaskBatches, TrainedModel, perplexity, with_teacher
 
 TOKENIZERS = ("character", "bpe")
 MODELS: dict[str, tuple[Any, Any]] = {
@@ -157,10 +156,10 @@ def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch
     Returns `loss` (nats per token), `perplexity` (its exponential), `accuracy`, and `bits_per_character`, which
     compares models with different tokens. Each token is predicted from the tokens before it in its window of `length`.
     """
-    found = Validation(all_windows(ids, length, batch_size)).measure(model, language_model_loss(), ProcessGroup())
-    loss, nats = found["valid_loss"], found["valid_loss"] * (len(ids) - 1)
-    bits = nats / math.log(2) / characters
-    return {"loss": loss, "perplexity": math.exp(loss), "bits_per_character": bits, "accuracy": found["valid_accuracy"]}
+    found = mean_losses(model, language_model_loss(), all_windows(ids, length, batch_size))
+    bits = found["loss"] * (len(ids) - 1) / math.log(2) / characters
+    values = {"loss": found["loss"], "perplexity": perplexity(found["loss"]), "bits_per_character": bits}
+    return {**values, "accuracy": found["accuracy"]}
 
 
 class Writer(TrainedModel):

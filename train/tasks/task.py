@@ -17,15 +17,17 @@ from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import array_module
 from ...autograd.backend import constant as device_constant
 from ...errors import InputError
-from ...models.hyperparameters import Preset
+from ...models.hyperparameters import Preset, Settings
 from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ...tokenizer import Tokenizer, load_tokenizer
+from ..callbacks import Callback, EarlyStopping, ProgressBar
+from ..data.sources import Batches
 from ..distributed import ProcessGroup, find_process_group, local_device
 from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
-from ..trainer import Batches, Record, Trainer
-from ..updates import Loss, UpdateOptions, Validation
+from ..trainer import Trainer
+from ..updates import Loss
 from .loading import Trained, TrainedModel, trained_config
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
@@ -110,7 +112,7 @@ def train_model(
     stop_at: int | None = None,
     teacher: AnyTrained | None = None,
     init: AnyTrained | None = None,
-    observe: Callable[[Trainer], None] | None = None,
+    callbacks: Sequence[Callback] = (),
     group: ProcessGroup | None = None,
     say: Callable[[str], None] = print,
 ) -> AnyTrained:
@@ -123,7 +125,7 @@ def train_model(
         stop_at: see `Trainer.fit`.
         teacher: a model whose predictions are learned as well; the new model gets its tokenizer.
         init: the initial model, which is changed; its sizes and tokenizer replace those of the preset.
-        observe: see `Trainer`.
+        callbacks: further callbacks of the `Trainer`.
         group: the processes that train together; None means the processes that mpirun started.
         say: receives a line of text about each stage.
 
@@ -150,29 +152,25 @@ def train_model(
     say(_summary(task, model, tokenizer, batches, steps, group))
     rules = {} if init is None else init.kept_rules()
     saved = task.saved(config) | ({"rules": rules} if rules else {})
+    stopping = [] if preset.patience is None else [EarlyStopping(preset.patience)]
     trainer = Trainer(
         model,
         task.loss(tokenizer, None if teacher is None else teacher.model),
         make_optimizer(preset, model),
-        make_schedule(preset, steps),
-        batches.train,
-        make_validation(preset, batches.valid, len(batches.train), steps),
-        run,
+        make_schedule(preset, steps, say),
+        callbacks=[ProgressBar(say), *stopping, *callbacks],
+        out=run,
         config=group.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **saved)),
-        steps=steps,
-        updates=UpdateOptions(**{field.name: getattr(preset, field.name) for field in fields(UpdateOptions)}),
-        record=make_record(preset, config.dropout, task.unit),
-        observe=observe,
+        higher_is_better=preset.monitor.endswith("accuracy"),
+        label=training_label(preset, config.dropout),
+        unit=task.unit,
         group=group,
+        **{field.name: getattr(preset, field.name) for field in fields(Settings)},
     )
-    restore(trainer, resume=resume, stop_at=stop_at, say=say)
-    if group.first:
-        run.write_config()  # options may have changed on resuming
-    best = trainer.fit(stop_at)
-    step = f"step {trainer.progress.best_step:,}"
+    history = trainer.fit(batches.train, steps=steps, validation=batches.valid, resume=resume, stop_at=stop_at)
+    best, step = math.inf if history.best is None else history.best, f"step {history.best_step:,}"
     if preset.monitor == "valid_loss":
-        perplexity = math.exp(min(best, 700))
-        say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {perplexity:.2f}) of {step}, saved")
+        say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {perplexity(best):.2f}) of {step}, saved")
     else:
         say(f"best {preset.monitor}: {best:.4f} of {step}, saved")
     trained: Any = task.trained
@@ -201,42 +199,34 @@ def make_optimizer(preset: Preset, model: Module) -> Optimizer:
     return kind(model.parameters(), betas=preset.betas, eps=preset.eps, weight_decay=preset.weight_decay)
 
 
-def make_schedule(preset: Preset, steps: int) -> Schedule:
-    """Make the schedule over `steps` updates. Raises InputError if its learning rate is missing."""
+def make_schedule(preset: Preset, steps: int, say: Callable[[str], None] = print) -> Schedule:
+    """Make the schedule over `steps` updates. Raises InputError if its learning rate is missing.
+
+    If the schedule depends on the number of steps, its warm-up takes at most half of them, which `say` receives.
+    """
     if preset.schedule == "noam":
         return noam(preset.d_model, max(preset.warmup, 1), preset.lr_factor)
     if preset.lr is None:
         raise InputError(f"The schedule {preset.schedule} needs a learning rate: add --lr, 1e-3 for example.")
-    warmup = min(preset.warmup, steps // 2)
     if preset.schedule == "plateau":
-        return Plateau(preset.lr, warmup=warmup)
+        return Plateau(preset.lr, warmup=preset.warmup)
     if preset.schedule == "constant":
-        return constant(preset.lr, warmup)
+        return constant(preset.lr, preset.warmup)
+    warmup = min(preset.warmup, steps // 2)
+    if warmup < preset.warmup:
+        say(f"the warm-up takes {warmup:,} steps, half of all, instead of {preset.warmup:,}")
     return {"linear": linear, "cosine": cosine}[preset.schedule](preset.lr, warmup, steps)
 
 
-def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: int) -> Validation:
-    """Make the validation by the preset's metric; an epoch has `epoch` training batches."""
-    return Validation(
-        batches,
-        every=min(preset.validate_every or epoch, steps),
-        monitor=preset.monitor,
-        higher_is_better=preset.monitor.endswith("accuracy"),
-        patience=preset.patience,
-        average=preset.average,
-    )
-
-
-def make_record(preset: Preset, dropout: float, unit: str) -> Record:
-    """Make the logging options. A label explains why the training loss may exceed the validation loss."""
+def training_label(preset: Preset, dropout: float) -> str:
+    """Return the name of the training loss, which explains why it may exceed the validation loss."""
     smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
-    return Record(
-        every=preset.log_every,
-        keep=preset.keep,
-        gradient_norms=preset.gradient_norms,
-        label=f"training (dropout {dropout}{smoothing})",
-        unit=unit,
-    )
+    return f"training (dropout {dropout}{smoothing})"
+
+
+def perplexity(loss: float) -> float:
+    """Return the exponential of a loss in nats per token; infinity where it is too large for a float."""
+    return math.exp(loss) if loss < 709 else math.inf
 
 
 def choose_tokenizer(
@@ -253,27 +243,6 @@ def choose_tokenizer(
     tokenizer = make() if known is None else known.tokenizer
     tokenizer.save(run.tokenizer_path)
     return tokenizer
-
-
-def restore(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> None:
-    """With `resume`, restore the run's last save; `say` receives a description of it.
-
-    Raises InputError, before anything is changed, if the run is past the trainer's last step or past `stop_at`.
-    """
-    done = max(trainer.saves.steps(), default=0) if resume else 0
-    if done > trainer.steps:
-        raise InputError(f"The run is already at step {done:,}: give at least --steps {done}.")
-    if stop_at is not None and not done < stop_at <= trainer.steps:
-        cure = f"Use {done + 1:,} to {trainer.steps:,}" if done < trainer.steps else "Leave it out"
-        raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {trainer.steps:,}. {cure}.")
-    if resume:
-        for problem in trainer.load():
-            say(f"warning: {problem} An older save is used.")
-        say(f"resumed after step {trainer.progress.step:,}")
-        before = trainer.progress.batches_per_update(len(trainer.train_batches))
-        now = trainer.options.accumulate * trainer.group.size
-        if before not in (0, now):
-            say(f"an update used {before:g} batches so far, and uses {now} with this number of processes")
 
 
 def _summary(

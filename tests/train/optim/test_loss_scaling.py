@@ -106,9 +106,7 @@ def test_a_resumed_run_knows_how_far_the_scale_has_fallen(tmp_path) -> None:
         with RunFolder.open(tmp_path / name) if resume else RunFolder.create(tmp_path / name, {}) as run:
             trainer = small_trainer(run, precision="fp16", validate_every=12)
             trainer.scaler.scale, trainer.scaler.interval = 2.0**28, 7
-            if resume:
-                trainer.load()
-            trainer.fit(stop_at)
+            trainer.fit(resume=resume, stop_at=stop_at)
         return int(trainer.scaler.skipped)
 
     with np.errstate(over="ignore", invalid="ignore"):

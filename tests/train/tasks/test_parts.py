@@ -1,21 +1,19 @@
-"""The parts of training that a preset describes, and errors for steps that a run has passed or never reaches."""
+"""The parts of training that a preset describes."""
 
 import dataclasses
-from types import SimpleNamespace
+import math
 from typing import Any
 
 import pytest
 
 from handloom.errors import InputError
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
-from handloom.models.presets import CLASSIFIER_PRESETS, SMOKE
+from handloom.models.presets import SMOKE
 from handloom.nn import MultiHeadAttention
 from handloom.train.optim.fast.flat_adam import common_decay
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
 from handloom.train.optim.schedules import Plateau
-from handloom.train.runs.progress import Progress
-from handloom.train.tasks.task import make_model, make_optimizer, make_record, make_schedule, make_validation, restore
-from handloom.train.updates import UpdateOptions
+from handloom.train.tasks.task import make_model, make_optimizer, make_schedule, perplexity, training_label
 
 CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
 
@@ -62,47 +60,22 @@ def test_schedules() -> None:
         make_schedule(changed(schedule="cosine"), 10)
 
 
-def test_validations() -> None:
-    found = make_validation(changed(validate_every=50, monitor="valid_accuracy", patience=4, average=3), [], 7, 40)
-    assert (found.every, found.monitor, found.higher_is_better, found.patience, found.average) == (
-        40, "valid_accuracy", True, 4, 3,
-    )  # fmt: skip
-    assert make_validation(changed(validate_every=10), [], 7, 40).every == 10
-    assert make_validation(CLASSIFIER_PRESETS["smoke"], [], 7, 40).every == 7, "validate once per epoch"
+def test_a_warm_up_longer_than_half_of_the_steps_is_cut_with_a_word_or_not_at_all() -> None:
+    """Where the rate depends on the number of steps, the warm-up must end; elsewhere it is that of a longer run."""
+    for name in ("constant", "plateau", "linear", "cosine"):
+        said: list[str] = []
+        rate = make_schedule(changed(schedule=name, lr=0.1, warmup=100), 50, said.append)(10)
+        cut = name in ("linear", "cosine")
+        assert rate == pytest.approx(0.1 * 10 / (25 if cut else 100))
+        assert said == ["the warm-up takes 25 steps, half of all, instead of 100"] * cut
 
 
 def test_the_picture_says_what_only_training_has() -> None:
-    smoothed = make_record(changed(label_smoothing=0.1), 0.2, "token")
-    assert smoothed.label == "training (dropout 0.2, label smoothing 0.1)"
-    assert make_record(changed(label_smoothing=0.0), 0.2, "token").label == "training (dropout 0.2)"
+    label = "training (dropout 0.2, label smoothing 0.1)"
+    assert training_label(changed(label_smoothing=0.1), 0.2) == label
+    assert training_label(changed(label_smoothing=0.0), 0.2) == "training (dropout 0.2)"
 
 
-@pytest.mark.parametrize(
-    ("resume", "steps", "stop_at", "message"),
-    [
-        (True, 20, None, "is already at step 30: give at least --steps 30"),
-        (True, 40, 30, r"--stop-at 30: the run is at step 30 of 40\. Use 31 to 40\."),
-        (True, 40, 41, "--stop-at 41: the run is at step 30 of 40"),
-        (True, 30, 31, r"--stop-at 31: the run is at step 30 of 30\. Leave it out\."),
-        (False, 40, 41, "--stop-at 41: the run is at step 0 of 40"),
-    ],
-)
-def test_steps_that_a_run_has_behind_it_or_never_reaches(resume, steps, stop_at, message) -> None:
-    """`restore` raises the error before it touches the run: this trainer has no methods for that."""
-    trainer: Any = SimpleNamespace(saves=SimpleNamespace(steps=lambda: [10, 30]), steps=steps)
-    with pytest.raises(InputError, match=message):
-        restore(trainer, resume=resume, stop_at=stop_at, say=print)
-
-
-@pytest.mark.parametrize(("processes", "said"), [(3, 1), (2, 2)])
-def test_a_run_that_goes_on_with_another_number_of_processes_says_so(processes, said) -> None:
-    trainer: Any = SimpleNamespace(
-        saves=SimpleNamespace(steps=lambda: [10]), steps=20, load=list, train_batches=range(13),
-        progress=Progress(0, step=10, epoch=2, batch=4), options=UpdateOptions(), group=SimpleNamespace(size=processes),
-    )  # fmt: skip
-    lines: list[str] = []
-    restore(trainer, resume=True, stop_at=None, say=lines.append)
-    assert lines == [
-        "resumed after step 10",
-        "an update used 3 batches so far, and uses 2 with this number of processes",
-    ][:said]
+def test_the_perplexity_of_a_large_loss_is_infinite() -> None:
+    assert perplexity(3.0) == pytest.approx(20.085536923187668)
+    assert perplexity(1e4) == math.inf

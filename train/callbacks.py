@@ -1,0 +1,160 @@
+"""Callbacks of a Trainer: a progress bar, the log of a run, early stopping, and the base class of one's own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from ..models.fields import Count, number
+from .runs.plots import plot_losses
+from .runs.progress import TrainingStopped
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+# The bar keeps its width; a line that is too long for the terminal is cut at its end. It shows tokens per second
+# instead of updates per second, because they are more informative.
+_BAR = "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+
+
+class Callback:
+    """The base class of callbacks. Its methods do nothing, and a subclass defines those that it needs.
+
+    Of several processes that train together, only the first calls them. An exception in a method ends the training. A
+    method may read everything of the trainer, and call its `stop(reason)` and `save()`.
+    """
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Called before the first update."""
+
+    def on_update(self, trainer: Trainer) -> None:
+        """Called after each update; `trainer.progress.step` is its number."""
+
+    def on_log(self, trainer: Trainer, row: Mapping[str, Any], times: Mapping[str, Any]) -> None:
+        """Called with each row of the log: of the training, with "loss", or of a validation, with "valid_loss".
+
+        `times` holds numbers that are not reproducible: tokens per second, and seconds of the processor.
+        """
+
+    def on_message(self, trainer: Trainer, text: str) -> None:
+        """Called with a line of text for the user."""
+
+    def on_end(self, trainer: Trainer, error: BaseException | None) -> None:
+        """Called at the end, with the exception that ended the training, if any."""
+
+
+class ProgressBar(Callback):
+    """A bar in a terminal with loss, best validation, learning rate, tokens per second and the time left.
+
+    In a log file or a pipe, each validation prints one line instead.
+
+    Args:
+        say: prints the lines of text; by default above the bar.
+    """
+
+    def __init__(self, say: Callable[[str], None] | None = None):
+        self._say = say
+
+    def on_start(self, trainer: Trainer) -> None:
+        # disable=None: there is a bar in a terminal only
+        done, steps = trainer.progress.step, trainer.steps
+        self.bar = tqdm(total=steps, initial=done, disable=None, dynamic_ncols=True, bar_format=_BAR)
+
+    def on_update(self, trainer: Trainer) -> None:
+        self.bar.update()
+
+    def on_log(self, trainer: Trainer, row: Mapping[str, Any], times: Mapping[str, Any]) -> None:
+        if "valid_loss" in row:
+            self._validated(trainer, row)
+            return
+        parts = [f"loss {'nan' if row['loss'] is None else format(row['loss'], '.3f')}"]
+        if trainer.progress.best is not None:
+            parts.append(f"best {trainer.progress.best:.3f}")
+        speed = tqdm.format_sizeof(times["tokens_per_second"])
+        parts += [f"{speed} {trainer.unit or 'item'}s/s", f"lr {row['learning_rate']:.1e}"]
+        if "loss_scale" in row:
+            parts.append(f"scale {row['loss_scale']:g}")
+        if row.get("skipped"):
+            parts.append(f"{row['skipped']} skipped")
+        if "overflowed" in row:
+            parts.append(f"first {row['overflowed']}")
+        self.bar.set_postfix_str(", ".join(parts))
+
+    def _validated(self, trainer: Trainer, row: Mapping[str, Any]) -> None:
+        if self.bar.disable:
+            averaged = row.get("averaged")
+            what = f"mean of the last {averaged} weights" if averaged else f"epoch {row['epoch'] + 1}"
+            known = ("step", "epoch", "averaged", "valid_loss")
+            further = [
+                f", {name.removeprefix('valid_')} {'nan' if value is None else format(value, '.4g')}"
+                for name, value in row.items()
+                if name not in known
+            ]
+            per = f" nats per {trainer.unit}" if trainer.unit else ""
+            loss = f"validation loss {row['valid_loss']:.4f}{per}"
+            print(f"step {row['step']}/{trainer.steps}, {what}: {loss}{''.join(further)}", flush=True)
+
+    def on_message(self, trainer: Trainer, text: str) -> None:
+        if self._say is not None:
+            self._say(text)
+        else:
+            tqdm.write(text)
+            sys.stdout.flush()
+
+    def on_end(self, trainer: Trainer, error: BaseException | None) -> None:
+        self.bar.close()
+
+
+class RunLog(Callback):
+    """Writes the rows into the trainer's folder, and draws loss.png again from time to time. `Trainer` adds it."""
+
+    def __init__(self) -> None:
+        self._next_picture = 0.0  # on time.perf_counter's clock
+
+    def on_log(self, trainer: Trainer, row: Mapping[str, Any], times: Mapping[str, Any]) -> None:
+        trainer.run.log(row, times or None)
+        # After the last step nothing is redrawn, because the picture is drawn at the end.
+        if "valid_loss" in row and row["step"] < trainer.steps and time.perf_counter() >= self._next_picture:
+            self._draw(trainer)
+
+    def on_end(self, trainer: Trainer, error: BaseException | None) -> None:
+        if error is None or isinstance(error, TrainingStopped):
+            self._draw(trainer)
+
+    def _draw(self, trainer: Trainer) -> None:
+        start = time.perf_counter()
+        history = trainer.history
+        if history.has_losses:
+            label, unit = history.label, history.unit
+            plot_losses(history.rows, trainer.run.picture("loss"), training_label=label, unit=unit)
+        end = time.perf_counter()
+        self._next_picture = end + 20 * (end - start)
+
+
+class EarlyStopping(Callback):
+    """Ends the training when `patience` validations in a row have not improved on the best one.
+
+    Raises ValueError or TypeError unless patience is a whole number from 1 on.
+    """
+
+    def __init__(self, patience: int):
+        self.patience = number("EarlyStopping", "patience", patience, Count)
+
+    def on_start(self, trainer: Trainer) -> None:
+        if trainer.validation is None:
+            raise ValueError("EarlyStopping needs validations: give fit(..., validation=batches)")
+        self._look(trainer)
+
+    def on_log(self, trainer: Trainer, row: Mapping[str, Any], times: Mapping[str, Any]) -> None:
+        if "valid_loss" in row and row["step"] < trainer.steps:
+            self._look(trainer)
+
+    def _look(self, trainer: Trainer) -> None:
+        now = trainer.progress
+        if now.stale >= self.patience:
+            best = f"{trainer.settings.monitor} {now.best:.4g} of step {now.best_step:,}"
+            trainer.stop(f"{now.stale} validations in a row did not improve on the {best}")

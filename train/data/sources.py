@@ -1,0 +1,80 @@
+"""What a Trainer accepts as batches: a list, another re-iterable, a function of the epoch, or an object with epochs."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Protocol
+
+from ...autograd import Tensor
+from ...errors import InputError, short
+from ...nn import Module
+
+
+class Batches(Protocol):
+    """Training data: `epoch(k)` yields the batches of epoch k, in an order that depends only on k and a seed.
+
+    All epochs have the same number of batches. With `start` and `every` it yields batches start, start + every, ....
+    A method `fingerprint() -> str` is optional: a resumed run compares it to check that the data are the same.
+    """
+
+    def __len__(self) -> int: ...
+
+    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]: ...
+
+
+#: Batches as people have them: see `as_batches`.
+BatchSource = Batches | Iterable[Any] | Callable[[int], Iterable[Any]]
+
+
+class IterableBatches:
+    """The batches of an iterable, or of a function of the epoch, as `Batches`. Without `len`, epoch 0 is counted."""
+
+    def __init__(self, source: Any):
+        self._source = source if not hasattr(source, "__iter__") else lambda epoch: source
+        first = self._source(0)
+        if not hasattr(first, "__iter__"):
+            raise TypeError(f"the function of the epoch must return the batches of the epoch, not {short(first)}")
+        self._count = len(first) if hasattr(first, "__len__") else sum(1 for _ in first)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]:
+        return islice(self._source(epoch), start, None, every)
+
+
+def as_batches(source: BatchSource) -> Batches:
+    """Return the training batches as `Batches`.
+
+    Args:
+        source: an iterable that gives the batches of an epoch each time, such as a list; or a function of the number of
+            the epoch, from 0, that returns its batches in an order which depends on the number alone; or `Batches`.
+
+    Raises TypeError for another kind, such as a generator, which can be read only once; InputError without batches.
+    """
+    if hasattr(source, "epoch") and hasattr(source, "__len__") and not isinstance(source, type):
+        found: Any = source
+    else:
+        once, wrong = isinstance(source, Iterator), isinstance(source, str | bytes | Mapping | Tensor | Module | type)
+        if once or wrong or not (callable(source) or hasattr(source, "__iter__")):
+            why = "which can be read only once" if once else f"{short(source)}"
+            raise TypeError(
+                f"the batches are a {type(source).__name__}, {why}: give a list of batches, or a function of the epoch "
+                "that returns its batches"
+            )
+        found = IterableBatches(source)
+    if not len(found):
+        raise InputError("There must be at least one batch to train on.")
+    return found
+
+
+def listed(batches: Any) -> list[Any]:
+    """Return validation batches, of an iterable or of the first epoch of `Batches`, as a list.
+
+    Raises TypeError for another kind, and InputError without batches.
+    """
+    found = batches.epoch(0) if hasattr(batches, "epoch") else batches
+    if not hasattr(found, "__iter__") or isinstance(found, str | bytes | Mapping | Tensor):
+        raise TypeError(f"validation batches are a list or another iterable, not a {type(batches).__name__}")
+    if not (found := list(found)):
+        raise InputError("There must be at least one batch to validate with.")
+    return found
