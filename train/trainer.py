@@ -21,17 +21,14 @@ extended later equals one that had all steps from the start.
 import difflib
 import json
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..autograd import Generator, default_generator
-from ..autograd.backend import to_device, use_device
+from ..autograd import default_generator
+from ..autograd.backend import use_device
 from ..errors import InputError, short
 from ..models.fields import Count, number
 from ..models.hyperparameters import Settings
@@ -47,6 +44,7 @@ from .optim.schedules import Plateau, Schedule, constant
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
 from .runs.stores import MemoryStore, RunStore
+from .state import check_unchanged, constants, generators
 from .updates import Loss, MicroBatch, Reading, keep_freed_memory, mean_losses, updated_parameters
 
 
@@ -107,7 +105,7 @@ class Trainer:
         use_device(optimizer.parameters[0].device)
         self.clock, self.history = TrainingClock(), History(label=label, unit=unit)
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
-        self.generators = _generators(model)
+        self.generators = generators(model)
         self.updates = choose_updates(model, optimizer, self.settings, self.group, self.generators)
         self.ema, self.scaler = self.updates.ema, self.updates.scaler
         self.validation: list[Any] | None = None
@@ -186,9 +184,12 @@ class Trainer:
         if now.step == 0:
             self.save()  # a run that is killed from here on can be resumed
         self._received(signals)
+        first, fixed = now.step + 1, constants(self.model)
         self.clock.start()
         while now.step < self.steps and not self.ending:
             self.update(now.step + 1, [next(source) for _ in range(self.settings.accumulate)])
+            if now.step + 1 == first:
+                check_unchanged(fixed, self.model)
             now.advance(self.settings.accumulate * self.group.size, len(self.batches))
             due = now.step % self.every == 0
             if now.step % self.settings.log_every == 0 or now.step == self.steps:
@@ -479,11 +480,14 @@ class Trainer:
         parts |= {"ema": self.ema, "scaler": self.scaler}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
 
-    def _set_weights(self, weights: dict[str, Any]) -> None:
-        own = dict(self.model.named_parameters())
-        for name, parameter in own.items():
-            parameter.data[...] = to_device(weights[name], parameter.device)
-            parameter.mark_changed()
+    def _set_weights(self, weights: Mapping[str, Any]) -> None:
+        """Set parameters and buffers. A save may hold a shared parameter under its first name only."""
+        first: dict[int, str] = {}
+        state = {}
+        for name, array in self.model.state_dict().items():
+            known = first.setdefault(id(array), name)
+            state[name] = weights[name] if name in weights else weights[known]
+        self.model.load_state_dict(state)
         self.updates.write()
 
     def _description(self) -> str:
@@ -495,7 +499,10 @@ class Trainer:
         return fingerprint() if fingerprint else f"{len(self.batches)} batches"
 
     def _weights(self) -> dict[str, Any]:
-        return {name: parameter.numpy() for name, parameter in self.model.named_parameters()}
+        arrays: dict[int, tuple[str, Any]] = {}
+        for name, array in self.model.state_dict().items():
+            arrays.setdefault(id(array), (name, array))
+        return dict(arrays.values())
 
     def _check(self, schedule: Any, settings: Mapping[str, Any]) -> None:
         """Raise TypeError or ValueError for arguments of the wrong kind."""
@@ -517,25 +524,3 @@ class Trainer:
         own = set(map(id, self.model.parameters()))
         if not all(id(parameter) in own for parameter in self.optimizer.parameters):
             raise ValueError("Trainer: the optimiser has parameters that are not the model's, which no save would hold")
-
-
-def _generators(model: Module) -> list[Generator]:
-    """Return the default generator and those of the model's layers, once each, also those in lists and dicts.
-
-    Raises TypeError for a generator of another library: its state is not saved.
-    """
-    found: dict[int, Generator] = {id(default_generator): default_generator}
-    waiting: list[tuple[str, Any]] = [
-        (f"{type(module).__name__}.{name}", value) for module in model.modules() for name, value in vars(module).items()
-    ][::-1]
-    while waiting:
-        name, value = waiting.pop()
-        if isinstance(value, Generator):
-            found[id(value)] = value
-        elif isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
-            raise TypeError(
-                f"{name} is a {type(value).__name__}, whose state is not saved: use a handloom.autograd.Generator"
-            )
-        elif isinstance(value, list | tuple | dict):
-            waiting += [(name, one) for one in (value.values() if isinstance(value, dict) else value)][::-1]
-    return list(found.values())

@@ -170,7 +170,8 @@ def train_model(
     history = trainer.fit(batches.train, steps=steps, validation=batches.valid, resume=resume, stop_at=stop_at)
     best, step = math.inf if history.best is None else history.best, f"step {history.best_step:,}"
     if preset.monitor == "valid_loss":
-        say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {perplexity(best):.2f}) of {step}, saved")
+        loss = f"{best:.4f} nats per {task.unit} (perplexity {perplexity(best):.2f})"
+        say(f"best validation loss {loss} of {step}, saved")
     else:
         say(f"best {preset.monitor}: {best:.4f} of {step}, saved")
     trained: Any = task.trained
