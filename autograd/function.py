@@ -16,6 +16,7 @@ import numpy as np
 from .backend import Array, array_module, as_array, device_of, is_array, native
 from .changes import changes
 from .origin import Origin, call_numbers, grad_mode
+from .sums import summed
 from .tensor import Tensor
 
 # The active observer, which then runs the forward and backward computation of every call.
@@ -322,12 +323,9 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     spread = gradient.shape[max(extra, 0) :]
     if extra < 0 or any(size not in (1, full) for size, full in zip(shape, spread, strict=True)):
         raise ValueError(f"shape {shape} does not broadcast to the gradient's shape {gradient.shape}")
-    stretched = tuple(axis for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
-    half = gradient.dtype == np.float16 and not isinstance(gradient, Tensor)
-    wide: dict[str, Any] = {"dtype": np.float32} if half else {}
-    total = gradient.sum(axis=tuple(range(extra)), **wide) if extra else gradient
-    total = total.sum(axis=stretched, keepdims=True, **wide) if stretched else total
-    return total.astype(np.float16) if half else total
+    stretched = (extra + axis for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
+    axes = (*range(extra), *stretched)
+    return summed(gradient, axes, keepdims=True).reshape(shape) if axes else gradient
 
 
 def _holds_tensors(values: Any) -> bool:

@@ -14,6 +14,7 @@ from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.registry import QuickImplementation, implements
 from ..quick import blocks
 from ..random import ReplayedMask
+from ..sums import summed
 from .parallel import parallel_for
 
 
@@ -89,7 +90,7 @@ class StandardAttention(QuickImplementation):
         # Where a query may attend to no key the maximum is -inf: its weights and its output are zero.
         scores -= xp.where(xp.isfinite(top), top, 0) if changes else top
         xp.exp(scores, out=scores)
-        total = scores.sum(axis=1, keepdims=True)
+        total = summed(scores, 1, keepdims=True)
         scores *= wide.type(factor) / xp.where(total == 0, 1, total)
         if wide != weights.dtype:
             weights[...] = scores

@@ -14,10 +14,11 @@ from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.registry import QuickImplementation, all_of, implements, on_cpu
 from ..ops.selection import selected
 from ..random import ReplayedMask
+from ..sums import summed
 from ..tensor import Tensor
 from .mkl import multiply
 from .parallel import FLOPS, parallel_for, parallel_jobs
-from .products import divided_product, sum_of_rows
+from .products import divided_product
 
 
 @implements(Linear, "cpu", on_cpu)
@@ -70,7 +71,7 @@ class LinearOnCPU(Linear):
             if dw is not None:
                 multiply(columns.T, rows, out=dw[start:stop])
             if db is not None:
-                db[start:stop] = sum_of_rows(columns)
+                db[start:stop] = summed(columns, 0)
 
         jobs = [(len(rows), by_rows, weight.size / FLOPS)] if dx is not None else []
         if dw is not None or db is not None:

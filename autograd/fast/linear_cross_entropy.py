@@ -20,6 +20,9 @@ from .parallel import FLOPS, parallel_for
 #: again and adds to dW. One block of all logits, however, would take more memory than the rest of the step.
 BLOCK_BYTES = 1 << 25
 
+#: The number of rows of which BLAS computes one sum: its error grows with this number.
+SUMMED_ROWS = 64
+
 #: The number of parts into which the classes are divided among threads.
 CLASS_PARTS = 8
 
@@ -71,7 +74,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         db: Any = None
         if self.record:
             dx, dw = np.empty(rows.shape, wide), np.empty(weight.shape, wide)
-            db = None if bias is None else np.zeros(classes, wide)
+            db = None if bias is None else np.zeros(classes)  # float64, to which many short sums are added
         most = max(BLOCK_BYTES, weight_wide.nbytes // 2)
         step = self.block_rows or max(most // max(classes * wide.itemsize, 1), 1)
         step = -(-len(real) // max(-(-len(real) // step), 1))  # blocks of equal size
@@ -86,7 +89,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         if self.record:
             if not len(real):
                 dw[...] = 0
-            dx = self.spread(dx, real, x)
+            dx, db = self.spread(dx, real, x), None if db is None else db.astype(wide)
         return np.asarray(losses.sum() / divisor_of_mean(total_weight)).astype(x.dtype), dx, dw, db
 
     def block(self, z, rows, target, weight, bias, terms, losses, factor):
@@ -139,7 +142,8 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
                     continue
                 multiply(f[:, classes], weight[classes], out=d_parts[number])
                 if db is not None:
-                    db[classes] += factor[:, 0] @ f[:, classes]
+                    for piece in slices(0, len(f), SUMMED_ROWS):
+                        db[classes] += factor[piece, 0] @ f[piece, classes]
                 multiply(f[:, classes].T, scaled, out=dw[classes], add=not first)
 
         parallel_for(np, CLASS_PARTS, part, cost=2 * size * rows.size / FLOPS)

@@ -69,6 +69,9 @@ def exponential(x):
     return _ZERO if x < _LOWEST else p * power
 
 
+_ROWS = 16  # rows that are added one after another: the rounding error grows with their number
+
+
 # -- layer norm --------------------------------------------------------------------------------------------------------
 
 
@@ -112,6 +115,7 @@ def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, d
     """
     features = g.shape[1]
     share = _ONE / _F(features)
+    block = np.zeros((2, features), np.float32)
     for i in range(start, stop):
         mean_h, mean_hx = _ZERO, _ZERO
         for j in range(features):
@@ -122,20 +126,25 @@ def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, d
         mean_hx *= share
         r = rstd[i, 0]
         for j in range(features):
-            dw[j] += g[i, j] * x_hat[i, j]
-            db[j] += g[i, j]
+            block[0, j] += g[i, j] * x_hat[i, j]
+            block[1, j] += g[i, j]
             t = (g[i, j] * weight[j] - mean_h - x_hat[i, j] * mean_hx) * r
             if past is not None:
                 t += past[i, j]
             d_total[i, j] = t
             if mask is not None:
                 dx[i, j] = t * _F(mask[i, j]) * scale
+        if (i - start) % _ROWS == _ROWS - 1 or i == stop - 1:
+            for j in range(features):
+                dw[j] += block[0, j]
+                db[j] += block[1, j]
+            block[:] = _ZERO
 
 
 # -- softmax with cross-entropy ----------------------------------------------------------------------------------------
 
 LANES = 64  # running maxima side by side: as many numbers as a few vector registers hold
-_SUMMED = 512  # numbers in a partial sum of a row: partial sums reduce the rounding error
+_SUMMED = 512  # numbers of a row in a float32 sum; these sums are added in float64
 
 
 @inlined
@@ -169,13 +178,13 @@ def exponentials(row, top):
 @inlined
 def sum_of_exponentials(row, top):
     """Compute the sum of e^(row - top)."""
-    total = _ZERO
+    total = 0.0
     for first in range(0, row.size, _SUMMED):
         numbers, part = row[first : first + _SUMMED], _ZERO
         for j in range(numbers.size):
             part += exponential(numbers[j] - top)
         total += part
-    return total
+    return _F(total)
 
 
 @fused
@@ -247,11 +256,12 @@ def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor,
                 row[j] += bias[j]
         top = largest(row, lanes)
         centred = row[target[i]] - top
-        total, shifted = _ZERO, _ZERO
+        whole, whole_shifted = 0.0, 0.0
         for first in range(0, classes, _SUMMED):
             part, part_shifted = exponentials(row[first : first + _SUMMED], top)
-            total += part
-            shifted += part_shifted
+            whole += part
+            whole_shifted += part_shifted
+        total, shifted = _F(whole), _F(whole_shifted)
         a = own[i]
         k = a + total_each
         losses[i] = -a * centred + k * np.log(total)

@@ -13,8 +13,8 @@ from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..quick import PIECE, blocks
 from ..random import ReplayedMask
+from ..sums import BLOCK, summed
 from .parallel import parallel_for
-from .products import sum_of_rows
 
 
 class Normalization(QuickImplementation):
@@ -76,7 +76,7 @@ class Normalization(QuickImplementation):
         dx = d_total if keep_mask is None else np.empty(x.shape, x.dtype)
         # Sums over rows are computed in pieces, which are then added in order: they don't depend on the number of
         # threads.
-        length = max(PIECE // max(width, 1), 1)
+        length = min(max(PIECE // max(width, 1), 1), BLOCK * BLOCK)
         sums = np.zeros((2, -(-count // length), width), rstd.dtype)
         arrays = g, x_hat, rstd, weight, past, keep_mask, scale, rows_of(d_total), rows_of(dx)
 
@@ -86,7 +86,7 @@ class Normalization(QuickImplementation):
                 self.gradients(*arrays, dw, db, number * length, min((number + 1) * length, count))
 
         parallel_for(np, sums.shape[1], part, cost=2.5 * PIECE)
-        dw, db = sums.sum(axis=1).astype(weight.dtype)
+        dw, db = summed(sums, 1).astype(weight.dtype)
         return d_total, dx, dw, db
 
     def gradients(self, g, x_hat, rstd, weight, past, keep_mask, scale, d_total, dx, dw, db, start, stop):
@@ -95,7 +95,7 @@ class Normalization(QuickImplementation):
         share = weight.astype(wide) * wide.type(-1 / max(g.shape[1], 1))
         normal, y, gradient = x_hat[piece], d_total[piece], g[piece].astype(wide, copy=False)
         rest = gradient * normal
-        dw[...], db[...] = sum_of_rows(rest), sum_of_rows(gradient)
+        dw[...], db[...] = summed(rest, 0), summed(gradient, 0)
         np.multiply(normal, (rest @ share)[:, None], out=rest)
         rest += (gradient @ share)[:, None]
         h = np.multiply(gradient, weight, out=y if y.dtype == wide else None)

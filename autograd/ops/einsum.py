@@ -1,5 +1,6 @@
 """Einstein summation."""
 
+import itertools
 import re
 import string
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, run
 from ..quick import replaceable
+from ..sums import summed
 from ..tensor import Tensor, shape_of
 from .diagonal import diagonal
 from .reduction import widened
@@ -34,13 +36,24 @@ class Einsum(Function):
 
     def forward(self, *arrays):
         self.save(*arrays)
-        equation, xp = ",".join(self.subscripts) + "->" + self.output, array_module(*arrays)
+        xp, output = array_module(*arrays), self.output
         # NumPy sums float16 in float16, unlike CuPy, and a product of two of three operands may overflow float16.
-        wide = list(map(widened, arrays)) if xp is np or len(arrays) > 2 else arrays
-        if len(arrays) == 2 and set(self.subscripts[0]) & set(self.subscripts[1]):
+        wide = list(map(widened, arrays)) if xp is np or len(arrays) > 2 else list(arrays)
+        # NumPy's einsum adds one product after another: sums of one operand, or of products by elements, are `summed`.
+        subscripts = list(self.subscripts)
+        _sum_out(wide, subscripts, output)
+        while (pair := _factor(subscripts)) is not None:
+            small, large = pair
+            factor, letters = wide[small], subscripts[small]
+            aligned = factor.transpose([letters.index(x) for x in subscripts[large] if x in letters])
+            wide[large] = wide[large] * aligned[tuple(slice(None) if x in letters else None for x in subscripts[large])]
+            del wide[small], subscripts[small]
+            _sum_out(wide, subscripts, output)
+        equation = ",".join(subscripts) + "->" + output
+        if len(wide) == 2 and set(subscripts[0]) & set(subscripts[1]):
             out = product(equation, *wide)
         else:
-            out = xp.einsum(equation, *wide, optimize=len(arrays) > 2)
+            out = xp.einsum(equation, *wide, optimize=len(wide) > 2)
         return out.astype(np.result_type(*arrays), copy=False)
 
     def backward(self, g):
@@ -57,6 +70,27 @@ class Einsum(Function):
         result = result[tuple(slice(None) if letter in found else None for letter in own)]
         full = np.broadcast_shapes(result.shape, operands[position].shape)
         return result if result.shape == full else array_module(result).broadcast_to(result, full)
+
+
+def _sum_out(arrays: list[Any], subscripts: list[str], output: str) -> None:
+    """Sum each array over the axes whose letters occur neither in another array nor in the output, in the lists."""
+    for i, letters in enumerate(subscripts):
+        others = "".join([output, *subscripts[:i], *subscripts[i + 1 :]])
+        if axes := tuple(axis for axis, letter in enumerate(letters) if letter not in others):
+            arrays[i] = summed(arrays[i], axes)
+            subscripts[i] = "".join(letter for letter in letters if letter in others)
+
+
+def _factor(subscripts: list[str]) -> tuple[int, int] | None:
+    """Return the positions of an operand and of another that has all its letters, and with which it is multiplied by
+    elements; None if there are no such operands. For two operands with different letters, BLAS is faster.
+    """
+    for i, k in itertools.permutations(range(len(subscripts)), 2):
+        if set(subscripts[i]) <= set(subscripts[k]) and (
+            len(subscripts) > 2 or len(subscripts[i]) == len(subscripts[k])
+        ):
+            return i, k
+    return None
 
 
 @replaceable

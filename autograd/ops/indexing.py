@@ -7,8 +7,9 @@ import numpy as np
 
 from ..backend import Array, array_module, as_array, is_array, native
 from ..function import Function, run
+from ..sums import running_dtype
 from ..tensor import Tensor, array_of, shape_of
-from .reduction import Axis, accumulator, narrowed, normalized_axes
+from .reduction import Axis, normalized_axes
 from .registry import declare
 from .shape import ravel
 
@@ -33,12 +34,16 @@ def _is_basic(index: Any) -> bool:
     return all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts)
 
 
-def add_at(target: Array, index: Any, values: Array) -> None:
-    """Compute target[index] += values, in place; an element that is selected several times gets all its values."""
+def add_at(target: Array, index: Any, values: Array) -> Array:
+    """Return `target`, which may be changed, with `values` added at an index. An element that is selected several times
+    gets all its values.
+    """
     if _is_basic(index):
         target[index] += values
-    else:
-        array_module(target).add.at(target, index, values)
+        return target
+    total = target.astype(running_dtype(target) or target.dtype, copy=False)
+    array_module(target).add.at(total, index, values.astype(total.dtype, copy=False))
+    return total.astype(target.dtype, copy=False)
 
 
 class GetItem(Function):
@@ -60,9 +65,8 @@ class PutInZeros(Function):
         self.index, self.shape = index, shape
 
     def forward(self, values):
-        out = array_module(values).zeros(self.shape, dtype=accumulator(values) or values.dtype)
-        add_at(out, self.index, values)
-        return narrowed(out, values)
+        out = array_module(values).zeros(self.shape, values.dtype)
+        return add_at(out, self.index, values)
 
     def backward(self, g):
         return g[self.index]
@@ -142,10 +146,8 @@ class ScatterAdd(_Write):
     """A copy of x with values added at an index; dx = g, d(values) = g[index]."""
 
     def forward(self, x, values):
-        out = x.astype(accumulator(x) or x.dtype)
         # NumPy's add.at (2.4) reads out of bounds if the values don't have the shape of x[index].
-        add_at(out, self.index, array_module(out).broadcast_to(values, out[self.index].shape))
-        return narrowed(out, x)
+        return add_at(x.copy(), self.index, array_module(x).broadcast_to(values, x[self.index].shape))
 
     def backward(self, g):
         return g, g[self.index]

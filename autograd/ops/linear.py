@@ -6,13 +6,13 @@ import numpy as np
 
 from ..function import Function
 from ..random import Generator, default_generator
+from ..sums import summed
 from ..tensor import Tensor
 from .dropout import _dropout_reference, check_probability
 from .dropout import dropout as drop_out
 from .elementwise import promoted
 from .gated import ACTIVATIONS
 from .linalg import rows_of
-from .reduction import summed
 from .registry import OPS, declare, dispatch
 
 

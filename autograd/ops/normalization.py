@@ -7,6 +7,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..random import Generator, default_generator
+from ..sums import summed
 from ..tensor import Tensor, constant_array
 from .dropout import _dropout_reference, check_probability, dropout_add
 from .elementwise import promoted
@@ -40,12 +41,12 @@ class LayerNorm(Function):
         g, (x_hat, r) = widened(g), self.normalized(x)
         h, rows = g * weight, tuple(range(len(x.shape) - 1))
         dx = r * (h - row_mean(h) - x_hat * row_mean(h * x_hat))
-        return dx, (g * x_hat).sum(axis=rows), g.sum(axis=rows)
+        return dx, summed(g * x_hat, rows), summed(g, rows)
 
 
 def row_mean(x: Any) -> Any:
     """Return the mean over the last axis, which is kept with length 1. The mean over no features is 0."""
-    return x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
+    return summed(x, -1, keepdims=True) / max(x.shape[-1], 1)
 
 
 def _check_features(op: str, x: Any, weight: Any, bias: Any) -> None:
@@ -146,7 +147,7 @@ class RMSNorm(Function):
         g, x_hat = widened(g), x * rrms
         h = g * weight[0] if weight else g
         dx = rrms * (h - x_hat * row_mean(h * x_hat))
-        return (dx, (g * x_hat).sum(axis=tuple(range(len(x.shape) - 1))))[: 1 + len(weight)]
+        return (dx, summed(g * x_hat, tuple(range(len(x.shape) - 1))))[: 1 + len(weight)]
 
 
 def _rms_norm_reference(x: np.ndarray, weight: np.ndarray | None = None, eps: float = 1e-5) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
+from ..sums import accumulator, summed
 from ..tensor import Tensor, array_of, shape_of
 from .registry import declare
 from .selection import where
@@ -63,22 +64,10 @@ class Sum(Reduction):
 
     def forward(self, x):
         self.shape = x.shape
-        return narrowed(x.sum(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)
+        return summed(x, self.axis, self.keepdims)
 
     def backward(self, g):
         return array_module(g).broadcast_to(spread(g, self.axis, self.shape), self.shape)
-
-
-def accumulator(x: Any) -> Any:
-    """Return the dtype in which to sum: float32 for float16, in which integers above 2048 are not exact."""
-    return np.float32 if x.dtype == np.float16 else None
-
-
-def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """Return the sum of an array or a Tensor, for backward rules. float16 is accumulated in float32."""
-    if isinstance(g, Tensor) or g.dtype != np.float16:
-        return g.sum(axis=axis, keepdims=keepdims)
-    return g.sum(axis=axis, keepdims=keepdims, dtype=np.float32).astype(np.float16)
 
 
 @declare(np.sum)
@@ -92,7 +81,8 @@ class Mean(Reduction):
 
     def forward(self, x):
         self.shape = x.shape
-        return narrowed(x.mean(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)
+        wide = widened(floating(x))
+        return narrowed(summed(wide, self.axis, self.keepdims) / count(self.axis, x.shape), x)
 
     def backward(self, g):
         g = g / max_(count(self.axis, self.shape), 1)

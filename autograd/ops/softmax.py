@@ -6,8 +6,9 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
+from ..sums import summed
 from ..tensor import Tensor
-from .reduction import floating, narrowed, summed, widened
+from .reduction import floating, narrowed, widened
 from .registry import declare
 
 
@@ -27,7 +28,7 @@ class Softmax(Function):
 
     def forward(self, x):
         out = array_module(x).exp(_below_top(x, self.axis))
-        out /= out.sum(axis=self.axis, keepdims=True)
+        out /= summed(out, self.axis, keepdims=True)
         out = narrowed(out, x)
         self.save(out)
         return out
@@ -58,7 +59,7 @@ class LogSoftmax(Function):
         xp = array_module(x)
         out = _below_top(x, self.axis)
         if x.size:
-            out -= xp.log(xp.exp(out).sum(axis=self.axis, keepdims=True))
+            out -= xp.log(summed(xp.exp(out), self.axis, keepdims=True))
         out = narrowed(out, x)
         self.save(out)
         return out

@@ -7,12 +7,12 @@ import numpy as np
 
 from ..backend import array_module, as_array
 from ..function import Function, run
+from ..sums import running_dtype, summed
 from ..tensor import Tensor, array_of, shape_of
 from .elementwise import abs, divide, promoted, sign, square, subtract
 from .reduction import (
     Axis,
     Reduction,
-    accumulator,
     axis_of,
     count,
     floating,
@@ -72,14 +72,17 @@ class Std(Root):
 
     def forward(self, x):
         wide = widened(x)
-        centred = wide - wide.mean(axis=self.axis, keepdims=True)
-        squares = (centred * centred).sum(axis=self.axis, keepdims=self.keepdims)
+        centred = wide - self.mean(wide)
+        squares = summed(centred * centred, self.axis, self.keepdims)
         return self.save_root(x, array_module(x).sqrt(squares / _divisor(self.axis, x.shape, self.ddof)))
 
     def backward(self, g):
         x, std, g = self.saved_root(g)
         scaled = g / std / _divisor(self.axis, x.shape, self.ddof)
-        return spread(scaled, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
+        return spread(scaled, self.axis, x.shape) * (x - self.mean(x))
+
+    def mean(self, x):
+        return summed(x, self.axis, keepdims=True) / (count(self.axis, x.shape) or np.nan)
 
 
 def _std_reference(x: np.ndarray, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
@@ -107,9 +110,14 @@ class LogSumExp(Reduction):
             top = xp.where(xp.isfinite(top), top, 0)  # so that a row of -inf has the sum 0, not NaN
         else:
             top = wide.sum(axis=self.axis, keepdims=True)
-        total = xp.exp(wide - top).sum(axis=self.axis, keepdims=True)
+        e, at_top = xp.exp(wide - top), wide == top
+        # The largest elements are counted, so that the sum of the others keeps its digits beside their sum.
+        count_top = at_top.sum(axis=self.axis, keepdims=True).astype(e.dtype)
+        rest = summed(xp.where(at_top, 0, e), self.axis, keepdims=True)
+        total = count_top + rest
         with np.errstate(divide="ignore"):
-            out = narrowed(xp.log(total) + top, x)
+            log = xp.where(count_top, xp.log1p(rest / xp.maximum(count_top, 1)) + xp.log(count_top), xp.log(rest))
+            out = narrowed(log + top, x)
         self.save(x)
         self.keep(top, total + (total == 0))
         return out if self.keepdims else xp.squeeze(out, normalized_axes(self.axis, x.ndim))
@@ -119,7 +127,7 @@ class LogSumExp(Reduction):
         top, total = self.kept  # more accurate than exp(x - out) where out is large
         e = array_module(x).exp(widened(x) - top)
         if isinstance(x, Tensor):  # recorded: it depends on x
-            total = e.sum(axis=self.axis, keepdims=True)
+            total = summed(e, self.axis, keepdims=True)
             total = total + (total == 0)
         return spread(g, self.axis, x.shape) * (e / total)
 
@@ -143,7 +151,7 @@ class PNorm(Root):
         wide = array_module(x).abs(widened(x))
         top = wide.max(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
         top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # powers of |x| / top don't overflow
-        total = ((wide / top) ** self.p).sum(axis=self.axis, keepdims=self.keepdims)
+        total = summed((wide / top) ** self.p, self.axis, self.keepdims)
         return self.save_root(x, total ** (1 / self.p) * top.reshape(total.shape))
 
     def backward(self, g):
@@ -203,7 +211,8 @@ class CumSum(Function):
         self.axis = axis
 
     def forward(self, x):
-        return narrowed(array_module(x).cumsum(x, axis=self.axis, dtype=accumulator(x)), x)
+        out = array_module(x).cumsum(x, axis=self.axis, dtype=running_dtype(x))
+        return out if x.dtype.kind in "iub" else out.astype(x.dtype, copy=False)
 
     def backward(self, g):
         xp = array_module(g)

@@ -92,7 +92,7 @@ MUTANTS = (
     M("joining", "tril", "ops.diagonal:_triangle", " - k ", " "),
     M("joining", "triu", "ops.diagonal:_triangle", "distance >= 0", "distance > 0"),
     # The wrong index, or an index that selects an element twice.
-    M("indexing", "getitem", "ops.indexing:add_at", "array_module(target).add.at(target, index, values)", "target[index] += values"),
+    M("indexing", "getitem", "ops.indexing:add_at", "array_module(target).add.at(total, index, values.astype(total.dtype, copy=False))", "total[index] += values"),
     M("indexing", "setitem", "ops.indexing:SetItem.backward", "run(SetItem(self.index), g, 0)", "g"),
     M("indexing", "setitem", "ops.indexing:SetItem.backward", "g, 0)", "g, 1)"),
     M("indexing", "scatter_add", "ops.indexing:ScatterAdd.backward", "g[self.index]", "g[self.index] * 0"),
@@ -197,7 +197,7 @@ OF_FORMS = (
     M("plain", partial(examine_implementations, "linear"), "ops.linear:linear_activation_plain", "ACTIVATIONS[activation]", "ACTIVATIONS['silu']"),
     M("plain", partial(examine_implementations, "loss"), "ops.loss:cross_entropy_plain", "-(1 - label_smoothing) * weight[target]", "-weight[target]"),
     M("plain", partial(examine_implementations, "loss"), "ops.loss:cross_entropy_plain", "(weight[target] * real).sum()", "real.sum()"),
-    M("plain", partial(examine_implementations, "embedding"), "ops.indexing:PutInZeros.forward", "add_at(out, self.index, values)", "out[self.index] = values"),
+    M("plain", partial(examine_implementations, "embedding"), "ops.indexing:PutInZeros.forward", "return add_at(out, self.index, values)", "out[self.index] = values; return out"),
     M("plain", partial(examine_implementations, "attention"), "ops.attention:attention_plain", "* scale", ""),
     M("plain", partial(examine_implementations, "attention"), "ops.attention:attention_plain", "mask_spec.alibi(scores.dtype, xp)", "None"),
     *(

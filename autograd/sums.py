@@ -1,0 +1,77 @@
+"""Sums over axes, with an error near that of a pairwise sum along any axis.
+
+NumPy sums pairwise along the axis that is contiguous in memory only. Along other axes it adds one row after another:
+the float32 sum of 2^25 rows of ones is 2^24, and each smaller sum loses digits too. Every sum of an op or a backward
+rule is therefore computed by `summed`, which adds blocks of rows first and then the results of the blocks in float64.
+Where an element is added after the other by nature (running sums, sums at repeated indices), the sum itself is float64.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .backend import array_module, is_array
+
+#: The number of rows that are added one after another.
+BLOCK = 16
+#: Bytes of consecutive rows that are added as one longer row: NumPy is slow for short rows.
+LONG_ROW = 2048
+
+
+def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Sum an array or a Tensor over `axis` (all axes by default). float16 is accumulated in float32.
+
+    The rounding error for an array on the CPU is a few ulps of the sum of the absolute values, however many elements
+    are added and in whichever order they are in memory. CuPy's sums on a GPU are of this kind already.
+    """
+    if is_array(x) and x.dtype == np.float16:
+        return summed(x.astype(np.float32), axis, keepdims).astype(np.float16)
+    if type(x) is not np.ndarray or x.dtype.kind != "f" or x.size <= BLOCK or _is_pairwise(x, axis):
+        return x.sum(axis=axis, keepdims=keepdims)
+    axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    for one in sorted(axes, key=lambda one: _stride(x, one), reverse=True):
+        x = _sum_along(x, one)
+    return x if keepdims else x.squeeze(axes)
+
+
+def _is_pairwise(x: np.ndarray, axis: Any) -> bool:
+    """Return whether NumPy's own sum over `axis` runs along the memory."""
+    if x.flags.c_contiguous:
+        return axis is None or axis == -1 or axis == x.ndim - 1
+    return axis is None and x.flags.f_contiguous
+
+
+def _stride(x: np.ndarray, axis: int) -> float:
+    """Return the distance between neighbours along an axis. Those of a broadcast axis are taken for far apart."""
+    return abs(x.strides[axis]) or math.inf
+
+
+def _sum_along(x: np.ndarray, axis: int) -> np.ndarray:
+    """Sum over one axis, which is kept with length 1."""
+    n, step = x.shape[axis], _stride(x, axis)
+    nearest = x.strides[axis] and all(step <= _stride(x, other) for other in range(x.ndim) if x.shape[other] > 1)
+    if n <= BLOCK or nearest:  # along the nearest neighbours in memory NumPy adds pairwise
+        return x.sum(axis=axis, keepdims=True)
+    # The axis becomes (blocks, BLOCK, rows): the rows of a block that are one longer row are added later.
+    rows = max(min(LONG_ROW // max(abs(x.strides[axis]), 1), n // (4 * BLOCK)), 1)
+    blocks = n // (BLOCK * rows)
+    before, after = (slice(None),) * axis, x.shape[axis + 1 :]
+    whole = x[(*before, slice(blocks * BLOCK * rows))].reshape(*x.shape[:axis], blocks, BLOCK, rows, *after)
+    parts = np.add.reduce(whole, axis=axis + 1)
+    total = parts.sum(axis=(axis, axis + 1), dtype=np.float64)
+    if blocks * BLOCK * rows < n:
+        total += x[(*before, slice(blocks * BLOCK * rows, None))].sum(axis=axis, dtype=np.float64)
+    return np.expand_dims(total, axis).astype(x.dtype)
+
+
+def accumulator(x: Any) -> Any:
+    """Return the dtype in which to accumulate: float32 for float16, in which integers above 2048 are not exact."""
+    return np.float32 if x.dtype == np.float16 else None
+
+
+def running_dtype(x: Any) -> Any:
+    """Return the dtype in which to add elements one after another: float64 for float32 on the CPU, where the error
+    would grow with their number; float32 for float16.
+    """
+    return np.float64 if x.dtype == np.float32 and array_module(x) is np else accumulator(x)
