@@ -1,5 +1,10 @@
 """handloom: a Transformer written from scratch, including its reverse-mode autograd engine."""
 
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and f"-m {__name__}." in " ".join(sys.orig_argv):
+    del sys.path[0]  # the current folder: a learner's random.py there would replace the library's module
+
 from typing import TYPE_CHECKING
 
 from .lazy import lazy_names

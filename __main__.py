@@ -2,7 +2,10 @@
 
 import difflib
 import importlib
+import os
+import signal
 import sys
+from typing import Any, NoReturn
 
 from . import __version__
 
@@ -37,11 +40,15 @@ they are downloaded on first use. The embedded data need neither."""
 
 
 def main() -> None:
-    try:
-        sys.exit(run(sys.argv[1:]))
-    except KeyboardInterrupt:  # while modules are imported; later `run_main` handles it
-        print("\nstopped", file=sys.stderr)
-        sys.exit(130)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored in the background of a shell
+        signal.signal(signal.SIGINT, _stop)
+    sys.exit(run(sys.argv[1:]))
+
+
+def _stop(number: int, frame: Any) -> NoReturn:
+    """End the process while modules are imported. An exception would become another one in NumPy's import."""
+    os.write(2, b"\nstopped\n")
+    os._exit(130)
 
 
 def run(words: list[str]) -> int | str | None:
@@ -65,6 +72,8 @@ def run(words: list[str]) -> int | str | None:
     chosen = getattr(importlib.import_module(f".{module}", __package__), function)
     from .cli.command_line import run_main
 
+    if signal.getsignal(signal.SIGINT) is _stop:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     return run_main(lambda: sys.exit(chosen()), several_processes=module.startswith(("examples.", "cli.sweep")))
 
 

@@ -39,6 +39,11 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # the encoding may lack characters
+        try:
+            find_process_group()
+        except InputError as error:  # every other error is printed by the first process of the group
+            print_error(error)
+            sys.exit(2)
         if find_process_group().size > 1 and not several_processes:
             raise InputError("This program runs in one process: start it without mpirun.")
         if not find_process_group().first:

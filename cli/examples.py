@@ -75,11 +75,20 @@ def parse_example(parser: OptionParser) -> Any:
     Raises OptionError for options that can't be combined, and InputError for a value that can't be used.
     """
     arguments = parse_training_arguments(parser)
+    check_equal_options({name: plain(value) for name, value in vars(arguments).items() if name in parser.defaults})
     if "beam" in arguments:
         check_generation_options(parser, arguments)
     if arguments.init and arguments.teacher:
         parser.error("--init and --teacher can't be combined: leave out one of them")
     return arguments
+
+
+def check_equal_options(options: dict[str, Any]) -> None:
+    """Raise InputError if the processes that train together have other options than the first one."""
+    first, *others = find_process_group().gather({**options, "device": None, "explore": None})
+    for rank, own in enumerate(others, 1):
+        if names := ", ".join(sorted(f"--{name.replace('_', '-')}" for name in first if own[name] != first[name])):
+            raise InputError(f"Rank {rank} was started with another {names} than rank 0. Give all the same options.")
 
 
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:

@@ -1,9 +1,11 @@
 """handloom export MODEL FOLDER: save a trained model in the format of Hugging Face transformers."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
+from ..files import temporary_name
 from ..models import Strategy, pretrained
 from ..models.pretrained.files import read_object
 from ..tokenizer import CharacterTokenizer, WordTokenizer
@@ -25,7 +27,8 @@ def export(source: str | Path, folder: str | Path) -> str:
     trained model, the model has no equivalent in `transformers`, or the folder contains files.
     """
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    part = folder / temporary_name("export")  # an export that was interrupted leaves only this folder
+    if folder.exists() and (not folder.is_dir() or any(entry != part for entry in folder.iterdir())):
         raise InputError(f"{folder} already holds files, which are not overwritten. Choose one that is new or empty.")
     found = load(source)
     search = getattr(found, "own", None)
@@ -33,7 +36,11 @@ def export(source: str | Path, folder: str | Path) -> str:
         search = replace(SEARCH, rules=search.rules)
     only_here = isinstance(found.tokenizer, (CharacterTokenizer, WordTokenizer))
     tokenizer = None if only_here else found.tokenizer
-    pretrained.save(found.model, tokenizer, folder, labels=getattr(found, "labels", None), strategy=search)
+    shutil.rmtree(part, ignore_errors=True)
+    pretrained.save(found.model, tokenizer, part, labels=getattr(found, "labels", None), strategy=search)
+    for file in part.iterdir():
+        file.rename(folder / file.name)
+    part.rmdir()
     architecture = read_object(folder / "config.json")["architectures"][0]
     without = f" without a tokenizer: transformers has no equivalent of a {type(found.tokenizer).__name__}"
     return f"{folder} holds a {architecture} for transformers{without if only_here else ''}"

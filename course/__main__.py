@@ -72,7 +72,7 @@ def _start(path: Path) -> None:
 def _check(folder: Folder, chapter: Chapter) -> Report:
     file = digest(folder.file(chapter))
     report = check(chapter, folder.file(chapter))
-    folder.keep(chapter, report.passed, file)
+    folder.keep(chapter, report.passed, file, report.helpers)
     show(report, folder)
     return report
 

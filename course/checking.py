@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import printable
+from ..files import read_bytes
 from .chapter import BUILT, Chapter, explorer_link, source_link
 from .exercise import Verdict
 from .folder import Folder
 
+RESULTS_LIMIT = 1 << 20  # bytes
 WAIT = 60.0  # seconds until a file that waits is stopped; a file that computes is stopped much earlier
 
 
 @dataclass
 class Report:
-    """The verdicts on the exercises of a chapter up to the first that fails, and the output of the file.
+    """The verdicts on the exercises of a chapter up to the first that fails, the output of the file, and the names of
+    the modules in its folder that it imported.
 
     A verdict with the name "" means that the whole file can't be read.
     """
@@ -28,6 +31,7 @@ class Report:
     chapter: Chapter
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     output: str = ""
+    helpers: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> list[str]:
@@ -62,12 +66,15 @@ def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
             ).returncode
         except subprocess.TimeoutExpired:
             code = None
-        # The last line may be cut.
-        lines = [json.loads(line) for line in results.read_text(encoding="utf-8").split("\n")[:-1]]
+        try:  # the learner's file can do anything with the results
+            text = read_bytes(results, RESULTS_LIMIT).decode()
+            lines = [json.loads(line) for line in text.split("\n")[:-1]]  # the last line may be cut
+        except ValueError:
+            return Report(chapter, {"": Verdict("stopped", "The file changed the results of its check.")})
     for line in lines:
         if line.get("verdict"):
             report.verdicts[line["exercise"]] = Verdict(*line["verdict"])
-        report.output = line.get("output", report.output)
+        report.output, report.helpers = line.get("output", report.output), line.get("helpers", report.helpers)
     now = lines[-1].get("exercise") if lines else ""
     if now is not None:  # the process did not write the last line
         place = f"`{now}` was checked" if now else "the file was read"

@@ -1,11 +1,13 @@
 """A learner's folder: the texts, the files to write in, and the progress."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..errors import InputError
-from ..files import atomic_file, make_folder, read_json, write_json
+from ..files import atomic_file, make_folder, read_json, temporary_name, write_json
 from .chapter import FOLDER, IMAGES, Chapter, chapters, with_links
 
 PROGRESS = "progress.json"
@@ -30,19 +32,25 @@ class Folder:
         return self.path / f"{chapter.stem}.py"
 
     def passed(self, chapter: Chapter) -> list[str]:
-        """Return the exercises that passed when the chapter was last checked."""
-        known = self.progress["chapters"].get(chapter.stem, {})
+        """Return the exercises that passed when the chapter was last checked; none if its file is gone."""
+        known = self.progress["chapters"].get(chapter.stem, {}) if self.file(chapter).exists() else {}
         return [exercise.name for exercise in chapter.exercises if exercise.name in known.get("passed", [])]
 
     def is_done(self, chapter: Chapter) -> bool:
-        """Return whether all exercises passed with the current content of the file."""
+        """Return whether all exercises passed with the current content of the file and of the modules in the folder
+        that it imported, and with this version of handloom.
+        """
         known = self.progress["chapters"].get(chapter.stem, {})
         all_passed = len(self.passed(chapter)) == len(chapter.exercises)
-        return all_passed and known.get("file") == digest(self.file(chapter))
+        files = {self.file(chapter).name: known.get("file"), **known.get("helpers", {})}
+        unchanged = all(digest(self.path / name) == old for name, old in files.items())
+        return all_passed and unchanged and known.get("version") == __version__
 
-    def keep(self, chapter: Chapter, passed: list[str], file: str) -> None:
-        """Save the names of the passed exercises and the digest of the learner's file."""
-        self.progress["chapters"][chapter.stem] = {"passed": passed, "file": file}
+    def keep(self, chapter: Chapter, passed: list[str], file: str, helpers: Iterable[str] = ()) -> None:
+        """Save the names of the passed exercises, the digest of the learner's file, and those of its `helpers`."""
+        known = {"passed": passed, "file": file, "version": __version__}
+        known["helpers"] = {name: digest(self.path / name) for name in helpers}
+        self.progress["chapters"][chapter.stem] = known
         self._save()
 
     def next_hint(self, chapter: Chapter, exercise: str) -> int:
@@ -72,9 +80,12 @@ def start(path: Path) -> tuple[list[str], list[str]]:
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file. Name a folder.")
-    ours = (PROGRESS, *(f"{chapter.stem}.py" for chapter in chapters()))
+    ours = (PROGRESS, temporary_name(PROGRESS), *(f"{chapter.stem}.py" for chapter in chapters()))
     if path.is_dir() and any(path.iterdir()) and not any((path / name).exists() for name in ours):
         raise InputError(f"{path} already holds other files. Name a new or empty folder.")
+    make_folder(path)
+    if not (path / PROGRESS).exists():  # first: if this process is killed, the next call goes on
+        write_json(path / PROGRESS, {"chapters": {}, "hints": {}})
     make_folder(path / "images")
     written, kept = [], []
     for name, content in files().items():
@@ -84,8 +95,6 @@ def start(path: Path) -> tuple[list[str], list[str]]:
         with atomic_file(path / name) as file:
             file.write(content)
         written.append(name)
-    if not (path / PROGRESS).exists():
-        write_json(path / PROGRESS, {"chapters": {}, "hints": {}})
     return written, kept
 
 

@@ -1,7 +1,8 @@
 """Runs a learner's file in a separate process: python -m handloom.course.trial NUMBER FILE RESULTS
 
 The learner's file runs in a separate process because it can loop, exit or crash. The verdicts are written to a file as
-lines of JSON, so that verdicts before a crash are kept. The last line contains the beginning of the printed output.
+lines of JSON, so that verdicts before a crash are kept. The last line contains the beginning of the printed output, and
+the names of the modules in the learner's folder that the file imported.
 """
 
 import importlib.util
@@ -59,6 +60,12 @@ def load(path: Path) -> ModuleType:
     return module
 
 
+def helpers(path: Path) -> list[str]:
+    """Return the files in the folder of `path`, relative to it, that were imported as modules, except `path`."""
+    files = {Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
+    return sorted(str(file.relative_to(path.parent)) for file in files - {path} if file.is_relative_to(path.parent))
+
+
 def _limit(when_over: Callable[[int | None], None], file: str) -> None:
     """Limit memory and processor time. When the time is over, call `when_over` with the current line of the file."""
     if not hasattr(signal, "setitimer"):  # Windows: the waiting process has a time limit too
@@ -99,8 +106,8 @@ def main() -> None:
         _limit(when_over, str(path))
         with redirect_stdout(output), redirect_stderr(output):
             for now, verdict in run(chapter, path):
-                write(exercise=now, verdict=verdict and [verdict.state, verdict.text])
-        write(output=output.getvalue()[:OUTPUT_LIMIT])
+                write(exercise=now, verdict=verdict and [verdict.state, verdict.text[:OUTPUT_LIMIT]])
+        write(output=output.getvalue()[:OUTPUT_LIMIT], helpers=helpers(path))
     os._exit(0)  # ends the process even if the file started threads
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..files import atomic_file, make_folder
+from ..files import atomic_file, make_folder, temporary_name
 from ..tokenizer import BPETokenizer
 from .subject import TranslatorSubject, load_subject
 
@@ -36,11 +36,12 @@ def export(run: Path, folder: Path) -> None:
         raise InputError(f"The browser can't run the model of {run}: {what}. Explore it without --export.")
     if not isinstance(subject.tokenizer, BPETokenizer) or subject.tokenizer.pattern != "gpt2":
         raise InputError(f"The browser can't run the tokenizer of {run}: it needs byte-level BPE with GPT-2's pattern.")
-    if folder.exists() and any(folder.iterdir()) and not (folder / "facts.json").is_file():
+    ours = {"facts.json", temporary_name("facts.json")}  # the first file, which marks the folder of an export
+    if folder.exists() and (found := {path.name for path in folder.iterdir()}) and not ours & found:
         raise InputError(f"{folder} contains other files. Choose a new folder.")
     facts = subject.facts()
     facts["views"] = [view for view in facts["views"] if view in VIEWS]
-    files = {"facts.json": json.dumps(facts).encode()}  # first: after an error, it marks the folder of an export
+    files = {"facts.json": json.dumps(facts).encode()}
     with resources.as_file(resources.files(__package__) / "static") as static:
         files |= {str(path.relative_to(static)): path.read_bytes() for path in static.rglob("*") if path.is_file()}
     files["index.html"] = files["index.html"].replace(b"<html", b"<html data-alone", 1)

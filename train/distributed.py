@@ -23,6 +23,7 @@ from .runs.folder import RunFolder
 
 # Set by the mpirun of MPICH, Open MPI, MVAPICH and Slurm's PMI for each process that they start.
 _LAUNCHED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS")
 _LOCAL = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 
 
@@ -176,16 +177,19 @@ class NcclSums:
 def find_process_group() -> ProcessGroup:
     """Return the group of processes that mpirun started, or a group of this process only without mpirun.
 
-    Raises InputError if mpirun started this process, but mpi4py is not installed.
+    Raises InputError if mpirun started several processes, but mpi4py is not installed.
     """
     if not any(name in os.environ for name in _LAUNCHED):
         return ProcessGroup()
     try:
         from mpi4py import MPI
     except ImportError as error:
+        if next((os.environ[name] for name in _SIZES if name in os.environ), "") == "1":  # such as a shell under srun
+            return ProcessGroup()
+        found = next(name for name in _LAUNCHED if name in os.environ)
         raise InputError(
-            f"mpirun started this process, but mpi4py can't be imported ({error}). Install it with pip install "
-            "mpi4py mpich; it must match the MPI that mpirun belongs to."
+            f"mpirun started this process ({found} is set), but mpi4py can't be imported ({error}). Install it with "
+            "pip install mpi4py mpich; it must match the MPI that mpirun belongs to."
         ) from None
     if MPI.COMM_WORLD.Get_size() == 1:
         return ProcessGroup()

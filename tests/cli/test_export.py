@@ -27,6 +27,22 @@ def folder(tmp_path_factory) -> Any:
     return folder
 
 
+def test_an_export_that_was_interrupted_can_be_repeated(tmp_path, monkeypatch) -> None:
+    def interrupted(model, tokenizer, folder, **options):
+        folder.mkdir(parents=True)
+        (folder / "config.json").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("handloom.cli.export.pretrained.save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export("tatoeba-de-en", tmp_path / "model")
+    monkeypatch.undo()
+    export("tatoeba-de-en", tmp_path / "model")
+    assert Translator.load(tmp_path / "model").translate(["Hallo."]) == ["Hello."]
+    with pytest.raises(InputError, match="already holds files"):
+        export("tatoeba-de-en", tmp_path / "model")
+
+
 def test_it_is_read_back(folder) -> None:
     found, original = Translator.load(folder), Translator.load(MODELS["tatoeba-de-en"])
     assert found.source_ids(SENTENCES) == original.source_ids(SENTENCES)

@@ -10,7 +10,7 @@ import pytest
 
 from handloom.arguments import OptionError
 from handloom.cli import texts
-from handloom.cli.examples import example_parser, parse_training_arguments
+from handloom.cli.examples import example_parser, parse_example, parse_training_arguments
 from handloom.cli.options import OptionParser
 from handloom.cli.texts import apply_model
 from handloom.errors import InputError
@@ -78,6 +78,21 @@ def test_an_option_of_training_with_a_blank_in_its_value() -> None:
 def test_a_negative_number_is_a_value(number: str) -> None:
     with pytest.raises(OptionError, match=f"length-penalty: '{number}'"):
         parse("--length-penalty", number)
+
+
+def test_processes_with_other_options_are_refused(monkeypatch) -> None:
+    """They would wait for each other for ever, or train with two values."""
+
+    class Group:
+        def gather(self, own: dict) -> list[dict]:
+            return [own, {**own, "device": None}, {**own, "steps": 9, "stop_at": 3}]
+
+    parser = make_parser()
+    monkeypatch.setattr("sys.argv", ["program.py", "--steps", "5", "--device", "cuda:1"])
+    assert parse_example(parser).steps == 5
+    monkeypatch.setattr("handloom.cli.examples.find_process_group", Group)
+    with pytest.raises(InputError, match="Rank 2 was started with another --steps, --stop-at than rank 0"):
+        parse_example(parser)
 
 
 def test_the_old_run_needs_a_name() -> None:

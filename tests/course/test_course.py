@@ -1,11 +1,13 @@
 """The commands of the course: the learner's folder, errors in the learner's file, hints, progress, watching."""
 
 import io
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from handloom.course.folder import Folder, start
 from handloom.course.trial import run
 from handloom.errors import InputError
 from handloom.explorer.yours import BUILT as SHOWN
+from handloom.files import atomic_file, temporary_name, write_json
 
 FIRST = chapters()[0]
 
@@ -118,6 +121,81 @@ def test_prints_are_shown_apart_and_what_ends_the_process_is_told(folder, capsys
     assert len(report.output) <= 2000
     checking.show(report, folder)
     assert "your file prints:\n  | hello" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize(
+    "body", ["os.mkfifo(file)", "os.symlink('/dev/zero', file)", "os.mkdir(file)", "open(file, 'w').write('x\\n' * 9)"]
+)
+def test_results_that_the_file_replaced_are_not_read(folder, body: str) -> None:
+    write(folder, f"import os, sys; file = sys.argv[3]; os.unlink(file); {body}; os._exit(0)")
+    report = check(FIRST, folder.file(FIRST))
+    assert report.verdicts == {"": Verdict("stopped", "The file changed the results of its check.")}
+
+
+def test_a_long_error_is_cut(folder) -> None:
+    write(folder, "raise ValueError('x' * 10_000_000)")
+    (verdict,) = check(FIRST, folder.file(FIRST)).verdicts.values()
+    assert len(verdict.text) <= 2000
+
+
+def gone(folder: Folder, helper: Path) -> None:
+    helper.unlink()
+
+
+def changed(folder: Folder, helper: Path) -> None:
+    helper.write_text(helper.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+
+
+def file_gone(folder: Folder, helper: Path) -> None:
+    folder.file(FIRST).unlink()
+
+
+def other_version(folder: Folder, helper: Path) -> None:
+    folder.progress["chapters"][FIRST.stem]["version"] = "0"
+
+
+@pytest.mark.parametrize("change", [gone, changed, file_gone, other_version])
+def test_a_chapter_is_done_only_as_long_as_everything_it_used_is_unchanged(folder, change, monkeypatch, capsys) -> None:
+    helper = folder.path / "helper.py"
+    helper.write_text(solution(), encoding="utf-8")
+    folder.file(FIRST).write_text("from helper import *\n", encoding="utf-8")
+    assert call(monkeypatch, capsys, "check", "1", "--dir", str(folder.path))[0] == 0
+    folder = Folder(folder.path)
+    assert folder.is_done(FIRST)
+    change(folder, helper)
+    assert not folder.is_done(FIRST)
+    assert change is not file_gone or folder.passed(FIRST) == []
+
+
+def test_files_named_as_modules_do_not_replace_them(folder) -> None:
+    """`python -m` puts the learner's folder first in the path."""
+    for name in ("random", "numpy", "json", "typing", "re", "argparse", "tokenize", "tqdm", "tempfile", "select"):
+        (folder.path / f"{name}.py").write_text("raise SystemExit('a file of the learner')\n", encoding="utf-8")
+    command = [sys.executable, "-m", "handloom.course", "check", "1"]
+    done = subprocess.run(command, cwd=folder.path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "Not written yet" in done.stdout
+
+
+@pytest.mark.parametrize("done", range(4))
+def test_start_that_was_killed_goes_on(tmp_path, monkeypatch, done: int) -> None:
+    left = [None] * done
+
+    def write_file(path, *value):
+        if not left:
+            (path.parent / temporary_name(path.name)).touch()
+            raise KeyboardInterrupt
+        left.pop()
+        return write_json(path, *value) if value else atomic_file(path)
+
+    monkeypatch.setattr("handloom.course.folder.atomic_file", write_file)
+    monkeypatch.setattr("handloom.course.folder.write_json", write_file)
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path)
+    monkeypatch.undo()
+    start(tmp_path)
+    assert Folder(tmp_path).file(FIRST).exists()
 
 
 def test_what_waits_is_stopped(folder) -> None:

@@ -198,6 +198,21 @@ class TestOneProcess:
         with pytest.raises(InputError, match=r"pip install mpi4py mpich"):
             find_process_group.__wrapped__()
 
+    @pytest.mark.parametrize("size", ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"])
+    def test_a_shell_of_a_scheduler_is_one_process_without_mpi4py(self, monkeypatch, size: str) -> None:
+        monkeypatch.setenv("PMIX_RANK", "0")
+        monkeypatch.setenv(size, "1")
+        monkeypatch.setitem(sys.modules, "mpi4py", None)
+        assert find_process_group.__wrapped__().size == 1
+
+    def test_several_processes_without_mpi4py_are_refused_in_a_line(self, tmp_path) -> None:
+        code = "import sys; sys.modules['mpi4py'] = None; from handloom.__main__ import main; main()"
+        environment = {**os.environ, "PMI_RANK": "0", "PMI_SIZE": "2"}
+        command = [sys.executable, "-c", code, "translate", "Hallo."]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert done.stderr.startswith("error: mpirun started this process (PMI_RANK is set), but mpi4py")
+
     def test_a_gpu_for_each_process_of_a_machine(self, monkeypatch, exchange) -> None:
         monkeypatch.setenv("MPI_LOCALRANKID", "3")
         monkeypatch.setattr(distributed, "find_process_group", lambda: MpiProcessGroup(exchange))

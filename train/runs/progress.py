@@ -144,7 +144,8 @@ class TrainingStopped(Exception):  # noqa: N818 - it is no error
 
 
 class StopSignals:
-    """A context manager in which SIGINT (Ctrl-C) and SIGTERM only set `received`. The loop checks it after each step.
+    """A context manager in which SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal was closed) only set `received`. The
+    loop checks it after each step. SIGHUP stays ignored under `nohup`.
 
     A second signal ends the process, as it would outside the block. At the end of the block, a signal that the loop has
     not handled does the same. Only the main thread can receive signals; in other threads this does nothing.
@@ -153,10 +154,11 @@ class StopSignals:
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
+        self._terminals = [number for number in (1, 2) if os.isatty(number)]
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, *self._hang_up()):
                 self._before[number] = signal.signal(number, self._receive)
         return self
 
@@ -165,12 +167,21 @@ class StopSignals:
         if kind is None and self.received is not None:
             signal.raise_signal(self.received)
 
+    @staticmethod
+    def _hang_up() -> list[int]:
+        number = getattr(signal, "SIGHUP", None)  # Windows has none
+        return [number] if number and signal.getsignal(number) is not signal.SIG_IGN else []
+
     def _put_back(self) -> None:
         while self._before:
             signal.signal(*self._before.popitem())
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = number
+        if number in self._hang_up():  # the terminal is gone: printing would fail before the run is saved
+            null = os.open(os.devnull, os.O_WRONLY)
+            for terminal in self._terminals:
+                os.dup2(null, terminal)
         # This writes to the file descriptor, because the signal may have come while sys.stderr was writing.
         with suppress(OSError):  # nobody reads it
             os.write(2, b"\nstopping after this step; once more ends at once, without saving\n")

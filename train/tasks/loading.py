@@ -239,7 +239,7 @@ def task_of(path: Path) -> tuple[str, bool]:
     """Return the task of a model, a run or one of `transformers`, and whether the model supports no other task."""
     if is_foreign(path):
         return _task_of_transformers(path)
-    config = read_config(RunFolder.open(path).model_path)
+    config = read_config(RunFolder.open(path).path)
     if "labels" in config:
         return "classify", True
     if "length" in config:

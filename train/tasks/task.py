@@ -273,6 +273,7 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
     on_host = isinstance(counted, np.ndarray)
     theirs = ops.log_softmax(Tensor(teacher_logits) / temperature).data
     xp = array_module(theirs)
+    theirs = xp.maximum(theirs, xp.finfo(theirs.dtype).min)  # 0 log 0 is 0 where the teacher rules a class out
     tokens = int(counted.sum()) if on_host else counted.sum().astype(theirs.dtype)
     probabilities = xp.exp(theirs) * (device_constant(xp, counted) if on_host else counted)[..., None]
     divergence = (ops.log_softmax(logits / temperature) * -probabilities).sum() + (probabilities * theirs).sum()

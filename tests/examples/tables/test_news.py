@@ -2,6 +2,7 @@
 
 import pytest
 
+from handloom.examples.tables import news
 from handloom.examples.tables.news import EPOCHS, epoch_rows
 
 
@@ -32,3 +33,13 @@ def test_training_means_are_of_the_updates_between_two_validations() -> None:
 def test_an_epoch_without_a_training_row_has_no_training_mean() -> None:
     (row,) = epoch_rows([{"step": 3, "epoch": 0, "valid_loss": 1.0, "valid_accuracy": 0.5}], report=False)
     assert "train_loss" not in row
+
+
+def test_baselines_of_many_classes_are_left_out(monkeypatch, capsys) -> None:
+    """Their tables have a number for each word and class."""
+    labelled = [(f"word{number} and", f"class {number % 5}") for number in range(40)]
+    assert len(news.baselines(labelled, labelled, labelled)) == 3
+    monkeypatch.setattr(news, "MOST_NUMBERS", 100)
+    (row,) = news.baselines(labelled, labelled, labelled)
+    assert (row["cell"], row["accuracy"]) == ("always class 0", 0.2)
+    assert "are left out: 5 classes need too much memory" in capsys.readouterr().out

@@ -81,7 +81,7 @@ def test_config_that_json_cannot_hold(tmp_path):
 
 def test_missing_folder_and_file(tmp_path, monkeypatch):
     assert f"{tmp_path / 'none'} does not exist" in refusal(tmp_path / "none")
-    assert "holds no model.safetensors. The run may have ended before its first save" in refusal(tmp_path)
+    assert "holds no model.safetensors, which a run has after its first validation" in refusal(tmp_path)
     save_checkpoint(tmp_path, TENSORS, CONFIG)
     monkeypatch.setattr("builtins.open", Mock(side_effect=PermissionError(13, "Permission denied")))
     assert "model.safetensors can't be read: Permission denied." in refusal(tmp_path)

@@ -36,5 +36,11 @@ class TestDistillation:
         same = distillation_loss(Parameter(self.teacher), self.teacher, self.counted)
         assert same.item() == pytest.approx(0, abs=1e-12)
 
+    def test_a_class_that_the_teacher_rules_out_counts_nothing(self) -> None:
+        teacher = np.concatenate([self.teacher, np.full((2, 3, 1), -np.inf)], axis=-1)
+        student = np.concatenate([self.student, np.full((2, 3, 1), -200.0)], axis=-1)
+        expected = distillation_loss(Parameter(self.student), self.teacher, self.counted).item()
+        assert distillation_loss(Parameter(student), teacher, self.counted).item() == pytest.approx(expected, rel=1e-9)
+
     def test_its_gradient(self) -> None:
         assert gradcheck(lambda logits: distillation_loss(logits, self.teacher, self.counted, 3.0), [self.student])

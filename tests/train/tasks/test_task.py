@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import manual_seed
+from handloom.errors import InputError
 from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE
 from handloom.train.data.running_text import TextData
 from handloom.train.distributed import ProcessGroup
@@ -17,7 +18,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks import task as task_module
 from handloom.train.tasks.classification import Classification
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
-from handloom.train.tasks.task import Task, train_model
+from handloom.train.tasks.task import Task, choose_tokenizer, train_model
 from handloom.train.tasks.translation import Translation
 
 pytestmark = pytest.mark.usefixtures("quick_pictures")
@@ -78,6 +79,13 @@ def test_a_teacher_goes_to_the_gpu_of_its_process_and_its_tokenizer_is_used(
     student, _ = trained(task, tmp_path / "student", device="cuda", teacher=teacher)
     assert student.tokenizer is teacher.tokenizer
     assert local_device.call_args_list == [call("cuda"), call("cuda")], "the device of the model and of the teacher"
+
+
+def test_a_run_that_was_killed_before_its_tokenizer_is_started_again(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", {})
+    with pytest.raises(InputError, match=r"run ended before its first save, so there is nothing to resume\. Start it"):
+        choose_tokenizer(run, True, None, lambda: None)
+    run.close()
 
 
 @TASKS
