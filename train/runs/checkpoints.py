@@ -154,8 +154,8 @@ def _path(folder: str | Path) -> Path:
     path = folder / MODEL_FILE if folder.is_dir() else folder
     if not path.is_file():
         raise InputError(
-            f"The folder {folder} holds no {path.name}, which a run has after its first validation. Continue the run with "
-            "--resume, or give the folder of a run that saved its model."
+            f"The folder {folder} holds no {path.name}, which a run has after its first validation. Continue the run "
+            "with --resume, or give the folder of a run that saved its model."
         )
     return path
 
