@@ -8,7 +8,18 @@ from .baselines import (
     RecurrentLanguageModel,
 )
 from .classifier import ClassifierConfig, TransformerClassifier
-from .generation import Hypothesis, Rules, Sampler, Strategy, beam_search, greedy_search, length_penalty, sample, stream
+from .generation import (
+    Hypothesis,
+    Rules,
+    Sampler,
+    Strategy,
+    beam_search,
+    generate,
+    greedy_search,
+    length_penalty,
+    sample,
+    stream,
+)
 from .language_model import LanguageModel, LanguageModelConfig
 from .seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 
@@ -29,6 +40,7 @@ __all__ = [
     "Strategy",
     "TransformerClassifier",
     "beam_search",
+    "generate",
     "greedy_search",
     "length_penalty",
     "sample",

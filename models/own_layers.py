@@ -28,22 +28,33 @@ _KINDS: dict[str, tuple[type[nn.Module], ...]] = {
     "#": (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
     "recurrent": (Recurrent,),
 }
+#: The layers that generation calls or has a substitute for.
+_CALLED = {name for name in _KINDS if name.startswith(("linear", "norm")) or name.endswith("embedding")}
+_CALLED |= {"out_proj", "output", "copy_gate", "positions", "logits"}
 #: Methods that do not change what a model computes.
 _NOT_COMPUTING = {"loss", "cross_entropy", "start", "raw_decoder", "copied", "add_encoder_layers", "fit"}
 
 
-def own_layers(model: nn.Module, leave_out: Collection[str] = (), hooks: bool = True) -> list[str]:
+def own_layers(
+    model: nn.Module, leave_out: Collection[str] = (), hooks: bool = True, cached: Collection[str] = ()
+) -> list[str]:
     """Return a description such as "decoder.layers.0.linear1 (LoRA)" of each module of a model that is of another class
     than handloom's, or replaces methods or has hooks, so that its weights do not determine what it computes.
 
     Args:
         leave_out: the first part of the names of modules, and names of the model's methods, that are not looked at.
         hooks: whether a forward hook counts.
+        cached: "position_wise", "cached_step" or both: layers that have this attribute are left out.
     """
     found = []
+    inside: tuple[str, ...] = ()  # the layers that are left out, with a dot behind
     for name, module in model.named_modules():
         first, last = name.partition(".")[0], name.rpartition(".")[2]
-        if first in leave_out:
+        if first in leave_out or name.startswith(inside):
+            continue
+        how = "cached_step" if last.isdecimal() else "position_wise" if last in _CALLED else ""
+        if how in cached and getattr(module, how, False):
+            inside = (*inside, f"{name}.")
             continue
         replaced = replaced_methods(module, hooks) - _NOT_COMPUTING
         if isinstance(module, PositionScores) and "bias_at" in replaced:  # the cached form of `scores`

@@ -242,7 +242,8 @@ class Seq2SeqTransformer(nn.Module):
         """Return the decoder for `start`, or None if its layers can't be cached (see `cacheable`).
         Its weights are copied into the memory layout that is fastest for generation, unless `packed` is false.
         """
-        if not cacheable(self, leave_out=("encoder", "source_embedding", "encode")):  # `start` calls these
+        cached = ("position_wise",) if self.config.copy else ("position_wise", "cached_step")
+        if not cacheable(self, ("encoder", "source_embedding", "encode"), cached):  # `start` calls the encoder
             return None
         copying = (self.copy_gate, self.config.uncopied_id) if self.config.copy else None
         return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed, copying)

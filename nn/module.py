@@ -40,6 +40,8 @@ class Module:
     """The base class of layers and models, which set parameters in `__init__` and define `forward`."""
 
     training: bool = True
+    #: Whether a layer with its own `forward` treats each position alone; then generation calls it with new tokens only.
+    position_wise: bool = False
     _forward_hooks: tuple[HookHandle, ...] = ()
     _buffers: frozenset[str] = frozenset()  # names of Tensors that belong to the state
     _handloom: ClassVar[tuple[type["Module"], Any]]  # the nearest base class that is handloom's, and its `forward`

@@ -8,7 +8,7 @@ from .greedy import greedy_search, likeliest, stream
 from .penalties import coverage_penalty, length_penalty
 from .rules import Hypothesis, Rules
 from .sampling import Sampler, sample
-from .strategy import Strategy
+from .strategy import Strategy, generate
 
 if not PLAIN:
     from . import fast
@@ -24,6 +24,7 @@ __all__ = [
     "beam_search",
     "by_consensus",
     "coverage_penalty",
+    "generate",
     "greedy_search",
     "length_penalty",
     "likeliest",

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from ...autograd import Tensor, no_grad
 from ...autograd.backend import array_module
 from ...autograd.ops.linalg import product
 from ...autograd.quick import replaceable
-from ...nn import Linear
+from ...nn import Linear, Module
+from ...nn.module import computes_as
 
 
 class Affine:
@@ -42,7 +44,24 @@ class Affine:
         return self.xp.maximum(y, 0, out=y) if relu else y
 
 
-def affine_of(linear: Linear) -> Affine:
+class Called:
+    """A layer with its own forward that treats each position alone, in the place of an Affine."""
+
+    blocks: Any = None
+
+    def __init__(self, layer: Module):
+        self.layer = layer
+
+    def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
+        with no_grad():
+            y = self.layer(Tensor(x)).data.copy()
+        return array_module(y).maximum(y, 0, out=y) if relu else y
+
+
+def affine_of(linear: Any) -> Any:
+    """Return an Affine, or a Called for a layer with its own forward."""
+    if not computes_as(linear, Linear):
+        return Called(linear)
     return Affine(linear.weight.data, None if linear.bias is None else linear.bias.data)
 
 

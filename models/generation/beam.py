@@ -171,6 +171,7 @@ class _BeamSearch:
         else:
             progress.penalise(logits)
             total = log_sum_exp(logits)
+        logits, total = progress.apply_functions(logits, total)
         progress.rule_out(logits, total)
         values, ids = top_k(logits, self.considered)
         tokens, log_p = to_host(ids, values - total[:, None])

@@ -4,16 +4,19 @@ Tests compare the results with those of the layers in `nn`.
 """
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...autograd import Tensor, no_grad
+from ...autograd.backend import array_module, is_array
 from ...nn.positional import PositionScores
 from ..copying import copy_logits
+from .affine import Affine
 from .cache import TreeCache, keep_rows
-from .raw_layers import RawAttention, RawDecoder, attend
+from .raw_layers import OwnLayer, RawAttention, RawDecoder, attend
 
 
 class CachedState:
@@ -45,8 +48,14 @@ class CachedState:
     ):
         self.decoder, self.rows, self.length, self.keep_attention = decoder, rows, 0, keep_attention
         self.positions, self.suggested_lengths = positions, suggested_lengths
-        first = decoder.layers[0].own
-        self._cache = TreeCache(len(decoder.layers), rows, first.kv_heads, first.head_dim, decoder.dtype, decoder.xp)
+        own = [layer.own for layer in decoder.layers if layer.own is not None]
+        sizes = (own[0].kv_heads, own[0].head_dim) if own else (1, 1)
+        self._cache = TreeCache(len(decoder.layers), rows, *sizes, decoder.dtype, decoder.xp)
+        if keep_attention and len(own) < len(decoder.layers):
+            raise ValueError("the attention of layers with a method cached_step can't be kept")
+        self._states: dict[int, Any] = {}  # of these layers
+        given = {} if memory is None else {"memory": Tensor(memory), "memory_lengths": memory_lengths}
+        self._memory: dict[str, Any] = given if len(own) < len(decoder.layers) else {}
         cross = [layer.cross.keys_values(memory) for layer in decoder.layers if layer.cross is not None]
         self._cross_keys, self._cross_values = [key for key, _ in cross], [value for _, value in cross]
         self._cross_bias = None
@@ -108,15 +117,20 @@ class CachedState:
         """Compute the layers for x (rows * new, d_model), and keep cross-attention weights if they are wanted."""
         cache, decoder = self._cache, self.decoder
         self.cross_attentions = []
+        crossing = itertools.count()
         for number, layer in enumerate(decoder.layers):
+            if isinstance(layer, OwnLayer):
+                x, self._states[number] = layer(x, self.rows, self._states.get(number), self._memory)
+                continue
+            place = next(crossing)  # in the lists of keys and values of the source
 
             def attend_self(q: Any, k: Any, v: Any, number: int = number, own: RawAttention = layer.own) -> Any:
                 if own.position_scores is not None:
                     return self._attend_by_position(q, k, v, number, own.position_scores, bias)
                 return self._attend(q, *cache.append(number, k, v), bias)
 
-            def attend_memory(q: Any, number: int = number) -> Any:
-                keys, values = self._cross_keys[number][: len(q)], self._cross_values[number][: len(q)]
+            def attend_memory(q: Any, number: int = number, place: int = place) -> Any:
+                keys, values = self._cross_keys[place][: len(q)], self._cross_values[place][: len(q)]
                 keep = self.keep_attention or (self._source is not None and number == len(decoder.layers) - 1)
                 return self._attend(q, keys, values, self._cross_bias, keep)
 
@@ -127,6 +141,7 @@ class CachedState:
         self._begin()
         sentences = self._cache.select(rows, width)
         self.rows = len(rows)
+        self._states, self._memory = (_selected(one, rows) for one in (self._states, self._memory))
         if self.suggested_lengths is not None:
             self.suggested_lengths = self.suggested_lengths[rows]
         if self._source is not None:
@@ -193,11 +208,23 @@ class CachedState:
 
     def _project(self, x: Any, may_ban: Sequence[int] | None = None) -> Any:
         """Compute logits, at each step into the same memory, because newly allocated memory would cause page faults."""
-        if self._logits is None or len(self._logits) < len(x):
-            self._logits = self.decoder.xp.empty((len(x), self.decoder.vocabulary), self.decoder.dtype)
+        output = self.decoder.output
+        if isinstance(output, Affine) and (self._logits is None or len(self._logits) < len(x)):
+            self._logits = self.decoder.xp.empty((len(x), output.out_features), self.decoder.dtype)
         if may_ban is not None and self._screened and (screen := self.decoder.screen) is not None:
             logits = self._logits[: len(x)]
             self._screened = screen(x, logits, may_ban)
             if self._screened:
                 return logits
-        return self.decoder.output(x, self._logits)
+        return output(x, self._logits)
+
+
+def _selected(state: Any, rows: np.ndarray) -> Any:
+    """Select rows of the arrays and Tensors in nested tuples, lists and dictionaries; their first axis is the rows."""
+    if isinstance(state, dict):
+        return {key: _selected(value, rows) for key, value in state.items()}
+    if isinstance(state, tuple | list):
+        return type(state)(_selected(value, rows) for value in state)
+    if isinstance(state, Tensor):
+        return Tensor(_selected(state.data, rows))
+    return state[array_module(state).asarray(rows)] if is_array(state) else state

@@ -92,7 +92,8 @@ def _next_step(
     logits: Any, progress: SearchProgress, sequences: np.ndarray, choose: Choice, scores: bool
 ) -> DecodingStep:
     progress.penalise(logits)
-    total = log_sum_exp(logits) if scores else 0.0
+    total = log_sum_exp(logits) if scores or progress.rules.functions else 0.0
+    logits, total = progress.apply_functions(logits, total)
     progress.rule_out(logits, total)
     forced = progress.forced()
     chosen = choose(logits, sequences, ~forced)

@@ -12,6 +12,7 @@ from ...autograd.backend import array_module
 from ...autograd.ops import ACTIVATIONS
 from ...autograd.quick import parallel_for, replaceable
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
+from ...nn.module import computes_as
 from ..own_layers import own_layers
 from .affine import Affine, affine_of, pack
 
@@ -28,7 +29,7 @@ class Normalise:
 
     def __call__(self, x: Any) -> Any:
         norm = self.norm
-        if type(norm) is not LayerNorm or norm.eps_outside or x.dtype == np.float16:
+        if not computes_as(norm, LayerNorm) or norm.eps_outside or x.dtype == np.float16:
             with no_grad():
                 return norm(Tensor(x)).data
         return normalised(x, norm.weight.data, norm.bias.data, norm.eps)
@@ -58,11 +59,13 @@ def quick_parts(decoder: "RawDecoder") -> tuple[Any, Any, Any]:
     return None, None, None
 
 
-def cacheable(model: Module, leave_out: Collection[str] = ()) -> bool:
-    """Return whether the weights of a model determine what it computes; if not, warn that generation is slower.
-    `leave_out` is the argument of `own_layers`.
+def cacheable(
+    model: Module, leave_out: Collection[str] = (), cached: Collection[str] = ("position_wise", "cached_step")
+) -> bool:
+    """Return whether a model's layers are handloom's, or say how they are cached; if not, warn that it takes longer.
+    `leave_out` and `cached` are arguments of `own_layers`.
     """
-    own = own_layers(model, leave_out)
+    own = own_layers(model, leave_out, cached=cached)
     if own:
         more = f", and {len(own) - 1} more" if len(own) > 1 else ""
         warnings.warn(
@@ -186,7 +189,7 @@ class RawLayer:
     def affines(self) -> list[Affine]:
         """Return the Affines of all matrices that a decoding step uses."""
         attentions = [self.own] if self.cross is None else [self.own, self.cross]
-        projections = [part for one in attentions for part in (one.project_new, one.project_out)]
+        projections: list[Any] = [part for one in attentions for part in (one.project_new, one.project_out)]
         return [*projections, self.linear1, self.linear2]
 
     def _feed_forward(self, x: Any) -> Any:
@@ -197,12 +200,31 @@ class RawLayer:
         return self.linear2(h)
 
 
+class OwnLayer:
+    """A layer with its own method `cached_step`."""
+
+    own = cross = None
+
+    def __init__(self, layer: Any):
+        self.layer = layer
+
+    def __call__(self, x: Any, rows: int, state: Any, memory: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the layer's output for x (rows * new, d_model), and its new state."""
+        with no_grad():
+            y, state = self.layer.cached_step(Tensor(x.reshape(rows, -1, x.shape[1])), state, **memory)
+        return y.data.reshape(x.shape), state
+
+    def affines(self) -> list[Affine]:
+        return []
+
+
 class RawDecoder:
     """A model's embedding, decoder layers and output layer as plain arrays, for generation.
 
     Args:
         embed: function that maps ids (rows, new) and the position of the first id to vectors (rows, new, d_model).
-        layers: TransformerDecoderLayers, or TransformerEncoderLayers with a causal mask.
+        layers: TransformerDecoderLayers, or TransformerEncoderLayers with a causal mask, or layers with a method
+            `cached_step` (see docs/generation.md).
         norm: the norm after the last layer, if there is one.
         output: the layer that computes logits.
         packed: copy the weights into the memory layout that is fastest for few rows. The copy needs as much memory as
@@ -215,19 +237,21 @@ class RawDecoder:
         embed: Callable[[np.ndarray, int], Any],
         layers: Any,
         norm: Module | None,
-        output: Linear,
+        output: Module,
         packed: bool = False,
         copying: tuple[Linear, int | None] | None = None,
     ):
-        self.embed, self.layers = embed, [RawLayer(layer) for layer in layers]
+        self.embed = embed
+        self.layers = [OwnLayer(layer) if hasattr(layer, "cached_step") else RawLayer(layer) for layer in layers]
         self.norm = None if norm is None else Normalise(norm)
         self.output = affine_of(output)
         self.gate = None if copying is None else affine_of(copying[0])
         self.uncopied = None if copying is None else copying[1]
         if packed:
-            pack([self.output, *(affine for layer in self.layers for affine in layer.affines())])
-        self.dtype, self.vocabulary = output.weight.dtype, output.out_features
-        self.xp = array_module(output.weight.data)
+            found = [self.output, *(affine for layer in self.layers for affine in layer.affines())]
+            pack([affine for affine in found if isinstance(affine, Affine)])
+        weight = next(parameter for module in (output, *layers) for parameter in module.parameters())
+        self.dtype, self.xp = weight.dtype, array_module(weight.data)
         self.attend_few, self.layers_at_once, self._make_screen = quick_parts(self)
 
     @functools.cached_property

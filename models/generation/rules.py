@@ -1,5 +1,6 @@
 """Rules about a sequence's beginning, end, length and repetitions, for all generation strategies."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -7,9 +8,14 @@ import numpy as np
 
 from ...autograd.backend import array_module
 from ...autograd.ops.indexing import integers
+from ...autograd.tensor import array_of
 from ..fields import Count, Rate, Whole, check_fields
 from .decoding import DecodingState
 from .penalties import apply_repetition_penalty, repeated_ngrams
+
+#: A rule of one's own, which maps the ids so far and the log-probabilities of the next token to new log-probabilities.
+Function = Callable[[np.ndarray, Any], Any]
+Functions = Function | Sequence[Function]
 
 
 class Hypothesis(NamedTuple):
@@ -46,6 +52,11 @@ class Rules:
         stop: ids that end a sequence in addition to `eos_id`.
         min_total, max_total: minimum and maximum length including `bos_id` and the prefix, as in `transformers`;
             min_total does not count <eos>.
+        functions: rules of one's own: functions that are called one after the other with the ids so far (rows, tokens),
+            including `bos_id` and the prefix, and the log-probabilities (rows, vocab_size) of the next token, an array
+            on the model's device, which they may change. They return the new log-probabilities; -inf bans a token. The
+            results are not normalised again, and are part of the hypothesis's score. Beam search assumes that they only
+            lower log-probabilities. A LogitsProcessor of `transformers` is such a function of its own arrays.
 
     Excluding a token does not change the log-probabilities of other tokens. If all tokens are excluded, the sequence
     ends unchanged. Raises ValueError for a number out of range.
@@ -64,6 +75,13 @@ class Rules:
     stop: tuple[Whole, ...] = ()
     min_total: Whole = 0
     max_total: Count | None = None
+    functions: tuple[Function, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "functions", (given,) if callable(given := self.functions) else tuple(given))
+        check_fields(self)
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(f"min_length is {self.min_length}, but it must be at most max_length = {self.max_length}")
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -79,14 +97,9 @@ class Rules:
     @property
     def ruled_out(self) -> tuple[int, ...] | None:
         """All tokens that these rules can exclude; None if they can exclude any token or change logits."""
-        if self.no_repeat_ngram or self.repetition_penalty != 1.0:
+        if self.no_repeat_ngram or self.repetition_penalty != 1.0 or self.functions:
             return None
         return (*self.forbidden, *self.ends) if self.min_length or self.min_total else self.forbidden
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError(f"min_length is {self.min_length}, but it must be at most max_length = {self.max_length}")
 
 
 class SearchProgress:
@@ -151,6 +164,21 @@ class SearchProgress:
         """Apply the repetition penalty to the logits (rows, vocab_size) of the next token, in place."""
         if self.rules.repetition_penalty != 1.0:
             apply_repetition_penalty(logits, self.sequences(), self.rules.repetition_penalty)
+
+    def apply_functions(self, logits: Any, total: Any) -> tuple[Any, Any]:
+        """Return what the functions of the rules make of the log-probabilities `logits` - `total` (rows,), and zeros in
+        place of `total`; without functions, return the arguments. Raises ValueError for a result of another shape.
+        """
+        if not self.rules.functions:
+            return logits, total
+        log_p = logits - total[:, None]
+        for function in self.rules.functions:
+            changed = array_of(function(self.sequences(), log_p))
+            if getattr(changed, "shape", None) != logits.shape:
+                name, shape = getattr(function, "__name__", type(function).__name__), getattr(changed, "shape", changed)
+                raise ValueError(f"the rule {name} must return log-probabilities {logits.shape}, not {shape}")
+            log_p = changed
+        return log_p.astype(logits.dtype), total * 0  # a copy: the function may keep its result
 
     def sequences(self) -> np.ndarray:
         """Return the tokens of each sequence, (rows, tokens), including <bos>."""

@@ -1,17 +1,18 @@
 """All generation options in one object, which the examples create from their command lines."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
+from ...nn import Module
 from ..fields import Bounds, Count, NotNegative, Whole, check_fields
 from .beam import EarlyStopping, beam_search
 from .consensus import Compared, by_consensus
-from .decoding import DecodingState
+from .decoding import DecodingState, Uncached
 from .greedy import greedy_search
-from .rules import Hypothesis, Rules
+from .rules import Functions, Hypothesis, Rules
 from .sampling import sample
 
 
@@ -95,6 +96,13 @@ class Strategy:
         names = ("alpha", "coverage", "n_best", "length_norm", "early_stopping")
         return beam_search(state, rules, width=self.beam, **{name: getattr(self, name) for name in names})
 
+    def with_rules(self, functions: Functions) -> Self:
+        """Return this strategy with further rules: functions as in `Rules.functions`."""
+        if not functions:
+            return self
+        more = (functions,) if callable(functions) else tuple(functions)
+        return replace(self, rules=replace(self.rules, functions=(*self.rules.functions, *more)))
+
     def _draw(self, state: DecodingState, rules: Rules, numbers: Sequence[int], n: int) -> list[list[Hypothesis]]:
         rows = state.rows
         if n > 1:
@@ -104,3 +112,42 @@ class Strategy:
         seeds = [[self.seed, number, draw] for number in numbers for draw in range(n)]
         drawn = sample(state, rules, seed=seeds, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
         return [sorted(drawn[row * n : (row + 1) * n], key=lambda one: -one.score) for row in range(rows)]
+
+
+def generate(
+    model: Callable[..., Any],
+    ids: Sequence[Sequence[int]],
+    max_length: int,
+    *,
+    eos_id: int | None = None,
+    strategy: Strategy | None = None,
+    rules: Functions = (),
+    context: int = 0,
+) -> list[list[int]]:
+    """Continue sequences of ids with any model, and return the whole sequences without `eos_id`.
+
+    Args:
+        model: a language model of handloom; or any function from ids (rows, length) to logits (rows, length,
+            vocab_size), which is called with all ids for each new one. A Module runs in evaluation mode.
+        ids: the beginning of each sequence, at least one id; their lengths can differ.
+        max_length: maximum number of new ids.
+        eos_id: the id that ends a sequence.
+        strategy: the search and its options; None means greedy search.
+        rules: functions of the ids so far and the log-probabilities of the next id; see `Rules.functions`.
+        context: the number of last ids that the function needs; 0 means all.
+
+    Raises ValueError for a sequence without ids or an id that is out of range, and for logits of another shape.
+    """
+    strategy = (strategy or Strategy(beam=1)).with_rules(rules)
+    strategy = replace(strategy, rules=replace(strategy.rules, max_length=max_length))
+    modes = [(module, module.training) for module in model.modules()] if isinstance(model, Module) else []
+    try:
+        for module, _ in modes:
+            module.training = False
+        start = None if context else getattr(model, "start", None)
+        state = Uncached.of(model, len(ids), last=context) if start is None else start(len(ids))
+        found = strategy.generate(state, bos_id=None, eos_id=eos_id, prefix=ids, scores=False)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    return [hypotheses[0].ids for hypotheses in found]

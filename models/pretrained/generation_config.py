@@ -109,6 +109,7 @@ def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max
     rules, search = strategy.rules, strategy.beam > 1 and not strategy.sampling
     problems = {
         "a consensus": strategy.consensus > 0,
+        "rules that are functions": bool(rules.functions),
         "sampling at temperature 0 (give beam=1)": strategy.sampling and strategy.temperature == 0,
         "a coverage penalty": strategy.coverage > 0,
         f"length_norm {strategy.length_norm!r} (give 'power')": search

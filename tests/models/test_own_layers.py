@@ -15,6 +15,7 @@ from handloom import models, nn
 from handloom.autograd import Tensor, manual_seed, no_grad, ops
 from handloom.errors import InputError
 from handloom.models import pretrained
+from handloom.models.generation import Uncached
 from handloom.nn import dropout, feed_forward, linear, normalization
 from handloom.nn.positional import PositionScores
 
@@ -152,13 +153,15 @@ def check_replacement(kind: str, variant: dict[str, Any], name: str, form: str, 
         check_generation(model, kind)
 
 
-def check_generation(model: nn.Module, kind: str) -> None:
+def check_generation(model: nn.Module, kind: str, *, cached: bool = False) -> None:
     """A search's states give the logits of the model's forward, for sequences that are reordered."""
     pairs = kind in ("encoder-decoder", "copying")
     rng = np.random.default_rng(0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        state = model.start(SOURCE) if pairs else model.start(2)
+        warnings.simplefilter("error" if cached else "ignore")
+        more = {"decoder": model.raw_decoder()} if cached and hasattr(model, "raw_decoder") else {}
+        state = model.start(SOURCE, **more) if pairs else model.start(2, **more)
+    assert not (cached and isinstance(state, Uncached))
     fed, origin = np.array([[1], [1]]), np.arange(2)
     ids = fed
     for rows, width in ((np.array([0, 0, 1, 1]), 2), (np.array([1, 0, 3, 3]), 2), (np.array([2, 3]), 2)):
@@ -287,3 +290,48 @@ def test_what_reads_weights_refuses_own_layers(tmp_path: Any) -> None:
     replace(model, "encoder.layers.0.linear2", "subclass")
     with pytest.raises(ValueError, match=r"an encoder can't get new layers that add zero: layers.0.linear2 \(Own\)"):
         model.add_encoder_layers(1)
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "copying", "language model", "lstm"])
+def test_position_wise_layers_of_ones_own_are_cached(kind: str) -> None:
+    """They are called with new tokens only, wherever the cache can call them."""
+    for name in replaceable(model_of(kind, {"norm_first": True})):
+        model = model_of(kind, {"norm_first": True}).eval()
+        calls_it = name.rpartition(".")[2].startswith(("linear", "out", "norm", "copy", "embed", "target", "positions"))
+        if calls_it and not name.startswith("encoder"):
+            for form in ("wrapper", "hook"):
+                replace(model, name, form)
+                dict(model.named_modules())[name].position_wise = True
+                check_generation(model, kind, cached=True)
+
+
+class Averaging(nn.TransformerDecoderLayer):
+    """A decoder layer that adds the mean of all positions so far and of the source, in place of attention."""
+
+    def forward(self, x: Tensor, memory: Any = None, *, memory_lengths: Any = None, **options: Any) -> Tensor:
+        length = np.arange(1, x.shape[1] + 1, dtype=np.float32)[:, None]
+        return x + self.linear2(ops.tanh(self.linear1(ops.cumsum(x, axis=1) / length + self.of(memory))))
+
+    def of(self, memory: Any) -> Any:
+        return 0.0 if memory is None else memory.mean(axis=1, keepdims=True)
+
+    def cached_step(self, x: Tensor, state: Any, memory: Any = None, memory_lengths: Any = None) -> tuple[Tensor, Any]:
+        total, count = state or (0.0, 0)
+        totals, counts = ops.cumsum(x, axis=1) + total, np.arange(count + 1, count + 1 + x.shape[1], dtype=np.float32)
+        y = x + self.linear2(ops.tanh(self.linear1(totals / counts[:, None] + self.of(memory))))
+        return y, (totals[:, -1:], int(counts[-1]))
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "language model"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_decoder_layer_brings_its_own_cached_step(kind: str, first: bool) -> None:
+    model = model_of(kind, {"norm_first": True}).eval()
+    plain = model.decoder.layers[0]
+    own = Averaging(8, 2, 12, 0.0)
+    model.decoder.layers = nn.ModuleList([own, plain] if first else [plain, own])
+    check_generation(model, kind, cached=True)
+    model.decoder.layers = nn.ModuleList([own])
+    check_generation(model, kind, cached=True)
+    if kind == "encoder-decoder":
+        with pytest.raises(ValueError, match="the attention of layers with a method cached_step can't be kept"):
+            model.start(SOURCE, keep_attention=True)

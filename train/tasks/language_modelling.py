@@ -16,6 +16,7 @@ from ...autograd.backend import array_module
 from ...errors import InputError, printable, several, short
 from ...models.fields import Length, fits
 from ...models.generation import DecodingState
+from ...models.generation.rules import Functions
 from ...models.hyperparameters import LanguageModelPreset
 from ...nn import Module
 from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
@@ -186,13 +187,16 @@ class Writer(TrainedModel):
         temperature: float = 0.7,
         seed: int = 0,
         strategy: models.Strategy | None = None,
+        rules: Functions = (),
     ) -> str:
         """Return `prompt` continued by `length` tokens, sampled at this temperature (0: the most probable token).
 
-        `strategy` replaces `temperature` and `seed`; its `min_length` and `max_length` are ignored. Raises InputError
-        for a prompt without a token that the model knows.
+        `strategy` replaces `temperature` and `seed`; its `min_length` and `max_length` are ignored. `rules` are
+        functions of the ids so far and the log-probabilities of the next token; see `Rules.functions`. Raises
+        InputError for a prompt without a token that the model knows.
         """
         strategy = strategy or models.Strategy(sampling=True, temperature=temperature, seed=seed)
+        strategy = strategy.with_rules(rules)
         if strategy.consensus or not strategy.sampling:
             return self.best(prompt, length, strategy)[0][0]
         return prompt + "".join(self.stream(prompt, length, strategy))

@@ -14,6 +14,7 @@ from ...autograd import no_grad
 from ...autograd.backend import to_device
 from ...errors import InputError, several, short
 from ...models.generation import Hypothesis, Strategy, length_penalty
+from ...models.generation.rules import Functions
 from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
 from ...tokenizer import Tokenizer
@@ -136,6 +137,7 @@ class Translator(TrainedModel):
         strategy: Strategy | None = None,
         too_long: TooLong = "error",
         progress: bool = False,
+        rules: Functions = (),
     ) -> list[str]:
         """Return the best translation of each sentence.
 
@@ -146,10 +148,11 @@ class Translator(TrainedModel):
             too_long: the treatment of a sentence beyond the model's maximum length: "error" refuses it, "truncate"
                 translates its beginning, with a warning.
             progress: whether to show a progress bar in a terminal.
+            rules: functions of the ids so far and the log-probabilities of the next token; see `Rules.functions`.
 
         Raises InputError for an empty sentence, or one beyond the maximum length.
         """
-        strategy = strategy or Strategy(beam=beam, alpha=alpha)
+        strategy = (strategy or Strategy(beam=beam, alpha=alpha)).with_rules(rules)
         best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress, scores=False)
         return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
 

@@ -184,6 +184,9 @@ class Layers:
 def supported(decoder: Any) -> bool:
     """Return whether `Layers` computes what the layers of this decoder, whose weights are packed, compute."""
     layers = decoder.layers
+    packed = [[one.blocks is not None for one in layer.affines()] for layer in layers]
+    if not all(blocks and all(blocks) for blocks in packed):
+        return False  # layers of one's own
     # The jobs read and write at addresses, in arrays with the sizes of the first layer.
     sizes = {(layer.own.heads, *((one.in_features, one.out_features) for one in layer.affines())) for layer in layers}
     norms = [one.norm for layer in layers for one in layer.norms]
