@@ -74,10 +74,14 @@ class _Pass:
     ):
         self.create_graph = create_graph
         self.targets = targets or {}  # tensors whose gradient is requested, by `_key` -> key in `found`
+        # Of the calls from which a target can be reached, by number: which inputs lead to one, None for all inputs.
+        self.leading: dict[int, list[bool] | None] | None = None
         self.found: dict[int, Any] = {}
         self.nodes: dict[Function, list[_Gradient | None]] = {}
         self.leaves: dict[Leaf, _Gradient] = {}
         self.heap: list[tuple[int, Function]] = []
+        self.asked: set[int] = set()  # the numbers of the targets, which are leaves or results of calls
+        self.needed: set[int] | None = None  # the numbers of the targets and of the leading calls
         self.ready = ready
         self.uses: dict[Leaf, int] = {}  # with `ready`: number of uses of a leaf by calls still to be visited
 
@@ -87,6 +91,33 @@ class _Pass:
             for origin in call.node.inputs if call.node is not None else ():
                 if isinstance(origin, Leaf):
                     self.uses[origin] = self.uses.get(origin, 0) + 1
+
+    def find_leading(self, outputs: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+        """Restrict the pass to the calls from which one of `targets` can be reached."""
+        self.asked = {tensor.origin.number for tensor in targets}
+        needed, oldest, calls = set(self.asked), min(self.asked, default=0), {}
+        waiting = [tensor.origin.node for tensor in outputs]
+        while waiting:
+            node = waiting.pop()
+            if node is not None and node.number > oldest and node.number not in calls:
+                calls[node.number] = node
+                if not node.inputs:  # a freed call no longer knows its inputs
+                    raise node.freed()
+                waiting += [origin.node for origin in node.inputs if origin is not None]
+        self.leading = {}
+        for number in sorted(calls):  # inputs first
+            every, found = True, False
+            for origin in calls[number].inputs:
+                if origin is not None:
+                    if (origin.number if origin.node is None else origin.node.number) in needed:
+                        found = True
+                    else:
+                        every = False
+            if found:
+                inputs = calls[number].inputs
+                self.leading[number] = None if every else [o is not None and o.number in needed for o in inputs]
+                needed.add(number)
+        self.needed = needed
 
     def _used(self, inputs: Sequence[Origin | None]) -> None:
         """After a call's backward rule, deliver the gradients of those input leaves that no other call uses."""
@@ -135,24 +166,27 @@ class _Pass:
                 return
         existing.add(value, owned)
 
-    def run(self, retain_graph: bool, oldest: int = -1) -> None:
-        """Process the calls from the newest to number `oldest`; no older call depends on a target."""
-        while self.heap and -self.heap[0][0] >= oldest:
+    def run(self, retain_graph: bool) -> None:
+        """Process the calls from the newest to the oldest."""
+        while self.heap:
             # In a separate function, so that its buffers are freed before the next call allocates more.
-            self._step(heapq.heappop(self.heap)[1], retain_graph, oldest)
+            self._step(heapq.heappop(self.heap)[1], retain_graph)
 
-    def _step(self, node: Function, retain_graph: bool, oldest: int) -> None:
+    def _step(self, node: Function, retain_graph: bool) -> None:
         incoming = [None if gradient is None else gradient.value for gradient in self.nodes.pop(node)]
-        if node.hooks is not None or self.targets:
+        if node.hooks is not None or node.number in self.asked:
             incoming = [
                 None if value is None else self._arrived(node, slot, value) for slot, value in enumerate(incoming)
             ]
-        if node.number == oldest:
-            return
+        wanted = None
+        if self.leading is not None:
+            if node.number not in self.leading:
+                return  # a target that depends on no other target
+            wanted = self.leading[node.number]
         composed = _backward_composed if self.create_graph and node.composed is not None else None
         inputs = node.inputs  # which another thread's pass may release
         collected = self._collected(inputs) if node.adds and not self.create_graph else None
-        outgoing = node.input_gradients(incoming, self.create_graph, composed, collected)
+        outgoing = node.input_gradients(incoming, self.create_graph, composed, collected, wanted)
         for position, origin in enumerate(inputs):
             value = outgoing[position]
             if origin is not None and value is not None:
@@ -259,7 +293,8 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
             value = gradient if isinstance(gradient, Tensor) else Tensor(value)
         if value.dtype != dtype:
             value = value.astype(dtype)
-        work.give(output.origin, value, owned=False)
+        if work.needed is None or output.origin.number in work.needed:
+            work.give(output.origin, value, owned=False)
 
 
 def backward(
@@ -313,21 +348,19 @@ def grad(
             raise RuntimeError(f"grad: input {position} (shape {tensor.shape}) does not require a gradient")
     targets = {_key(tensor.origin): index for index, tensor in enumerate(many_inputs)}
     work = _Pass(create_graph, targets)
+    work.find_leading(outputs, many_inputs)
     _start(outputs, gradients, work, "grad")
     with enable_grad() if create_graph else no_grad():
-        work.run(
-            create_graph if retain_graph is None else retain_graph,
-            oldest=min((tensor.origin.number for tensor in many_inputs), default=0),
-        )
+        work.run(create_graph if retain_graph is None else retain_graph)
         for origin, collected in work.leaves.items():
             leaf = origin.tensor()
             if leaf is not None and leaf.requires_grad and leaf.origin is not origin:
                 raise _replaced("grad", leaf, collected.value)
-            if origin in targets:
-                if create_graph:
-                    work.found[targets[origin]] = _run_hooks(origin.hooks, collected.value)
-                else:
-                    work.found[targets[origin]] = as_dense(collected.finished(origin.hooks))
+            index = targets[_key(origin)]
+            if create_graph:
+                work.found[index] = _run_hooks(origin.hooks, collected.value)
+            else:
+                work.found[index] = as_dense(collected.finished(origin.hooks))
     results = []
     for tensor in many_inputs:
         value = work.found.get(targets[_key(tensor.origin)])
@@ -388,5 +421,5 @@ def _own(value: Any) -> Tensor:
 
 
 def _key(origin: Origin) -> Any:
-    """Return the key of a tensor in a pass: the origin of a leaf, or the call and output number of a result."""
-    return origin if origin.node is None else (origin.node, origin.slot)
+    """Return the key of a tensor in a pass: the number of a leaf, or the call and output number of a result."""
+    return origin.number if origin.node is None else (origin.node, origin.slot)

@@ -63,6 +63,7 @@ class Function:
     kept: tuple[Any, ...] = ()  # see `keep`
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
     _original: "Function | None" = None  # the call that this one is a copy of, for a recorded backward pass
+    _wanted: Sequence[bool] | None = None  # the inputs whose gradients a pass needs, in the pass's copy of the call
     _seen: Any = None  # what the observer recorded about this call
 
     def forward(self, *arrays: Array) -> Any:
@@ -83,11 +84,13 @@ class Function:
     def saved(self) -> tuple[Any, ...]:
         saved = self._saved
         if saved is None:
-            raise self._freed()
+            raise self.freed()
         return saved if self._original is None else tuple(map(self._restore, saved))
 
     @property
     def needs(self) -> Sequence[bool]:
+        if self._wanted is not None:
+            return self._wanted
         inputs = self.inputs
         if len(inputs) == 2:  # a loop takes three times as long, which matters for small arrays
             return inputs[0] is not None, inputs[1] is not None
@@ -202,12 +205,14 @@ class Function:
         as_tensors: bool,
         composed: Callable[..., Any] | None = None,
         collected: Sequence[Array | None] | None = None,
+        wanted: Sequence[bool] | None = None,
     ) -> list[Any]:
         """Return the input gradients, computed by `backward` or `composed`, after checking their shapes and dtypes. In
-        `gradients`, the gradient of an unused output is None. The class documents `collected`.
+        `gradients`, the gradient of an unused output is None. The class documents `collected`. `wanted` says which
+        inputs' gradients are wanted, by default all.
         """
         if self._saved is None:
-            raise self._freed()
+            raise self.freed()
         if changes.last > self.number:
             self._refuse_if_changed()
         inputs, call = self.inputs, self
@@ -217,6 +222,9 @@ class Function:
         elif collected is not None and observer is None:
             call = copy(self)
             call.collected = collected
+        if wanted is not None:
+            call = copy(self) if call is self else call
+            call._wanted = wanted
         rule = call.backward if composed is None else partial(composed, call)
         try:
             results = rule(*gradients) if observer is None else observer.backward(call, rule, gradients)
@@ -230,7 +238,7 @@ class Function:
         fitted = []
         for position, origin in enumerate(inputs):
             result = results[position]
-            if origin is None:
+            if origin is None or (wanted is not None and not wanted[position]):
                 result = None
             elif result is not None:
                 plain = type(result) is _ndarray and not as_tensors
@@ -239,7 +247,7 @@ class Function:
             fitted.append(result)
         return fitted
 
-    def _freed(self) -> RuntimeError:
+    def freed(self) -> RuntimeError:
         return RuntimeError(
             f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, or "
             "compute the result again before the second pass."

@@ -290,3 +290,82 @@ def test_accumulating_a_gradient_takes_one_buffer(traced) -> None:
     y.backward(np.broadcast_to(np.float32(1), y.shape))
     assert tracemalloc.get_traced_memory()[1] - held < 4.5 * MEGABYTE
     np.testing.assert_array_equal(x.grad[:2], [21.0, 21.0])
+
+
+# -- gradients of chosen inputs ----------------------------------------------------------------------------------------
+
+
+def test_grad_leaves_calls_that_lead_to_no_input_alone() -> None:
+    a = leaf(1.0)
+    u, v = a * 2, a * 3
+    assert [g.item() for g in grad(u * v, [u, v])] == [3.0, 2.0]
+    (u + v).backward()  # the calls of u and v were not freed
+    assert a.grad == 5.0
+
+
+def test_grad_runs_neither_rules_nor_hooks_of_other_branches() -> None:
+    seen: list[str] = []
+
+    class Noted(Function):
+        def __init__(self, label):
+            self.label = label
+
+        def forward(self, x, y):
+            return x + y
+
+        def backward(self, g):
+            seen.append(f"{self.label} needs {[bool(n) for n in self.needs]}")
+            return tuple(g if needed else None for needed in self.needs)
+
+    for create_graph in (False, True):
+        seen.clear()
+        x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+        branch = Noted("branch")(w * 1, w)
+        branch.register_hook(lambda g: seen.append("hook"))
+        own = x * 2
+        loss = (Noted("sum")(own, branch) * np.array([1.0, 2.0])).sum()
+        unneeded = (branch * 3).sum()
+        unneeded.register_hook(lambda g: seen.append("hook of an output"))
+        by_own, by_x = grad([loss, unneeded], [own, x], create_graph=create_graph)
+        assert seen == ["sum needs [True, False]"]
+        assert (by_own.data.tolist(), by_x.data.tolist()) == ([1, 2], [2, 4])
+        branch.sum().backward()  # not freed
+        assert w.grad.tolist() == [2, 2]
+
+
+def test_grad_through_a_freed_call_is_refused_not_zero() -> None:
+    x = leaf(2.0)
+    middle = x * x
+    end = middle * 3
+    end.backward()
+    with pytest.raises(RuntimeError, match="freed by an earlier backward pass"):
+        grad(end, x)
+    y = middle * 2
+    assert grad(y, middle).item() == 2.0  # the freed call is behind the input
+    with pytest.raises(RuntimeError, match="freed by an earlier backward pass"):
+        grad(y, x)
+
+
+def test_the_inner_loop_of_maml() -> None:
+    """Two inner steps of gradient descent that are differentiated, and a second pass over the first step's loss."""
+    w, meta = leaf([1.0, -2.0]), leaf(0.1)
+    x, targets = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([0.5, 0.25])
+    fast = w
+    for _ in range(2):
+        loss = ((x @ fast - targets) ** 2).mean()
+        fast = fast - meta * grad(loss, fast, create_graph=True)
+    outer = ((x @ fast - targets) ** 2).mean()
+    outer.backward()
+    hessian = x.T @ x  # of the mean of two squares
+
+    def inner(start: np.ndarray, rate: float) -> np.ndarray:
+        for _ in range(2):
+            start = start - rate * (hessian @ start - x.T @ targets)
+        return start
+
+    end = inner(w.data, 0.1)
+    through = np.eye(2) - 0.1 * hessian
+    np.testing.assert_allclose(w.grad, through @ through @ (hessian @ end - x.T @ targets), rtol=1e-12)
+    step = 1e-6
+    slope = (inner(w.data, 0.1 + step) - inner(w.data, 0.1 - step)) / (2 * step)
+    np.testing.assert_allclose(meta.grad, slope @ (hessian @ end - x.T @ targets), rtol=1e-7)
