@@ -33,6 +33,7 @@ class NumPyHabits:
         data: Any
         requires_grad: bool
         detach: Callable[[], Tensor]
+        _update: Callable[..., Tensor]
 
     # -- NumPy's functions -----------------------------------------------------------------------------------------
 
@@ -73,6 +74,15 @@ class NumPyHabits:
         return self._bitwise("^", operator.xor, self, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__  # the order of the operands does not matter
+
+    def __iand__(self, other: Any) -> Any:
+        return self._update(operator.and_, other)
+
+    def __ior__(self, other: Any) -> Any:
+        return self._update(operator.or_, other)
+
+    def __ixor__(self, other: Any) -> Any:
+        return self._update(operator.xor, other)
 
     def __invert__(self) -> Tensor:
         return self._bitwise("~", operator.invert, self)

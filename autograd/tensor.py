@@ -254,35 +254,47 @@ class Tensor(Operators, NumPyHabits):
         gradient is changed in place. Raises RuntimeError where a gradient would be lost silently: for a leaf that
         requires a gradient while operations are recorded, and for a recorded result while they are not recorded.
         """
-        if not self.requires_grad or (not self.is_leaf and is_grad_enabled()):
-            result = _ops.setitem(self, index, value)
-            self.data, self.requires_grad, self._origin = result.data, result.requires_grad, result._origin
-        elif not self.is_leaf:
-            raise RuntimeError(
-                "setting elements of a recorded result under no_grad() would cut it from its graph: set them outside "
-                "no_grad(), or in x.detach()"
-            )
-        elif is_grad_enabled():
-            raise RuntimeError(
-                "setting elements of a leaf that requires a gradient would cut it from its own gradient: set them "
-                "under no_grad(), or in a result of x such as x * 1, or use setitem(x, index, value)"
-            )
-        else:
+        self._refuse_to_lose_gradient("setting elements of", "set them", "x * 1, or use setitem(x, index, value)")
+        if self.requires_grad and self.is_leaf:
             self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
             self.mark_changed()
+        else:
+            self._become(_ops.setitem(self, index, value))
+
+    def _refuse_to_lose_gradient(self, change: str, do: str, result: str) -> None:
+        """Raise RuntimeError if a change in place would cut this tensor from its gradient or its graph."""
+        if not self.requires_grad:
+            return
+        if self.is_leaf and is_grad_enabled():
+            raise RuntimeError(
+                f"{change} a leaf that requires a gradient would cut it from its own gradient: {do} under no_grad(), "
+                f"or in a result of x such as {result}"
+            )
+        if not self.is_leaf and not is_grad_enabled():
+            raise RuntimeError(
+                f"{change} a recorded result under no_grad() would cut it from its graph: {do} outside no_grad(), or "
+                "in x.detach()"
+            )
+
+    def _become(self, result: Tensor) -> None:
+        """Become `result` for everyone who refers to this tensor. A graph that saved the old array keeps it."""
+        self.data, self.requires_grad, self._origin = result.data, result.requires_grad, result._origin
 
     def _update(self, op: Callable[[Any, Any], Tensor], other: Any) -> Tensor:
-        """Return x - y for `x -= y`, and so on for other operators. Under no_grad, the values of a parameter, or of
-        another leaf that requires a gradient, are changed instead, and x is still the same object.
+        """Change this tensor by `x -= y`, and so on for other operators, as `__setitem__` does, and return it. The
+        shape and the dtype stay. Under no_grad, the array of a leaf that requires a gradient, or of a Parameter, is
+        changed in place.
         """
+        self._refuse_to_lose_gradient("an update in place of", "update it", "y = x * 1")
         result = op(self, other)
-        if is_grad_enabled() or not self.is_leaf or not (self.requires_grad or isinstance(self, Parameter)):
-            return result
         if result.shape != self.shape:
             raise ValueError(f"an update in place can't change the shape from {self.shape} to {result.shape}")
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(f"an update in place can't convert {result.dtype} to {self.dtype}: use astype first")
-        self[...] = result
+        if isinstance(self, Parameter) or (self.requires_grad and self.is_leaf):
+            self[...] = result
+        else:
+            self._become(result if result.dtype == self.dtype else result.astype(self.dtype))
         return self
 
 

@@ -217,14 +217,40 @@ def test_an_augmented_assignment_under_no_grad_changes_the_leaf() -> None:
         stale.backward()
 
 
-def test_an_augmented_assignment_that_is_recorded_gives_a_new_tensor() -> None:
-    x = leaf([2.0, 4.0])
-    y = x
-    y *= 3
-    y += x
-    y.sum().backward()
-    np.testing.assert_array_equal(x.data, [2.0, 4.0])
-    np.testing.assert_array_equal(x.grad, [4.0, 4.0])
+def test_an_augmented_assignment_changes_the_tensor_of_a_loop_or_is_refused() -> None:
+    """`for t in tensors: t *= 2` changes the tensors, not only the name t."""
+    x, weight, constant = leaf([2.0, 4.0]), Parameter(np.ones(2)), np.array([1.0, 2.0])
+    for t in (x, weight):
+        with pytest.raises(RuntimeError, match=r"an update in place of a leaf .*: update it under no_grad\(\), or in"):
+            t *= 3
+    kept = {"constant": Tensor(constant), "frozen": Parameter(constant, False), "result": x * 1, "mask": Tensor([True])}
+    exp = kept["constant"].detach().requires_grad_() * kept["constant"]
+    for name, t in kept.items():
+        if name == "mask":
+            t &= False
+        else:
+            t *= 3
+            t += np.float32(1)
+    assert [t.data.tolist() for t in kept.values()] == [[4, 7], [4, 7], [7, 13], [False]]
+    assert constant.tolist() == [1, 2]
+    assert exp.data.tolist() == [1, 4]
+    kept["constant"] += x * x  # takes in a gradient, as when elements are set
+    (kept["constant"] * kept["result"]).sum().backward()
+    np.testing.assert_array_equal(x.grad, 2 * x.data * [7, 13] + np.array([4 + 4, 7 + 16]) * 3)
+    with no_grad(), pytest.raises(RuntimeError, match=r"a recorded result under no_grad\(\).*in x\.detach\(\)"):
+        kept["result"] -= 1
+
+
+def test_an_augmented_assignment_keeps_shape_and_dtype() -> None:
+    x = Tensor(np.ones(2, np.float16))
+    x += np.ones(2)
+    assert x.dtype == np.float16
+    with pytest.raises(ValueError, match=r"can't change the shape from \(2,\) to \(3, 2\)"):
+        x += np.ones((3, 2))
+    whole = Tensor([1, 2])
+    with pytest.raises(TypeError, match="can't convert float64 to int64: use astype"):
+        whole /= 2
+    assert (x.data.tolist(), whole.data.tolist()) == ([2, 2], [1, 2])
 
 
 def test_a_replaced_array_of_another_form_is_refused() -> None:
