@@ -64,13 +64,18 @@ def is_array(value: Any) -> bool:
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
-    """Return numpy.asarray(values). Raises ValueError, with `name`, for nested lists of different lengths."""
+    """Return numpy.asarray(values). Raises, with `name`, TypeError for what is not numeric, and ValueError for nested
+    lists of different lengths.
+    """
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError as error:
         if "inhomogeneous" not in str(error):  # too many axes, or the error of an object's own __array__
             raise
         raise ValueError(f"{name}: nested lists have different lengths: pad the shorter lists") from None
+    if array.dtype.kind not in "fiubc":
+        raise TypeError(f"{name}: {values!r:.60} is not numeric")
+    return array
 
 
 def native(array: Array) -> Array:

@@ -106,6 +106,7 @@ class Function:
         arrays: list[Any] = []
         origins: list[Origin | None] = []
         record = scalars = False
+        numbers = 0
         for operand in operands:
             if isinstance(operand, Tensor):
                 array = operand.data
@@ -125,12 +126,16 @@ class Function:
                 elif isinstance(operand, _ndarray):
                     if type(operand) is not _ndarray or not operand.dtype.isnative:
                         operand = native(operand)
-                elif not isinstance(operand, _PLAIN) and not is_array(operand):
+                elif isinstance(operand, _PLAIN):
+                    numbers += 1
+                elif not is_array(operand):
                     if isinstance(operand, list | tuple) and _holds_tensors(operand):
                         return self(*map(_stacked, operands))
                     operand = as_array(operand, f"{self.name}: operands")
                 arrays.append(operand)
             origins.append(None)
+        if numbers and numbers == len(arrays):  # Python's own arithmetic has other rules
+            arrays = [as_array(number, self.name) for number in arrays]
         if scalars:
             weaken(arrays)
         if record:

@@ -4,6 +4,7 @@ Every function that draws random numbers takes a `Generator`. The default genera
 """
 
 import math
+import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -35,17 +36,34 @@ def _stream(words: np.ndarray) -> np.random.SFC64:
     return np.random.SFC64(seed)
 
 
+def _entropy(seed: int | Sequence[int]) -> np.random.SeedSequence:
+    """Return the entropy of a seed. NumPy joins the words of several numbers and pads them with zeros, so that 0, [0]
+    and [0, 0] would be one seed, and so would 2**32 and [0, 1]. Several numbers are therefore seeded by their text.
+    """
+    several: Any = seed if np.ndim(seed) else [seed]
+    try:
+        numbers = [operator.index(number) for number in several]
+    except TypeError:
+        raise TypeError(f"Generator: the seed must be an integer or several integers, not {seed!r:.60}") from None
+    if any(number < 0 for number in numbers):
+        raise ValueError(f"Generator: the seed can't be negative: {seed}")
+    if several is seed:
+        return np.random.SeedSequence(list(repr(numbers).encode()), spawn_key=(1,))
+    return np.random.SeedSequence(numbers[0])
+
+
 class Generator:
     """A stream of random numbers (NumPy's SFC64). Threads can share a generator, because each draw is atomic. The seed
-    is one number or several numbers; each combination gives a different stream. `get_state()` returns data for a JSON
-    file. After `set_state` with this data, the generator draws the same numbers again.
+    is a number or a sequence of numbers, none of them negative; each number and each sequence gives a different stream.
+    `get_state()` returns data for a JSON file. After `set_state` with this data, the generator draws the same numbers
+    again.
 
     CUDA kernels compute their random bits from two numbers (`next_call`): a seed on the device, which this generator
     draws once, and the number of the call.
     """
 
     def __init__(self, seed: int | Sequence[int] = 0):
-        self._bits = np.random.SFC64(seed)
+        self._bits = np.random.SFC64(_entropy(seed))
         self._lock = threading.RLock()
         self._seed: int | None = None  # the kernels' seed, once it is drawn; `_calls` calls have used it
         self._seed_array: Any = None

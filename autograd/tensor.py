@@ -346,7 +346,8 @@ def constant_array(value: Any, name: str) -> Any:
     """
     if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled():
         raise TypeError(f"{name}: a Tensor that requires a gradient would get none here: pass its .detach()")
-    return native(array_of(value)) if hasattr(value, "dtype") else as_array(value, name)
+    array = array_of(value)
+    return native(array) if is_array(array) else as_array(array, name)
 
 
 def bind(ops: ModuleType, engine: ModuleType) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
-from ..tensor import Tensor, array_of, constant_array
+from ..tensor import Tensor, array_of
 from .elementwise import elementwise, negative, promoted
 from .erf import erf_array
 from .exponential import sigmoid_array
@@ -38,7 +38,7 @@ class LeakyReLU(Function):
 @declare(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x))
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """Return x where it is positive, negative_slope * x elsewhere. Source: Maas, Hannun and Ng 2013."""
-    return LeakyReLU(float(constant_array(negative_slope, "leaky_relu: negative_slope")))(x)
+    return LeakyReLU(negative_slope)(x)
 
 
 class ELU(Function):
@@ -62,13 +62,13 @@ class ELU(Function):
 @declare(lambda x, alpha=1.0: np.where(x > 0, x, alpha * (np.exp(x) - 1)))
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """Return x where it is positive, alpha (exp(x) - 1) elsewhere. Source: Clevert et al. 2015, arXiv 1511.07289."""
-    return ELU(float(constant_array(alpha, "elu: alpha")), 1.0)(x)
+    return ELU(alpha, 1.0)(x)
 
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # the fixed point of the paper, equation 14
 
 
-@declare(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)))
+@declare(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)), composed=True)
 def selu(x: Any) -> Tensor:
     """Apply ELU scaled to keep mean 0 and variance 1. Source: Klambauer et al. 2017, arXiv 1706.02515."""
     return ELU(_SELU_ALPHA, _SELU_SCALE)(x)
@@ -95,7 +95,7 @@ softplus = elementwise(
 )  # fmt: skip
 
 
-@declare(lambda x: -np.log(1 + np.exp(-x)))
+@declare(lambda x: -np.log(1 + np.exp(-x)), composed=True)
 def log_sigmoid(x: Any) -> Tensor:
     """Compute log(sigmoid(x)), elementwise. It never overflows."""
     return negative(softplus(negative(*promoted(x))))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import flag, sizes
 from ..backend import array_module
 from ..random import Generator, default_generator
 from ..tensor import array_of, constant_array
@@ -194,18 +195,20 @@ def attention(
     that don't fit, an unknown or unusable method, a dropout outside [0, 1], a negative window, or return_weights
     together with dropout. Raises TypeError for a mask that is not boolean. Source: arXiv 1706.03762, section 3.2.1.
     """
-    _check_shapes(query, key, value)
     query, key, value, bias = promoted(query, key, value, bias)
+    _check_shapes(query, key, value)
     key, value = (_for_each_head(x, query.shape[1]) for x in (key, value))
     if method not in METHODS:
         raise ValueError(f"attention: method must be one of {', '.join(METHODS)}, not {method!r}")
     if block_size is not None and block_size < 1:
         raise ValueError(f"attention: block_size must be at least 1, not {block_size}")
-    if window is not None and not (isinstance(window, (int, np.integer)) and window >= 0):
-        raise ValueError(f"attention: window must be a number of positions, an integer of at least 0, not {window!r}")
+    if window is not None and window < 0:
+        raise ValueError(f"attention: window must be a number of positions, at least 0, not {window}")
     check_probability("attention", dropout)
-    if not np.ndim(return_weights):
-        return_weights = bool(return_weights)
+    if isinstance(return_weights, list | tuple) or np.ndim(return_weights):
+        return_weights = sizes("attention: return_weights", return_weights)
+    else:
+        return_weights = flag("attention: return_weights", return_weights)
     if return_weights is not False and dropout:
         raise ValueError("attention: return_weights is supported only without dropout; set dropout=0")
     queries, keys = query.shape[2], key.shape[2]
@@ -222,7 +225,7 @@ def attention(
         window=window,
         slopes=_per("head", "alibi_slopes", alibi_slopes, query.shape[1], xp),
     )
-    scale = float(max(query.shape[-1], 1) ** -0.5 if scale is None else constant_array(scale, "attention: scale"))
+    scale = float(max(query.shape[-1], 1) ** -0.5 if scale is None else scale)
     generator = generator or default_generator
     operands = (query, key, value) if bias is None else (query, key, value, bias)
     options: dict[str, Any] = {"method": method, "block_size": block_size, "deterministic": deterministic}

@@ -266,7 +266,12 @@ class AsType(Function):
     wide_start = True
 
     def __init__(self, dtype):
-        self.dtype = np.dtype(dtype).newbyteorder("=")
+        try:
+            self.dtype = np.dtype("V" if dtype is None else dtype).newbyteorder("=")
+        except TypeError:
+            self.dtype = np.dtype("V")
+        if self.dtype.kind not in "fiubc":
+            raise TypeError(f"astype: dtype must be the dtype of numbers, not {dtype!r:.60}")
 
     def forward(self, x):
         self.input_dtype = x.dtype

@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..arguments import integers
+from ..backend import array_module, as_array
 from ..function import Function, run
-from ..tensor import Tensor, array_of, constant_array
-from .indexing import PutInZeros, integers
+from ..tensor import Tensor, array_of
+from .indexing import PutInZeros
 from .registry import declare, dispatch
 
 
@@ -40,7 +41,8 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float 
     instead. Raises IndexError for a padding_id outside the table, TypeError for ids that are not integers, and
     ValueError for a table that is not two-dimensional.
     """
-    ids, scale = integers("embedding: ids", ids), float(constant_array(scale, "embedding: scale"))
+    ids = integers("embedding: ids", ids)
+    table = table if hasattr(table, "shape") else as_array(table, "embedding: table")
     if len(table.shape) != 2:
         raise ValueError(f"embedding: the table must have the shape (rows, features), not {table.shape}")
     if array_module(ids) is np:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backend import Array, array_module
 from ..function import Function, run
-from ..tensor import Tensor
+from ..tensor import Tensor, shape_of
 from .elementwise import promoted
 from .registry import declare, dispatch, run_dispatched
 
@@ -75,6 +75,8 @@ def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
     """Split (batch, length, parts * heads * head_dim) into `parts` tensors (batch, heads, length, head_dim). Raises
     ValueError unless x has three axes and the features are divisible by parts * heads.
     """
+    if heads < 1 or parts < 1:
+        raise ValueError(f"split_heads: heads and parts must be at least 1, not {heads} and {parts}")
     return SplitHeads(heads, parts)(x)
 
 
@@ -83,4 +85,7 @@ def merge_heads(*parts: Any) -> Tensor:
     """Merge tensors (batch, heads, length, head_dim) to (batch, length, features): the inverse of `split_heads`. Raises
     ValueError unless all tensors have four axes and the same shape.
     """
-    return dispatch(MergeHeads, parts if len({part.dtype for part in parts}) == 1 else promoted(*parts))
+    shapes = {shape_of(part, "merge_heads") for part in parts}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 4:
+        raise ValueError(f"merge_heads needs tensors of one shape (batch, heads, length, head_dim), not {shapes}")
+    return dispatch(MergeHeads, promoted(*parts))

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, array_module, as_array, is_array, native
+from ..arguments import integers
+from ..backend import Array, array_module, is_array
 from ..function import Function, run
 from ..sums import running_dtype
 from ..tensor import Tensor, array_of, shape_of
@@ -28,17 +29,23 @@ def plain_index(index: Any, x: Any) -> Any:
     return index
 
 
-def _is_basic(index: Any) -> bool:
-    """Return whether the index has only integers, slices, None and Ellipsis, so that it selects no element twice."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts)
+def _selects_once(index: Any) -> bool:
+    """Return whether the index has only integers, slices, None, Ellipsis and boolean masks, and so selects no element
+    twice.
+    """
+    for part in index if isinstance(index, tuple) else (index,):
+        basic = part is None or part is Ellipsis or isinstance(part, int | np.integer | slice)
+        part = np.asarray(part) if isinstance(part, list) else part
+        if not basic and getattr(part, "dtype", np.dtype(bool)).kind != "b":  # what has no dtype is no index
+            return False
+    return True
 
 
 def add_at(target: Array, index: Any, values: Array) -> Array:
     """Return `target`, which may be changed, with `values` added at an index. An element that is selected several times
     gets all its values.
     """
-    if _is_basic(index):
+    if _selects_once(index):
         target[index] += values
         return target
     total = target.astype(running_dtype(target) or target.dtype, copy=False)
@@ -104,10 +111,16 @@ class SetItem(_Write):
 
     def forward(self, x, value):
         self.value_shape = np.shape(value)
-        out = x.copy()
+        repeated = None if _selects_once(self.index) else _repeated(self.index, np.shape(x), array_module(x))
+        if repeated is not None:
+            if math.prod(self.value_shape) != 1:
+                raise IndexError(
+                    "the index selects an element twice, and it is undefined which value remains. To add the values, "
+                    "use scatter_add"
+                )
+            self.index, value = repeated, value if isinstance(value, int | float) else value.reshape(())
+        out = array_module(x).array(x)
         out[self.index] = value
-        if not _is_basic(self.index):
-            _refuse_duplicates(self.index, x.shape, array_module(x))
         return out
 
     def backward(self, g):
@@ -119,15 +132,14 @@ class SetItem(_Write):
         return run(SetItem(self.index), g, 0), gradient_value
 
 
-def _refuse_duplicates(index: Any, shape: tuple[int, ...], xp: Any) -> None:
-    """Raise IndexError if the index selects an element twice, since a GPU could keep either value."""
-    size = math.prod(shape)
-    named = xp.arange(size).reshape(shape)[index]
-    if xp.unique(named).size != named.size:
-        raise IndexError(
-            "the index selects an element twice, and it is undefined which value remains. To add the values, use "
-            "scatter_add"
-        )
+def _repeated(index: Any, shape: tuple[int, ...], xp: Any) -> Any:
+    """Return a mask of the selected elements if the index selects an element twice, else None."""
+    named = xp.arange(math.prod(shape)).reshape(shape)[index].reshape(-1)
+    if xp.unique(named).size == named.size:
+        return None
+    mask = xp.zeros(math.prod(shape), bool)
+    mask[named] = True
+    return mask.reshape(shape)
 
 
 def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
@@ -138,7 +150,9 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
-    """Return a copy of x with x[index] = value, which broadcasts. Raises IndexError for an element selected twice."""
+    """Return a copy of x with x[index] = value, which broadcasts. Raises IndexError for an element that is selected
+    twice, unless `value` is a single number.
+    """
     return SetItem(plain_index(index, x))(x, value)
 
 
@@ -146,6 +160,7 @@ class ScatterAdd(_Write):
     """A copy of x with values added at an index; dx = g, d(values) = g[index]."""
 
     def forward(self, x, values):
+        x = array_module(x).asarray(x)
         # NumPy's add.at (2.4) reads out of bounds if the values don't have the shape of x[index].
         return add_at(x.copy(), self.index, array_module(x).broadcast_to(values, x[self.index].shape))
 
@@ -175,17 +190,6 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
         return getitem(ravel(x), (indices,))
     (axis,) = normalized_axes(axis, len(shape_of(x)))
     return getitem(x, (*(slice(None),) * axis, indices))
-
-
-def integers(name: str, indices: Any) -> Any:
-    """Return indices or ids as an array, which is of integers if it is empty. Raises TypeError for others."""
-    indices = array_of(indices)
-    if not hasattr(indices, "dtype"):
-        indices = as_array(indices, name)
-        indices = indices if indices.size else indices.astype(int)
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, not {indices.dtype}")
-    return native(indices)
 
 
 @declare(lambda x, indices, axis=-1: np.take_along_axis(x, indices, axis))

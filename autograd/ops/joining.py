@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import integers, sizes
 from ..backend import Array, array_module, is_capturing
 from ..function import Function, run
 from ..tensor import Tensor, array_of, shape_of
@@ -19,7 +20,10 @@ class Concatenate(Function):
         self.axis = axis
 
     def forward(self, *arrays):
-        self.sizes = [a.shape[self.axis] for a in arrays]
+        try:
+            self.sizes = [a.shape[self.axis] for a in arrays]
+        except IndexError:
+            raise ValueError(f"axis {self.axis} is out of bounds: every tensor needs this axis") from None
         return joined(arrays, self.axis)
 
     def backward(self, g):
@@ -39,7 +43,15 @@ def joined(arrays: Sequence[Array], axis: int) -> Array:
 @declare(np.concatenate)
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Join tensors along an existing axis. The tensors must have equal sizes along the other axes."""
-    return Concatenate(axis)(*tensors)
+    return Concatenate(axis)(*_listed("concatenate", tensors))
+
+
+def _listed(name: str, tensors: Any) -> Any:
+    if isinstance(tensors, str | bytes) or not hasattr(tensors, "__len__") or getattr(tensors, "shape", None) == ():
+        raise TypeError(f"{name}: a list of tensors is needed, not {tensors!r:.60}")
+    if len(tensors) == 0:
+        raise ValueError(f"{name}: the list of tensors is empty")
+    return tensors
 
 
 class Stack(Function):
@@ -57,7 +69,7 @@ class Stack(Function):
 @declare(np.stack)
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Join tensors of one shape along a new axis."""
-    return Stack(axis)(*tensors)
+    return Stack(axis)(*_listed("stack", tensors))
 
 
 class Split(Function):
@@ -86,24 +98,23 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
     """Split x along `axis` into equal parts (`sections` is a number), or before each index of the list `sections`.
     Raises ValueError if x can't be divided into equal parts, or if the indices don't ascend.
     """
-    if np.ndim(sections):
-        return Split(list(sections), axis)(x)  # type: ignore[arg-type]
-    if not isinstance(sections, int | np.integer) or sections < 1:
-        raise ValueError(f"split: sections must be a number of parts, an integer of at least 1, not {sections!r}")
-    return Split(sections, axis)(x)
+    parts = integers("split: sections", sections).tolist()
+    if isinstance(parts, int) and parts < 1:
+        raise ValueError(f"split: sections must be a number of parts, at least 1, not {parts}")
+    return Split(parts, axis)(x)
 
 
-@declare(np.tile)
+@declare(np.tile, composed=True)
 def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
     """Repeat x `reps[i]` times along axis i.
     If x's shape and `reps` differ in length, the shorter one is padded with ones in front.
     """
-    shape, counts = shape_of(x), [int(count) for count in np.atleast_1d(reps)]
+    shape, counts = shape_of(x), list(sizes("tile: reps", reps))
     ndim = max(len(counts), len(shape))
-    counts, sizes = [1] * (ndim - len(counts)) + counts, [1] * (ndim - len(shape)) + list(shape)
-    apart = [side for size in sizes for side in (1, size)]  # x with an axis of size 1 before each axis
-    spread = [side for pair in zip(counts, sizes, strict=True) for side in pair]
-    whole = [count * size for count, size in zip(counts, sizes, strict=True)]
+    counts, sides = [1] * (ndim - len(counts)) + counts, [1] * (ndim - len(shape)) + list(shape)
+    apart = tuple(part for side in sides for part in (1, side))  # x with an axis of size 1 before each axis
+    spread = tuple(part for pair in zip(counts, sides, strict=True) for part in pair)
+    whole = tuple(count * side for count, side in zip(counts, sides, strict=True))
     return reshape(broadcast_to(reshape(x, apart), spread), whole)
 
 
@@ -114,13 +125,15 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     """
     if axis is None or not shape_of(x):
         x, axis = ravel(x), axis or 0
-    repeats, shape = array_of(repeats), shape_of(x)
+    counts, shape = integers("repeat: repeats", repeats), shape_of(x)
     (axis,) = normalized_axes(axis, len(shape))
     before, size, behind = shape[:axis], shape[axis], shape[axis + 1 :]
-    if isinstance(repeats, int | np.integer):
-        each = broadcast_to(reshape(x, (*before, size, 1, *behind)), (*before, size, int(repeats), *behind))
-        return reshape(each, (*before, size * int(repeats), *behind))
-    counts = np.broadcast_to(np.asarray(repeats, dtype=None if np.size(repeats) else int), size)
+    if not counts.ndim:
+        times = int(counts)
+        each = broadcast_to(reshape(x, (*before, size, 1, *behind)), (*before, size, times, *behind))
+        return reshape(each, (*before, size * times, *behind))
+    if counts.shape not in ((size,), (1,)):
+        raise ValueError(f"repeat: repeats of shape {counts.shape} don't fit {size} elements")
     return take(x, np.repeat(np.arange(size), counts), axis=axis)
 
 
@@ -147,7 +160,10 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
     Raises ValueError for another mode or negative widths.
     """
     ndim = len(shape_of(x))
-    widths = [(int(b), int(a)) for b, a in np.broadcast_to(np.asarray(pad_width), (ndim, 2))]
+    try:
+        widths = [(int(b), int(a)) for b, a in np.broadcast_to(integers("pad: pad_width", pad_width), (ndim, 2))]
+    except ValueError as error:
+        raise ValueError(f"pad: pad_width {pad_width} has no pair (before, after) for each of {ndim} axes") from error
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise ValueError(f"pad: mode {mode!r} is not one of constant, edge, reflect, symmetric, wrap")
     if any(b < 0 or a < 0 for b, a in widths):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import integers
 from ..backend import array_module
 from ..function import Function
 from ..quick import replaceable
@@ -13,7 +14,7 @@ from ..tensor import Tensor, shape_of
 from .elementwise import multiply
 from .reduction import normalized_axes
 from .registry import declare
-from .shape import ravel, reshape, transpose
+from .shape import reshape, transpose
 
 
 def rows_of(x: Any) -> Any:
@@ -85,23 +86,26 @@ def matmul(x: Any, y: Any) -> Tensor:
 @declare(np.outer)
 def outer(x: Any, y: Any) -> Tensor:
     """Compute x_i y_j for all pairs of elements of the flattened x and y: (x.size, y.size)."""
-    return multiply(reshape(x, (math.prod(shape_of(x)), 1)), ravel(y))
+    return multiply(reshape(x, (math.prod(shape_of(x, "outer")), 1)), reshape(y, (math.prod(shape_of(y, "outer")),)))
 
 
-@declare(np.tensordot)
+@declare(np.tensordot, composed=True)
 def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
     """Sum the products of x and y over pairs of axes. If `axes` is a number, the last `axes` axes of x are paired with
     the first axes of y. Otherwise `axes` is two lists of paired axes. The result has the remaining axes of x, then the
     remaining axes of y. Raises ValueError for axes that don't fit.
     """
-    x_shape, y_shape = shape_of(x), shape_of(y)
-    if isinstance(axes, int | np.integer):
+    x_shape, y_shape = shape_of(x, "tensordot"), shape_of(y, "tensordot")
+    pairs = integers("tensordot: axes", axes).tolist()
+    if isinstance(pairs, int):
+        axes = pairs
         if not 0 <= axes <= min(len(x_shape), len(y_shape)):
             raise ValueError(f"tensordot: shapes {x_shape} and {y_shape} don't have {axes} axes each")
         over_x, over_y = tuple(range(len(x_shape) - axes, len(x_shape))), tuple(range(axes))
     else:
-        both = [(a,) if isinstance(a, int | np.integer) else tuple(a) for a in axes]
-        over_x, over_y = normalized_axes(both[0], len(x_shape)), normalized_axes(both[1], len(y_shape))
+        if len(pairs) != 2:
+            raise ValueError(f"tensordot: axes must be a number or two lists of axes, not {axes}")
+        over_x, over_y = normalized_axes(pairs[0], len(x_shape)), normalized_axes(pairs[1], len(y_shape))
     if [x_shape[a] for a in over_x] != [y_shape[a] for a in over_y]:
         raise ValueError(f"tensordot: shapes {x_shape} and {y_shape} don't fit along axes {axes}")
     kept_x = tuple(a for a in range(len(x_shape)) if a not in over_x)
@@ -119,16 +123,16 @@ def dot(x: Any, y: Any) -> Tensor:
     array. In general, sum over the last axis of x and the second to last axis of y. Raises ValueError for shapes that
     don't fit.
     """
-    x_ndim, y_ndim = len(shape_of(x)), len(shape_of(y))
+    x_ndim, y_ndim = len(shape_of(x, "dot")), len(shape_of(y, "dot"))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)
     return tensordot(x, y, ((x_ndim - 1,), (max(y_ndim - 2, 0),)))
 
 
-@declare(np.inner)
+@declare(np.inner, composed=True)
 def inner(x: Any, y: Any) -> Tensor:
     """Sum products of x and y over the last axis of both. Raises ValueError for shapes that don't fit."""
-    x_ndim, y_ndim = len(shape_of(x)), len(shape_of(y))
+    x_ndim, y_ndim = len(shape_of(x, "inner")), len(shape_of(y, "inner"))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)
     return tensordot(x, y, ((x_ndim - 1,), (y_ndim - 1,)))

@@ -44,7 +44,7 @@ def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
     return out if bias is None else out + bias
 
 
-@declare(_linear_reference)
+@declare(_linear_reference, composed=True)
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """Compute x @ weight.T + bias for x (..., in_features). `weight` is (out_features, in_features), and `bias` is
     (out_features,) or None. Raises ValueError for shapes that don't fit.

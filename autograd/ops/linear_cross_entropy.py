@@ -62,7 +62,6 @@ def linear_cross_entropy(
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f"linear_cross_entropy: reduction must be 'mean' or 'sum', not {reduction!r}")
-    label_smoothing = float(constant_array(label_smoothing, "linear_cross_entropy: label_smoothing"))
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"linear_cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
     if block_rows is not None and block_rows < 1:

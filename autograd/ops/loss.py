@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module, as_array, constant, native
+from ..backend import array_module, as_array, constant
 from ..tensor import Tensor, array_of, constant_array
 from .elementwise import promoted
 from .reduction import narrowed, widened
@@ -90,7 +90,6 @@ def cross_entropy(
     (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
     if weight is not None:
         weight = constant(array_module(logits.data), constant_array(weight, "cross_entropy: weights"))
-    label_smoothing = float(constant_array(label_smoothing, "cross_entropy: label_smoothing"))
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
     if reduction not in REDUCTIONS:
@@ -106,7 +105,7 @@ def cross_entropy(
                 f"cross_entropy: ignore_index ({ignore_index}) is not supported for targets that are distributions"
             )
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
-    target = native(array_of(target))
+    target = constant_array(target, "cross_entropy: targets")
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
             f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]} or floating "

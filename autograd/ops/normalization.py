@@ -8,7 +8,7 @@ from ..backend import array_module
 from ..function import Function
 from ..random import Generator, default_generator
 from ..sums import summed
-from ..tensor import Tensor, constant_array
+from ..tensor import Tensor
 from .dropout import _dropout_reference, check_probability, dropout_add
 from .elementwise import promoted
 from .reduction import narrowed, widened
@@ -68,7 +68,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     `eps` is added to the variance. Statistics of float16 rows are float32. Raises ValueError for a weight or bias of
     another shape. Source: Ba et al. 2016, arXiv 1607.06450.
     """
-    (x, weight, bias), eps = promoted(x, weight, bias), float(constant_array(eps, "layer_norm: eps"))
+    x, weight, bias = promoted(x, weight, bias)
     _check_features("layer_norm", x, weight, bias)
     return dispatch(LayerNorm, (x, weight, bias), eps=eps)
 
@@ -112,7 +112,6 @@ def residual_layer_norm(
     check_probability("residual_layer_norm", p)
     p, generator = p if training else 0.0, generator or default_generator
     x, residual, weight, bias = promoted(x, residual, weight, bias)
-    eps = float(constant_array(eps, "residual_layer_norm: eps"))
     if x.shape != residual.shape:
         raise ValueError(
             f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ in shape"
@@ -162,7 +161,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5) -> Tensor:
     `eps` is added to the mean square. Statistics of float16 rows are float32. Raises ValueError for a weight of another
     shape. Source: Zhang and Sennrich 2019, arXiv 1910.07467.
     """
-    (x, weight), eps = promoted(x, weight), float(constant_array(eps, "rms_norm: eps"))
+    x, weight = promoted(x, weight)
     if weight is None:
         return RMSNorm(eps)(x)
     _check_features("rms_norm", x, weight, weight)

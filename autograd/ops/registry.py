@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ..arguments import checked
 from ..backend import array_module
 from ..function import Function, described, run
 from ..origin import Switch, no_grad
@@ -52,10 +53,15 @@ OPS: dict[str, Op] = {}
 QUICK: dict[Callable[..., Any], list[Implementation]] = {}
 
 
-def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
-    """Return a decorator that registers a public op with its reference, with which tests compare it."""
+def declare(reference: Callable[..., Any], composed: bool = False) -> Callable[[F], F]:
+    """Return a decorator that registers a public op with its reference, with which tests compare it.
+
+    Options are checked by their annotations (`arguments.py`). `composed` is true for an op without options that calls
+    other ops: its errors then get its own name.
+    """
 
     def enter(function: F) -> F:
+        function = checked(function, composed)
         OPS[function.__name__] = Op(function, reference)
         return function
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, as_array
 from ..function import Function
-from ..tensor import Tensor, array_of, shape_of
+from ..tensor import Tensor, array_of, constant_array, shape_of
 from .registry import declare
 
 
@@ -46,14 +46,15 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     return Where()(condition, x, y)
 
 
-@declare(lambda x, mask, value: np.where(mask, value, x))
+@declare(lambda x, mask, value: np.where(mask, value, x), composed=True)
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     """Return x with `value` (a number or a 0-d tensor) where `mask` (boolean, broadcasts with x) is true. Raises
     TypeError for a mask that is not boolean or for a complex value. Raises ValueError for a value with axes.
     """
-    mask = array_of(mask)
-    if np.result_type(mask).kind != "b":
-        raise TypeError(f"masked_fill: the mask must be boolean, not {np.result_type(mask)}")
+    mask = constant_array(mask, "masked_fill: mask")
+    if mask.dtype.kind != "b":
+        raise TypeError(f"masked_fill: the mask must be boolean, not {mask.dtype}")
+    value = value if hasattr(value, "dtype") or not np.ndim(value) else as_array(value, "masked_fill: value")
     if np.result_type(array_of(value)).kind == "c":
         raise TypeError(f"masked_fill: a complex value ({value}) can't be stored in a real tensor")
     if shape := shape_of(value):

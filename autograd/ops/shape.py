@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import integers, sizes
 from ..backend import array_module, device_of
 from ..backend import to_device as move_array
 from ..function import Function
@@ -28,7 +29,7 @@ class Reshape(Function):
 @declare(np.reshape)
 def reshape(x: Any, shape: int | Sequence[int]) -> Tensor:
     """Return the elements of x in another shape, in row-major order. One size may be -1."""
-    return Reshape(shape)(x)
+    return Reshape(shape if type(shape) is int else sizes("reshape: shape", shape))(x)
 
 
 class Transpose(Function):
@@ -50,7 +51,7 @@ class Transpose(Function):
 @declare(np.transpose)
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
     """Permute the axes: axis i of the result is axis `axes[i]` of x. By default the order of the axes is reversed."""
-    return Transpose(None if axes is None else tuple(axes))(x)
+    return Transpose(None if axes is None else sizes("transpose: axes", axes))(x)
 
 
 @declare(np.swapaxes)
@@ -58,7 +59,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     """Exchange two axes."""
     axes, (first,), (second,) = list(range(len(shape_of(x)))), _moved(x, axis1), _moved(x, axis2)
     axes[first], axes[second] = second, first
-    return transpose(x, axes)
+    return transpose(x, tuple(axes))
 
 
 class BroadcastTo(Function):
@@ -77,10 +78,10 @@ class BroadcastTo(Function):
 @declare(np.broadcast_to)
 def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
     """Broadcast x to `shape`, by NumPy's rules."""
-    return BroadcastTo((shape,) if isinstance(shape, int | np.integer) else tuple(shape))(x)
+    return BroadcastTo(sizes("broadcast_to: shape", shape))(x)
 
 
-@declare(np.ravel)
+@declare(np.ravel, composed=True)
 def ravel(x: Any) -> Tensor:
     """Return all elements of x in one axis, in row-major order."""
     return Reshape((-1,))(x)
@@ -101,7 +102,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
     order = [axis for axis in range(len(shape_of(x))) if axis not in old]
     for position, axis in sorted(zip(new, old, strict=True)):
         order.insert(position, axis)
-    return transpose(x, order)
+    return transpose(x, tuple(order))
 
 
 @declare(np.expand_dims)
@@ -141,7 +142,8 @@ class Roll(Function):
 @declare(np.roll)
 def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Tensor:
     """Shift elements cyclically by `shift` along `axis`, of the flattened x for None."""
-    return Roll(shift if isinstance(shift, int | np.integer) else tuple(shift), axis)(x)
+    shifts = integers("roll: shift", shift).tolist()
+    return Roll(tuple(shifts) if isinstance(shifts, list) else shifts, axis)(x)
 
 
 class ToDevice(Function):

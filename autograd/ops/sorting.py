@@ -31,7 +31,10 @@ def argsort(x: Any, axis: int | None = -1) -> Tensor:
     """Return the indices of the elements of x in ascending order along `axis`, of the flattened x for None.
     There is no gradient.
     """
-    return Tensor(_order(np.reshape(array_of(x), -1) if axis is None else x, -1 if axis is None else axis))
+    if axis is None:
+        x, axis = np.reshape(array_of(x), -1), 0
+    normalized_axes(axis, len(shape_of(x)))
+    return Tensor(_order(x, axis))
 
 
 @declare(np.sort)

@@ -185,6 +185,8 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     The gradient is 0 where the norm is 0. Raises ValueError for another `ord`, or for axes that don't fit `ord`.
     """
     ndim = len(shape_of(x))
+    if not ndim and axis in (0, -1):
+        return norm(reshape(x, 1), ord, 0)
     axes = normalized_axes(axis, ndim)
     if isinstance(ord, Real):
         ord = float(ord)

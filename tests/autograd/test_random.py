@@ -17,6 +17,22 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert not np.array_equal(first, c.numpy.normal(size=10))
 
 
+def test_each_number_and_each_sequence_is_a_seed_of_its_own() -> None:
+    seeds = [0, [0], [0, 0], [0, 0, 0, 0], [], 1, [1], [0, 1], [1, 0], 2**32, [2**32], 2**100, [12], [1, 2], 12]
+    first = {Generator(seed).numpy.integers(1 << 62) for seed in seeds}
+    assert len(first) == len(seeds)
+    same = [Generator(seed).numpy.integers(1 << 62) for seed in ([3, 4], (3, 4), np.array([3, 4]))]
+    assert len(set(same)) == 1
+    assert Generator(np.int64(3)).numpy.integers(1 << 62) == Generator(3).numpy.integers(1 << 62)
+    assert Generator(7)._bits.random_raw() == np.random.SFC64(7).random_raw()  # runs that were made before stay
+    for wrong in (1.5, "a", None, [0.5]):
+        with pytest.raises(TypeError, match="Generator: the seed must be an integer or several integers, not"):
+            Generator(wrong)
+    for negative in (-1, [1, -1]):
+        with pytest.raises(ValueError, match="can't be negative"):
+            manual_seed(negative)
+
+
 def test_a_state_is_plain_data_and_replays() -> None:
     generator = Generator(1)
     generator.keep_mask((3,), 0.5)

@@ -1,0 +1,138 @@
+"""Checks of arguments by their annotations: numbers, flags, names and axes are the right kind, or refused by name.
+
+`@checked` marks functions whose annotated options a caller could confuse: a fraction for a count, a text for a flag,
+a Tensor for a number. It also accepts PyTorch's names `dim` and `keepdim` for `axis` and `keepdims`.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args
+
+import numpy as np
+
+from .backend import as_array, native
+from .random import Generator
+from .tensor import Tensor, array_of, constant_array
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: PyTorch's names of parameters.
+ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+#: Python types that need no further look, for each annotation that is checked; parts of a union are joined.
+_QUICK: dict[Any, tuple[type, ...]] = {
+    int: (int,), float: (float, int), bool: (bool,), str: (str,), NoneType: (NoneType,), Generator: (Generator,),
+    tuple[int, ...]: (tuple,),
+}  # fmt: skip
+_WORDS = {int: "an integer", float: "a number", bool: "True or False", str: "a string", NoneType: "None",
+          Generator: "a Generator", tuple[int, ...]: "a tuple of integers"}  # fmt: skip
+
+
+def checked(function: F, always: bool = False) -> F:
+    """Decorator: check the arguments whose annotation consists of types in `_QUICK`, and convert 0-d arrays and NumPy's
+    scalars to Python's numbers. Raises TypeError that names the function and the argument for values of other kinds.
+    Other errors get the function's name. A function without such arguments is returned as it is, unless `always`.
+    """
+    name = function.__qualname__.removesuffix(".__init__")
+    parameters = inspect.signature(function).parameters
+    parts = {key: get_args(p.annotation) if isinstance(p.annotation, UnionType) else (p.annotation,)
+             for key, p in parameters.items()}  # fmt: skip
+    wanted = {key: kinds for key, kinds in parts.items() if all(kind in _QUICK for kind in kinds)}
+    if not wanted and not always:
+        return function
+    quick: dict[str, Any] = {key: {t for kind in kinds for t in _QUICK[kind]} for key, kinds in wanted.items()}
+    quick |= {alias: () for alias, of in ALIASES.items() if of in parameters}
+    order = [key for key, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    first = next((place for place, key in enumerate(order) if key in wanted), len(order))
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        usual = True
+        for key in kwargs:
+            if key in quick and type(kwargs[key]) not in quick[key]:
+                usual = False
+        if len(args) > first:
+            for key, value in zip(order[first:], args[first:], strict=False):
+                if key in quick and type(value) not in quick[key]:
+                    usual = False
+        if not usual:
+            args, kwargs = converted(args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+            explained = _explained(name, error, [(key, value) for key, value in zip(order, args, strict=False)])
+            if explained is None:
+                raise
+            raise explained from error
+
+    def converted(args: Any, kwargs: Any) -> Any:
+        kwargs = dict(kwargs)
+        for alias, key in ALIASES.items():
+            if alias in kwargs and alias not in parameters:
+                value, place = kwargs.pop(alias), order.index(key) if key in order else len(args)
+                given = kwargs.get(key)
+                if not (given is None or given is False) or place < len(args):
+                    raise TypeError(f"{name}: {alias} is PyTorch's name of {key}; use only one of the two names")
+                kwargs[key] = value
+        args = [_converted(f"{name}: {key}", value, wanted.get(key, ()), quick.get(key, ()))
+                for key, value in zip([*order, *[""] * len(args)], args, strict=False)]  # fmt: skip
+        return args, {
+            key: _converted(f"{name}: {key}", value, wanted.get(key, ()), quick.get(key, ()))
+            for key, value in kwargs.items()
+        }
+
+    checked_call: Any = call
+    return checked_call
+
+
+def _explained(name: str, error: Exception, operands: list[tuple[str, Any]]) -> Exception | None:
+    """Return an error that names the function and a wrong operand, or None if `error` names the function already."""
+    if name.replace("_", "").lower() in str(error).replace("_", "").lower():
+        return None
+    wrong = [f"{key} is {value!r:.60}" for key, value in operands if not hasattr(value, "dtype")]
+    if isinstance(error, AttributeError):
+        return TypeError(f"{name}: an array or a Tensor is needed, but {' and '.join(wrong)}") if wrong else None
+    kind = next((kind for kind in (ValueError, TypeError, IndexError) if isinstance(error, kind)), ValueError)
+    return kind(f"{name}: {error}")
+
+
+def integers(name: str, values: Any) -> Any:
+    """Return indices, counts or sizes as an array, which is of integers if it is empty. Raises TypeError for others."""
+    values = array_of(values)
+    if not hasattr(values, "dtype"):
+        values = as_array(values, name)
+        values = values if values.size else values.astype(int)
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, not {values.dtype}")
+    return native(values)
+
+
+def sizes(name: str, values: Any) -> tuple[int, ...]:
+    """Return a shape, or axes, as a tuple. Raises TypeError, with `name`, for what is not integers."""
+    return values if type(values) is tuple else tuple(np.atleast_1d(integers(name, values)).tolist())
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return an argument that is True or False. Raises TypeError, with `name`, for others."""
+    return value if type(value) is bool else _converted(name, value, (bool,), ())
+
+
+def _converted(name: str, value: Any, kinds: tuple[Any, ...], quick: Any) -> Any:
+    """Return an argument as Python's number, string, ... of one of these kinds. Raises TypeError for another value."""
+    if not kinds or type(value) in quick:
+        return value
+    if Generator in kinds and hasattr(value, "keep_mask"):
+        return value
+    if getattr(value, "shape", None) == ():  # a NumPy scalar, a 0-d array or Tensor
+        kind = constant_array(value, name).dtype.kind
+        for wanted, letters in ((bool, "b"), (int, "iu"), (float, "iuf")):
+            if wanted in kinds and kind in letters:
+                return wanted(value)
+    if bool in kinds and type(value) is int and value in (0, 1):
+        return bool(value)
+    if tuple[int, ...] in kinds and isinstance(value, list | np.ndarray | Tensor):
+        return sizes(name, value)
+    words = " or ".join(_WORDS[kind] for kind in kinds)
+    shown = f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else f"{value!r:.60}"
+    raise TypeError(f"{name} must be {words}, not {shown}")
