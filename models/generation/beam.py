@@ -67,8 +67,9 @@ def beam_search(
             their scores.
         observe: function that is called with a BeamStep after each step of each sentence.
 
-    Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of
-    range. Source: Wu et al. 2016, arXiv 1609.08144, section 7.
+    Returns, for each row of the state, `n_best` hypotheses, best first, or fewer if the rules allow fewer sequences, as
+    with one new token and `Rules.forced_last`. Raises ValueError for numbers out of range. Source: Wu et al. 2016,
+    arXiv 1609.08144, section 7.
     """
     if not 1 <= n_best <= width:
         raise ValueError(f"beam_search: n_best = {n_best} must be between 1 and the beam's width = {width}")

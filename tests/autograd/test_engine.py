@@ -107,6 +107,7 @@ def test_summing_gradients_writes_into_no_array_that_another_tensor_holds() -> N
         (lambda a, b, c: b + a * 2 + (a + c) * 3, (5, 1, 3)),
         (lambda a, b, c: a * 4 + (a + b) * 2 + (a + c) * 3, (9, 2, 3)),
         (lambda a, b, c: b + a * 2 + (a.reshape(3, 1).reshape(3) + c) * 3, (5, 1, 3)),
+        (lambda a, b, c: (t := a + b) * 2 + (t * 3 + c), (5, 5, 1)),  # the sum t gets its gradients at different times
     ]:
         leaves = [leaf([7.0, 7.0, 7.0]) for _ in range(3)]
         program(*leaves).sum().backward()

@@ -185,7 +185,7 @@ class Adam(Optimizer):
         weight_decay: float | None = None,
     ):
         if not (len(betas) == 2 and all(0 <= beta < 1 for beta in betas) and eps >= 0):
-            raise ValueError(f"Adam: a value is out of range in {betas=}, {eps=}")
+            raise ValueError(f"{type(self).__name__}: a value is out of range in {betas=}, {eps=}")
         self.betas, self.eps = betas, eps
         super().__init__(parameters, lr, weight_decay)
 
