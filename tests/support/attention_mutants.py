@@ -19,22 +19,11 @@ HALF, SINGLE = np.float16, np.float32
 
 
 @cache
-def attention(
-    dtype: Any,
-    lengths: tuple[int, int],
-    *chosen: str,
-    width: int | tuple[int, int] = 32,
-    seed: int = 7,
-    deterministic: bool = False,
-    stacked: tuple[int, int] = (2, 2),
-    **options: Any,
-) -> Callable[[Any], None]:
+def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | tuple[int, int] = 32, seed: int = 7, deterministic: bool = False, stacked: tuple[int, int] = (2, 2), **options: Any) -> Callable[[Any], None]:
     """Return a check of output and gradients of one call against the plain path, or the composed ops with dropout."""
 
     def check(_device: Any) -> None:
-        case = Case(
-            seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen), stacked=stacked
-        )
+        case = Case(seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen), stacked=stacked)
         case.options |= {key: value for key, value in options.items() if key != "dropout"}
         if "dropout" in options:
             case.check_dropout(dtype, options["dropout"], method="fused", deterministic=deterministic)
