@@ -34,7 +34,7 @@ def checked(function: F, always: bool = False) -> F:
     scalars to Python's numbers. Raises TypeError that names the function and the argument for values of other kinds.
     Other errors get the function's name. A function without such arguments is returned as it is, unless `always`.
     """
-    name = function.__qualname__.removesuffix(".__init__")
+    of_class = function.__name__ == "__init__"
     parameters = inspect.signature(function).parameters
     parts = {key: get_args(p.annotation) if isinstance(p.annotation, UnionType) else (p.annotation,)
              for key, p in parameters.items()}  # fmt: skip
@@ -61,13 +61,16 @@ def checked(function: F, always: bool = False) -> F:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-            explained = _explained(name, error, [(key, value) for key, value in zip(order, args, strict=False)])
+            explained = _explained(named(args), error, list(zip(order, args, strict=False)))
             if explained is None:
                 raise
             raise explained from error
 
+    def named(args: Any) -> str:
+        return type(args[0]).__name__ if of_class else function.__name__
+
     def converted(args: Any, kwargs: Any) -> Any:
-        kwargs = dict(kwargs)
+        kwargs, name = dict(kwargs), named(args)
         for alias, key in ALIASES.items():
             if alias in kwargs and alias not in parameters:
                 value, place = kwargs.pop(alias), order.index(key) if key in order else len(args)
@@ -90,8 +93,9 @@ def _explained(name: str, error: Exception, operands: list[tuple[str, Any]]) -> 
     """Return an error that names the function and a wrong operand, or None if `error` names the function already."""
     if name.replace("_", "").lower() in str(error).replace("_", "").lower():
         return None
-    wrong = [f"{key} is {value!r:.60}" for key, value in operands if not hasattr(value, "dtype")]
     if isinstance(error, AttributeError):
+        plain = (str, bytes, int, float, complex, list, tuple, dict, NoneType)
+        wrong = [f"{key} is {value!r:.60}" for key, value in operands if isinstance(value, plain)]
         return TypeError(f"{name}: an array or a Tensor is needed, but {' and '.join(wrong)}") if wrong else None
     kind = next((kind for kind in (ValueError, TypeError, IndexError) if isinstance(error, kind)), ValueError)
     return kind(f"{name}: {error}")

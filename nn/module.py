@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard, TypeVar
 import numpy as np
 
 from ..autograd import Parameter, Tensor
+from ..autograd.arguments import checked
 from ..autograd.backend import native, to_device
 from .summary import summary
 
@@ -50,6 +51,8 @@ class Module:
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith(_PACKAGE):
             cls._handloom = cls, cls.forward
+            if "__init__" in vars(cls):
+                cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
@@ -89,6 +92,11 @@ class Module:
             raise TypeError(
                 f"{type(self).__name__}.{name} is a Parameter, and a value of type {type(value).__name__} in its place "
                 "would be neither trained nor saved: change the Parameter under no_grad(), or assign a new Parameter"
+            )
+        if isinstance(value, Module) and _contains(value, self):
+            raise ValueError(
+                f"{type(self).__name__}.{name} contains this {type(self).__name__}: a module can't be a part of itself. "
+                "Hold the outer module by a weakref.ref or a function"
             )
         if isinstance(value, Module) and (lost := _positions(vars(self).get(name))) and not _positions(value):
             raise ValueError(
@@ -300,6 +308,11 @@ def _positions(module: Any) -> str:
     modules = module.modules() if isinstance(module, Module) else ()
     found = (getattr(one, "position_scores", None) for one in modules)
     return next((type(one).__name__ for one in found if one is not None), "")
+
+
+def _contains(module: Module, other: Module) -> bool:
+    """Return whether `other` is `module` or a module below it."""
+    return module is other or any(_contains(part, other) for part in vars(module).values() if isinstance(part, Module))
 
 
 def _holds_modules(value: Any) -> bool:

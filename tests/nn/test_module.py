@@ -350,3 +350,15 @@ def test_repr_and_summary_name_the_parameters_of_own_modules() -> None:
             ]
         )
     )
+
+
+def test_a_module_that_contains_itself_is_refused() -> None:
+    child, parent = nn.Module(), nn.Module()
+    child.parent = parent
+    with pytest.raises(ValueError, match=r"Module.layer contains this Module: .* by a weakref.ref or a function"):
+        parent.layer = child
+    with pytest.raises(ValueError, match="can't be a part of itself"):
+        parent.me = parent
+    shared = nn.Linear(2, 2)
+    parent.first = parent.second = shared  # a module may have two places
+    assert len(list(child.named_modules())) == 4

@@ -100,6 +100,8 @@ def test_what_is_refused() -> None:
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=r"must be in|out of range|infinite"):
             make(own, **options)
+    with pytest.raises(ValueError, match="AdamW: a value is out of range in"):
+        AdamW(own, eps=-1.0)
     for refused in (lambda: Adam(own, lr=-1), lambda: clip_grad_norm(own, -1.0), lambda: clip_grad_norm(own, np.nan)):
         with pytest.raises(ValueError, match=r"negative|max_norm = (-1.0|nan) must be at least 0"):
             refused()
