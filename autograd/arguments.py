@@ -96,7 +96,7 @@ def _explained(name: str, error: Exception, operands: list[tuple[str, Any]]) -> 
     if isinstance(error, AttributeError):
         plain = (str, bytes, int, float, complex, list, tuple, dict, NoneType)
         wrong = [f"{key} is {value!r:.60}" for key, value in operands if isinstance(value, plain)]
-        return TypeError(f"{name}: an array or a Tensor is needed, but {' and '.join(wrong)}") if wrong else None
+        return TypeError(f"{name}: an argument is of a wrong kind: {', '.join(wrong)}") if wrong else None
     kind = next((kind for kind in (ValueError, TypeError, IndexError) if isinstance(error, kind)), ValueError)
     return kind(f"{name}: {error}")
 

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..autograd import Generator, Tensor, default_generator
+from ..autograd.arguments import checked
 
 _skipped: ContextVar[bool] = ContextVar("skipped", default=False)
 
@@ -31,6 +32,7 @@ def zeros_(tensor: Tensor) -> Tensor:
     return _fill(tensor, 0)
 
 
+@checked
 def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw from the uniform distribution between `low` and `high`."""
     if _skipped.get():
@@ -38,6 +40,7 @@ def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: 
     return _fill(tensor, (generator or default_generator).numpy.uniform(low, high, tensor.shape))
 
 
+@checked
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw from the normal distribution with `mean` and standard deviation `std`."""
     if _skipped.get():
@@ -45,6 +48,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: G
     return _fill(tensor, (generator or default_generator).numpy.normal(mean, std, tensor.shape))
 
 
+@checked
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw a weight (out_features, in_features) from a uniform distribution, variance 2 gain^2 / (fan_in + fan_out).
     Source: Glorot and Bengio 2010, equation 16. Raises ValueError unless the tensor has two axes.

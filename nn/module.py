@@ -52,7 +52,7 @@ class Module:
         if cls.__module__.startswith(_PACKAGE):
             cls._handloom = cls, cls.forward
             if "__init__" in vars(cls):
-                cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
+                cls.__init__ = checked(cls.__init__, always=True)  # type: ignore[method-assign]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
@@ -95,7 +95,7 @@ class Module:
             )
         if isinstance(value, Module) and _contains(value, self):
             raise ValueError(
-                f"{type(self).__name__}.{name} contains this {type(self).__name__}: a module can't be a part of itself. "
+                f"{type(self).__name__}.{name} contains this {type(self).__name__}: a module can't be part of itself. "
                 "Hold the outer module by a weakref.ref or a function"
             )
         if isinstance(value, Module) and (lost := _positions(vars(self).get(name))) and not _positions(value):
