@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ..errors import InputError
 from ..tokenizer import BPETokenizer
 from ..tokenizer.explore import with_fewer_tokens
+from ..tokenizer.normalizer import normalized
 from ..tokenizer.pre_tokenizer import PreTokenizer
 from .asking import Ask
 from .subject import Subject
@@ -23,6 +24,7 @@ def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
         raise InputError("This model's tokenizer has no merges, because its tokens are characters or words.")
     total = len(tokenizer.merges)
     text, n = ask.text(), ask.whole("merges", 0, total, total // 3)
+    text = normalized(text) if tokenizer.normalize else text
     smaller = first_merges(tokenizer, n)
     ids = smaller.encode(text)
     word = ask.text("word", LONGEST_WORD) or _longest_word(tokenizer, text)
@@ -41,15 +43,13 @@ def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
-    """Return a copy of the tokenizer with only its first n merges."""
-    if n == len(tokenizer.merges):
-        return tokenizer
-    left, right = tokenizer.merges[n]
-    return with_fewer_tokens(tokenizer, tokenizer.vocab[left + right])
+    """Return a copy of the tokenizer with only its first n merges, which does not normalise texts."""
+    size = tokenizer.vocab["".join(tokenizer.merges[n])] if n < len(tokenizer.merges) else tokenizer.vocab_size
+    return with_fewer_tokens(tokenizer, size)
 
 
 def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) -> list[dict[str, Any]]:
-    """Return the tokens grouped by the pre-tokenizer's words, or ungrouped if the text contains special tokens."""
+    """Return the tokens grouped by the pre-tokenizer's words, or ungrouped if other tokens were found in the text."""
     found = [(word, smaller.encode(word)) for word in PreTokenizer(smaller.pattern).split(text)]
     if [number for _, own in found for number in own] != ids:
         found = [(smaller.decode([number], skip_special_tokens=False), [number]) for number in ids]

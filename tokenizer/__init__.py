@@ -8,6 +8,7 @@ word_counts.py     count words
 text_encoder.py    encode texts with a cache of chunks
 bpe_encoder.py     encode a word by applying merges
 byte_alphabet.py   a printable character for each byte
+normalizer.py      give the spellings of a text that look the same one form
 pre_tokenizer.py   split text into words
 added_tokens.py    find special tokens in a text
 tokenizer_json.py  read and write the file format of Hugging Face's tokenizers

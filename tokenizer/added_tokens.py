@@ -21,15 +21,23 @@ class AddedToken(NamedTuple):
 
 
 class AddedTokenSplitter:
-    """A splitter that finds added tokens in a text. At each position it finds the longest added token. `expression` is
-    the compiled regular expression by which they are found.
+    """A splitter that finds added tokens in a text. At each position it finds the longest added token. If
+    `split_special_tokens` is true, a special token that it finds stays text. `expression` is the compiled regular
+    expression by which they are found.
     """
 
-    def __init__(self, tokens: Iterable[AddedToken]) -> None:
-        self._ids = {token.content: token.id for token in tokens}
-        longest_first = sorted(self._ids, key=len, reverse=True)
+    def __init__(self, tokens: Iterable[AddedToken], *, split_special_tokens: bool = False) -> None:
+        tokens = list(tokens)
+        self._ids = {token.content: token.id for token in tokens if not (token.special and split_special_tokens)}
+        longest_first = sorted([token.content for token in tokens] if self._ids else [], key=len, reverse=True)
         self.expression = regex.compile(f"({'|'.join(map(regex.escape, longest_first)) or '(?!)'})")
 
     def split(self, text: str) -> list[str | int]:
         """Split `text` into the added tokens' ids and the non-empty strings between them, in order."""
-        return [self._ids.get(part, part) for part in self.expression.split(text) if part]
+        parts: list[str | int] = []
+        start = 0
+        for found in self.expression.finditer(text):
+            if found[0] in self._ids:
+                parts += [text[start : found.start()], self._ids[found[0]]]
+                start = found.end()
+        return [part for part in (*parts, text[start:]) if part != ""]

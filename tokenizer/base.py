@@ -3,7 +3,7 @@
 import gc
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,12 +29,17 @@ class Tokenizer(ABC):
         special_ids: the special tokens' texts and ids. A special token whose text is a role's name in angle brackets,
             in upper or lower case, has this role. For example, `<bos>` and `<BOS>` set `bos_id`.
         roles: {role: text}, for special tokens with other texts; the roles are "pad", "unk", "bos" and "eos".
+        split_special_tokens: whether a special token that is written in a text is encoded as ordinary text. It is true
+            for handloom's own tokenizers, and for others what their tokenizer_config.json says, by default false.
+        unused: number of ids after `vocab_size` that a model with a larger output layer can generate. They have no text.
         begins, ends: whether `encode_whole` adds `bos_id` before the text, and whether it adds `eos_id` after the text.
     """
 
     kind: str
     special_ids: dict[str, int]
     roles: Mapping[str, str] = {}
+    split_special_tokens: bool = True
+    unused: int = 0
     begins: bool = False
     ends: bool = False
 
@@ -50,13 +55,13 @@ class Tokenizer(ABC):
     @abstractmethod
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """Return the text of `ids`. Special tokens are omitted if `skip_special_tokens` is true, and written as text
-        otherwise. Raises InputError if an id is not in `range(vocab_size)`.
+        otherwise. Raises InputError if an id is not in `range(vocab_size + unused)`.
         """
 
     @abstractmethod
     def token_strings(self, ids: Iterable[int]) -> list[str]:
         """Return a printable string for each id, for display. The joined strings can differ from the text. Raises
-        InputError if an id is not in `range(vocab_size)`.
+        InputError if an id is not in `range(vocab_size + unused)`.
         """
 
     @abstractmethod
@@ -116,6 +121,21 @@ class Tokenizer(ABC):
         """Return the text that `ids` append to the text of earlier ids, without special tokens."""
         return self.decode(ids)
 
+    def decode_stream(self, ids: Iterable[int]) -> Iterator[str]:
+        """Yield the text of `ids` as `decode_more` does, each piece as soon as its characters are complete."""
+        pending: list[int] = []
+        given = 0  # characters of the pending ids
+        for id in ids:
+            pending.append(id)
+            text = self.decode_more(pending)
+            # The last character may lack up to three bytes. Each of its bytes may be a token, and may look like this:
+            complete = len(text) - min(3, len(text) - len(text.rstrip("\N{REPLACEMENT CHARACTER}")))
+            yield text[given:complete]
+            given = max(given, complete)
+            if complete == len(text):
+                pending, given = [], 0
+        yield self.decode_more(pending)[given:]
+
     def decode_batch(self, batch: Iterable[Iterable[int]], *, skip_special_tokens: bool = True) -> list[str]:
         """Decode each sequence by `decode`."""
         return [self.decode(ids, skip_special_tokens=skip_special_tokens) for ids in batch]
@@ -153,15 +173,22 @@ class Tokenizer(ABC):
         )
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
-        """Return the ids as a list. Raises an `InputError` that names the first id outside `range(vocab_size)`."""
-        ids = list(ids)
-        if ids and not (min(ids) >= 0 and max(ids) < self.vocab_size):
-            wrong = next(id for id in ids if not 0 <= id < self.vocab_size)
+        """Return the ids as a list. Raises an `InputError` that names the first id outside `range(vocab_size +
+        unused)`.
+        """
+        ids, size = list(ids), self.vocab_size + self.unused
+        if ids and not (min(ids) >= 0 and max(ids) < size):
+            wrong = next(id for id in ids if not 0 <= id < size)
             raise InputError(
-                f"Id {wrong} is not a token: this tokenizer's ids go from 0 to {self.vocab_size - 1}. The ids may be "
-                "from another tokenizer, or from a model with a larger output layer."
+                f"Id {wrong} is not a token: this tokenizer's ids go from 0 to {size - 1}. The ids may be from another "
+                "tokenizer, or from a model with a larger output layer."
             )
         return ids
+
+    def _known(self, ids: Iterable[int]) -> list[int]:
+        """Return the checked ids that have a text."""
+        ids = self._checked(ids)
+        return [id for id in ids if id < self.vocab_size] if self.unused else ids
 
 
 def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:

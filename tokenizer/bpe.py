@@ -12,6 +12,7 @@ from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 from .bpe_encoder import BPEEncoder
 from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, bytes_to_text, text_to_bytes
+from .normalizer import normalized
 from .pre_tokenizer import PreTokenizer
 from .text_encoder import TextEncoder
 from .tokenizer_json import bpe_from_json, bpe_to_json
@@ -23,7 +24,8 @@ class BPETokenizer(Tokenizer):
 
     Merges and ids are the same as in Hugging Face's tokenizers, if both use the same version of Unicode.
 
-    Encoding and decoding is lossless for any text and any bytes, because each of the 256 bytes is a token.
+    Encoding and decoding is lossless for any text and any bytes, because each of the 256 bytes is a token. With
+    `normalize`, it is lossless for normalised texts, and for any bytes.
 
     Args:
         vocab: {token: id}, where a token is written with one character for each byte (`byte_alphabet`).
@@ -31,12 +33,14 @@ class BPETokenizer(Tokenizer):
         added_tokens: special and other tokens that are found in a text before it is split into words.
         pattern: name in `pre_tokenizer.PATTERNS`, by which a text is split into words.
         ignore_merges: whether a word that is itself a token is encoded as this token, without applying merges.
+        normalize: whether texts are normalised first (`normalizer.normalized`), as for a translator.
+        split_special_tokens: whether a special token that is written in a text is encoded as ordinary text.
         dropout: probability of skipping a merge, to regularise training (BPE-dropout, Provilkov et al. 2020). It can be
             changed at any time; 0 means no dropout.
         seed: seed of the random numbers for the dropout.
 
     Attributes:
-        vocab, merges, added_tokens, pattern, ignore_merges, dropout: the arguments.
+        vocab, merges, added_tokens, pattern, ignore_merges, normalize, split_special_tokens, dropout: the arguments.
         generator: the random number generator for the dropout, with a state that can be saved and restored.
 
     Raises InputError if a byte or a part of a merge is not in the vocabulary, or the ids are not 0, 1, 2, ...
@@ -52,6 +56,8 @@ class BPETokenizer(Tokenizer):
         added_tokens: Sequence[AddedToken] = (),
         pattern: str = "gpt2",
         ignore_merges: bool = False,
+        normalize: bool = False,
+        split_special_tokens: bool = True,
         dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
@@ -62,13 +68,15 @@ class BPETokenizer(Tokenizer):
         self.added_tokens = list(added_tokens)
         self.pattern = pattern
         self.ignore_merges = ignore_merges
+        self.normalize = normalize
+        self.split_special_tokens = split_special_tokens
         self.dropout = dropout
         self.special_ids = {token.content: token.id for token in self.added_tokens if token.special}
         self._special = set(self.special_ids.values())
         self._pre_tokenizer = PreTokenizer(pattern)
-        self._splitter = AddedTokenSplitter(self.added_tokens)
+        self._splitter = AddedTokenSplitter(self.added_tokens, split_special_tokens=split_special_tokens)
         self.generator = Random(seed)
-        self._token_bytes = _token_bytes(self.vocab, self.added_tokens)
+        self._token_bytes = _token_bytes(self.vocab, self.added_tokens, {left + right for left, right in self.merges})
         missing = [byte for byte in range(256) if BYTE_TO_CHARACTER[byte] not in self.vocab]
         if missing:
             raise InputError(
@@ -83,7 +91,7 @@ class BPETokenizer(Tokenizer):
                 f"A merge needs the token {str(error)[:60]}, which is not in the vocabulary. Restore the file."
             ) from None
         self._encoder = BPEEncoder(pairs, merged, [self.vocab[character] for character in BYTE_TO_CHARACTER])
-        self._texts = TextEncoder(self._encode_word, self._pre_tokenizer, self._splitter.expression)
+        self._texts = TextEncoder(self._encode_word, self._pre_tokenizer, self._splitter.expression, normalize)
         # An added token without blanks is within one chunk, where it is found.
         self._quick = not any(" " in token.content for token in self.added_tokens)
 
@@ -96,6 +104,7 @@ class BPETokenizer(Tokenizer):
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
         min_frequency: int = 0,
         pattern: str = "gpt2",
+        normalize: bool = False,
     ) -> Self:
         """Learn a vocabulary of `vocab_size` tokens, or fewer if there are no more pairs to merge.
 
@@ -105,6 +114,7 @@ class BPETokenizer(Tokenizer):
             special_tokens: texts of the special tokens, which get the first ids.
             min_frequency: minimum number of occurrences of a pair that is merged.
             pattern: name in `pre_tokenizer.PATTERNS`, by which a text is split into words.
+            normalize: whether texts are normalised, here and in encoding.
 
         Raises InputError if there is no text, `vocab_size` is too small for the bytes and the special tokens, or a
         special token equals another token.
@@ -123,7 +133,7 @@ class BPETokenizer(Tokenizer):
                 f"least {len(vocabulary)}; some thousands are usual."
             )
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
-        words = count_words(texts, PreTokenizer(pattern))
+        words = count_words(texts, PreTokenizer(pattern), normalize=normalize)
         merges = train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency)
         del words  # the trainer has its own copy of the words, and frees it too
         pairs = list(merges)
@@ -132,6 +142,7 @@ class BPETokenizer(Tokenizer):
             [(vocabulary[left], vocabulary[right]) for left, right in pairs],
             added_tokens=[AddedToken(id, token) for id, token in enumerate(special)],
             pattern=pattern,
+            normalize=normalize,
         )
 
     @property
@@ -145,8 +156,9 @@ class BPETokenizer(Tokenizer):
         for part in self._splitter.split(text):
             if isinstance(part, int):
                 ids.append(part)
-            else:
-                ids += self._encode_with_dropout(part) if self.dropout else self._texts.encode_words(part)
+                continue
+            part = normalized(part) if self.normalize else part
+            ids += self._encode_with_dropout(part) if self.dropout else self._texts.encode_words(part)
         return ids
 
     def _encode_with_dropout(self, text: str) -> list[int]:
@@ -176,9 +188,9 @@ class BPETokenizer(Tokenizer):
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the bytes of `ids`, including special tokens. The bytes can be invalid UTF-8. Raises InputError if an
-        id is not in `range(vocab_size)`.
+        id is not in `range(vocab_size + unused)`.
         """
-        return b"".join([self._token_bytes[id] for id in self._checked(ids)])
+        return b"".join([self._token_bytes[id] for id in self._known(ids)])
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
         return [printable(self.decode_bytes([id]).decode("utf-8", "backslashreplace")) for id in ids]
@@ -190,8 +202,10 @@ class BPETokenizer(Tokenizer):
         `load` also reads the byte-level BPE files of Hugging Face's `tokenizers`. It ignores their rules for padding,
         truncation, and special tokens around texts; `encode` adds `bos_id` and `eos_id` if requested.
         """
-        own = {"handloom_tokenizer": self.kind, "roles": dict(self.roles), "begins": self.begins}
-        write_json(path, {**own, **self.to_json()} if self.roles else self.to_json(), indent=1)
+        own = {"handloom_tokenizer": self.kind, "roles": dict(self.roles), "begins": self.begins, "ends": self.ends}
+        own |= {"split_special_tokens": self.split_special_tokens}
+        plain = not self.roles and self.split_special_tokens
+        write_json(path, self.to_json() if plain else {**own, **self.to_json()}, indent=1)
 
     def to_json(self) -> dict[str, Any]:
         """Return the tokenizer as the content of a `tokenizer.json`."""
@@ -201,12 +215,13 @@ class BPETokenizer(Tokenizer):
 
     @classmethod
     def _from_content(cls, data: dict[str, Any]) -> Self:
-        tokenizer = cls(**bpe_from_json(data))
-        tokenizer.roles, tokenizer.begins = data.get("roles", {}), data.get("begins", False)
+        tokenizer = cls(**bpe_from_json(data), split_special_tokens=data.get("split_special_tokens", True))
+        tokenizer.roles = data.get("roles", {})
+        tokenizer.begins, tokenizer.ends = data.get("begins", False), data.get("ends", False)
         return tokenizer
 
 
-def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -> list[bytes]:
+def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken], merged: set[str]) -> list[bytes]:
     """Return the bytes of each token by id. Raises InputError if the ids are not 0, 1, 2, ..."""
     texts = {id: text for text, id in vocab.items()}
     for token in added_tokens:
@@ -219,10 +234,12 @@ def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -
     texts |= {token.id: token.content for token in added_tokens}
     if sorted(texts) != list(range(len(texts))):
         raise InputError("The vocabulary's ids have a gap or a duplicate. Restore the tokenizer file from a copy.")
+    # An added token is plain text, unless it is also a byte or the result of a merge.
+    plain = {token.id for token in added_tokens if len(token.content) > 1 and token.content not in merged}
     found = []
     for id in range(len(texts)):
         try:
-            found.append(text_to_bytes(texts[id]))
-        except KeyError:  # an added token in plain text
+            found.append(texts[id].encode() if id in plain else text_to_bytes(texts[id]))
+        except KeyError:  # another token in plain text
             found.append(texts[id].encode())
     return found

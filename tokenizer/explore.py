@@ -26,7 +26,7 @@ class Compression:
 
 
 def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """Return a copy of the tokenizer with only the first `vocab_size` tokens."""
+    """Return a copy of the tokenizer with only the first `vocab_size` tokens. It does not normalise texts."""
     vocab = {token: id for token, id in tokenizer.vocab.items() if id < vocab_size}
     merges = [pair for pair in tokenizer.merges if tokenizer.vocab[pair[0] + pair[1]] < vocab_size]
     return BPETokenizer(vocab, merges, added_tokens=tokenizer.added_tokens, pattern=tokenizer.pattern)

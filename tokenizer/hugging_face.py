@@ -1,10 +1,11 @@
 """Other projects' tokenizers, used through Hugging Face's package `tokenizers`; they can be loaded but not trained."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
-from ..errors import InputError, printable
+from ..errors import InputError, printable, short
 from .base import Tokenizer
 
 
@@ -15,15 +16,18 @@ class HuggingFaceTokenizer(Tokenizer):
     Args:
         data: the content of the `tokenizer.json`.
         roles: the special tokens by their role.
+        split_special_tokens: whether a special token that is written in a text is encoded as ordinary text.
 
     Raises InputError if the package tokenizers is not installed or can't read the file, or a special token is missing.
     """
 
     kind = "hugging-face"
 
-    def __init__(self, data: Mapping[str, Any], roles: Mapping[str, str]) -> None:
+    def __init__(self, data: Mapping[str, Any], roles: Mapping[str, str], *, split_special_tokens: bool = False):
+        self.split_special_tokens = split_special_tokens
         self.data = {**data, "truncation": None, "padding": None}
         self._peer = _read(json.dumps(self.data))
+        self._peer.encode_special_tokens = split_special_tokens
         self.vocab: dict[str, int] = self._peer.get_vocab()
         self._texts = {id: text for text, id in self.vocab.items()}
         missing = [token for token in roles.values() if token not in self.vocab]
@@ -33,7 +37,7 @@ class HuggingFaceTokenizer(Tokenizer):
         added = self._peer.get_added_tokens_decoder().items()
         self.special_ids = {token.content: id for id, token in added if token.special}
         self.special_ids |= {token: self.vocab[token] for token in roles.values()}
-        plain, whole = self._peer.encode("a", add_special_tokens=False).ids, self._peer.encode("a").ids
+        plain, whole = self._encode("a"), self.encode_whole("a")
         before = next((n for n in range(len(whole)) if whole[n : n + len(plain)] == plain), 0)
         self.begins, self.ends = before > 0, before + len(plain) < len(whole)
         self._anchor = plain
@@ -43,13 +47,15 @@ class HuggingFaceTokenizer(Tokenizer):
         return max(self._texts) + 1
 
     def _encode(self, text: str) -> list[int]:
-        return self._peer.encode(_valid(text), add_special_tokens=False).ids
+        with _refused(f"The tokenizer can't encode the text {short(text)}", "Fetch its tokenizer.json again"):
+            return self._peer.encode(_valid(text), add_special_tokens=False).ids
 
     def encode_whole(self, text: str) -> list[int]:
-        return self._peer.encode(_valid(text)).ids
+        with _refused(f"The tokenizer can't encode the text {short(text)}", "Fetch its tokenizer.json again"):
+            return self._peer.encode(_valid(text)).ids
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        return self._peer.decode(self._checked(ids), skip_special_tokens=skip_special_tokens)
+        return self._peer.decode(self._known(ids), skip_special_tokens=skip_special_tokens)
 
     def decode_more(self, ids: Iterable[int]) -> str:
         # A decoder may drop a blank at the beginning of a text; here the ids are not the beginning of the text.
@@ -59,11 +65,11 @@ class HuggingFaceTokenizer(Tokenizer):
         return [printable(self._texts.get(id, "")) for id in self._checked(ids)]
 
     def _content(self) -> dict[str, Any]:
-        return {"roles": self.roles, "data": self.data}
+        return {"roles": self.roles, "split_special_tokens": self.split_special_tokens, "data": self.data}
 
     @classmethod
     def _from_content(cls, data: dict[str, Any]) -> Self:
-        return cls(data["data"], data["roles"])
+        return cls(data["data"], data["roles"], split_special_tokens=data.get("split_special_tokens", False))
 
 
 def _read(text: str) -> Any:
@@ -71,10 +77,19 @@ def _read(text: str) -> Any:
         import tokenizers
     except ImportError:
         raise InputError("This tokenizer needs the package tokenizers: pip install tokenizers.") from None
-    try:
+    with _refused("Its tokenizer.json is damaged", "Fetch it again"):
         return tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the package has no class of its own for them
-        raise InputError(f"Its tokenizer.json is damaged ({str(error)[:200]}). Fetch it again.") from None
+
+
+@contextmanager
+def _refused(what: str, cure: str) -> Iterator[None]:
+    """Turn any failure of the package `tokenizers` into an InputError. A panic of Rust is no `Exception`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise InputError(f"{what} ({str(error)[:200]}). {cure}.") from None
 
 
 def _valid(text: str) -> str:

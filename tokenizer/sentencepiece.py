@@ -26,6 +26,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     kind = "sentencepiece"
     ends = True
+    split_special_tokens = False
 
     def __init__(self, source: bytes, target: bytes, vocab: Mapping[str, int], roles: Mapping[str, str] | None = None):
         self.models = {"source": source, "target": target}
@@ -70,7 +71,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         special = set(self.special_ids.values())
-        ids = [id for id in self._checked(ids) if not (skip_special_tokens and id in special)]
+        ids = [id for id in self._known(ids) if not (skip_special_tokens and id in special)]
         texts: list[str] = []
         for alone, group in groupby(ids, special.__contains__):
             pieces = [self._pieces[id] for id in group]
@@ -78,7 +79,7 @@ class SentencePieceTokenizer(Tokenizer):
         return "".join(texts).replace("\u2581", " ").strip()
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        return [printable(self._pieces[id]) for id in self._checked(ids)]
+        return [printable(self._pieces.get(id, "")) for id in self._checked(ids)]
 
     def _content(self) -> dict[str, Any]:
         models = {name: base64.b64encode(model).decode() for name, model in self.models.items()}

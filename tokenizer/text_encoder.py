@@ -5,6 +5,7 @@ from itertools import chain
 
 import regex
 
+from .normalizer import normalized
 from .pre_tokenizer import WHITE_SPACE, PreTokenizer
 
 _ENTRIES = 1 << 18  # a cache with this many entries is emptied
@@ -20,26 +21,34 @@ class TextEncoder:
     """An encoder that splits texts at blanks and looks up the chunks in a cache, which is faster than splitting texts
     into words.
 
-    As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, or with an
-    added token, `encode_quickly` returns None. Only chunks that are not in the cache are split into words.
+    As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, with an
+    added token, or to be normalised, `encode_quickly` returns None. Only chunks that are not in the cache are split.
 
     Args:
         encode_word: function that returns the ids of a word, given as bytes.
         pre_tokenizer: splits a text into words.
         added: a compiled regular expression that finds the added tokens.
+        normalize: whether texts are normalised, so that a chunk which is not normalised needs care.
     """
 
     def __init__(
-        self, encode_word: Callable[[bytes], list[int]], pre_tokenizer: PreTokenizer, added: "regex.Pattern[str]"
+        self,
+        encode_word: Callable[[bytes], list[int]],
+        pre_tokenizer: PreTokenizer,
+        added: "regex.Pattern[str]",
+        normalize: bool = False,
     ) -> None:
         self._encode_word = encode_word
         self._pre_tokenizer = pre_tokenizer
         self._added = added
+        self._normalize = normalize
         self._words = _Cache(self._encode_text_of_word)
         self._chunks = _Cache(self._encode_chunk)
 
     def encode_quickly(self, text: str) -> list[int] | None:
-        """Return the ids of a text, or None if it must be searched for added tokens and encoded by `encode_words`."""
+        """Return the ids of a text, or None if it must be searched for added tokens, normalised, and encoded by
+        `encode_words`.
+        """
         if _START in text:
             return None
         try:
@@ -54,7 +63,11 @@ class TextEncoder:
     def _encode_chunk(self, chunk: str) -> list[int]:
         if not chunk or chunk[0] in WHITE_SPACE or self._added.search(chunk):
             raise _NeedsCareError
-        words = self._pre_tokenizer.split(chunk[1:] if chunk[0] == _START else " " + chunk)
+        bare = chunk.removeprefix(_START)
+        plain = bare and bare.isascii() and bare.isprintable()  # the usual case
+        if self._normalize and not plain and (not bare or normalized(bare) != bare):
+            raise _NeedsCareError
+        words = self._pre_tokenizer.split(bare if chunk[0] == _START else " " + chunk)
         return self._words[words[0]] if len(words) == 1 else [id for word in words for id in self._words[word]]
 
     def _encode_text_of_word(self, word: str) -> list[int]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from .added_tokens import AddedToken
 from .base import DAMAGED
+from .normalizer import NORMALIZER
 from .pre_tokenizer import PATTERNS
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def bpe_to_json(bpe: "BPETokenizer") -> dict[str, Any]:
         for token in sorted(bpe.added_tokens, key=lambda token: token.id)
     ]
     return {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+        "normalizer": NORMALIZER if bpe.normalize else None,
         "pre_tokenizer": cutting, "post_processor": None, "decoder": _BYTE_LEVEL,
         "model": {
             "type": "BPE", "dropout": bpe.dropout or None, "unk_token": None, "continuing_subword_prefix": None,
@@ -49,8 +51,9 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         odd = [] if model.get("type", "BPE") == "BPE" else [f"a {model['type']} model"]
         odd += [name for name in _OF_MODELS if model.get(name)]
         odd += [name for name in _OF_ADDED_TOKENS if any(token.get(name) for token in added)]
-        if data.get("normalizer") is not None:
-            odd.append(f"the normalizer {data['normalizer'].get('type')}")
+        normalizer = data.get("normalizer")
+        if normalizer not in (None, NORMALIZER):
+            odd.append(f"the normalizer {normalizer.get('type')}")
         if len({token.get("normalized", False) for token in added}) > 1:
             odd.append("added tokens that are searched for before others")
         if odd:
@@ -66,6 +69,7 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
             "added_tokens": _added_tokens(added),
             "ignore_merges": ignore_merges,
             "dropout": dropout,
+            "normalize": normalizer is not None,
             "pattern": _pattern(data["pre_tokenizer"]),
         }
     except InputError:

@@ -35,11 +35,12 @@ class VocabularyTokenizer(Tokenizer):
             raise InputError(
                 "The vocabulary is not a list of strings. Give a list of strings, or restore the tokenizer file."
             )
-        self._ids = {unit: id for id, unit in enumerate(self.vocabulary)}
-        if len(self._ids) != len(self.vocabulary):
+        ids = {unit: id for id, unit in enumerate(self.vocabulary)}
+        if len(ids) != len(self.vocabulary):
             repeated = Counter(self.vocabulary).most_common(1)[0][0]
             raise InputError(f"The vocabulary contains {repeated!r} twice. All units and special tokens must differ.")
-        self.special_ids = {token: self._ids[token] for token in special}
+        self.special_ids = {token: ids.pop(token) for token in special}
+        self._ids = ids  # of the units of a text: a special token's spelling in a text is none
 
     @classmethod
     def train(
@@ -96,10 +97,10 @@ class VocabularyTokenizer(Tokenizer):
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         skipped = set(self.special_ids.values()) if skip_special_tokens else set()
-        return self.join([self.vocabulary[id] for id in self._checked(ids) if id not in skipped])
+        return self.join([self.vocabulary[id] for id in self._known(ids) if id not in skipped])
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        return [printable(self.vocabulary[id]) for id in self._checked(ids)]
+        return [printable(self.vocabulary[id]) if id < self.vocab_size else "" for id in self._checked(ids)]
 
     def _content(self) -> dict[str, Any]:
         special = len(self.special_ids)

@@ -5,24 +5,29 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
+import regex
+
+from .normalizer import normalized
 from .vocabulary import VocabularyTokenizer
 
 WORD_SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")
 
-_URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->", re.DOTALL)
+_URL = regex.compile(r"(?:https?://|www\.)\S+", regex.IGNORECASE)
+_TAG = regex.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->", regex.DOTALL)
 # nltk splits no other words without an apostrophe.
-_WHOLE = re.compile(r"(?!(?:cannot|gimme|gonna|gotta|lemme|wanna)$)\w+", re.IGNORECASE)
+_SPLIT = re.compile(r"cannot|gimme|gonna|gotta|lemme|wanna", re.IGNORECASE)  # nltk's, with `re`'s rules of case
+_WHOLE = regex.compile(r"\w+")  # unlike `re`, with combining marks
 # An apostrophe within a word stays: nltk splits "don't" into "do" and "n't".
-_PUNCTUATION = re.compile(r"(?!(?<=\w)'(?=\w))[^\w\s]|_")
+_PUNCTUATION = regex.compile(r"(?!(?<=\w)'(?=\w))[^\w\s]|_")
 
 
 def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) -> str:
     """Preprocess a text for the news classifier.
 
-    The steps, in this order: convert to lower case; remove URLs; remove HTML tags and replace entities by their
-    characters; remove punctuation (unless `punctuation`); reduce white space to single blanks.
+    The steps, in this order: normalise (`normalized`); convert to lower case; remove URLs; remove HTML tags and replace
+    entities by their characters; remove punctuation (unless `punctuation`); reduce white space to single blanks.
     """
+    text = normalized(text)
     text = text.lower() if lowercase else text
     text = html.unescape(_TAG.sub(" ", _URL.sub(" ", text)))
     text = text.replace("’", "'")
@@ -77,7 +82,7 @@ class WordTokenizer(VocabularyTokenizer):
 @lru_cache(maxsize=1 << 16)
 def _units(word: str) -> tuple[str, ...]:
     """Return the units of a word by nltk's rules. nltk applies 30 regular expressions, which most words don't need."""
-    return (word,) if _WHOLE.fullmatch(word) else tuple(_nltk_split()(word))
+    return (word,) if _WHOLE.fullmatch(word) and not _SPLIT.fullmatch(word) else tuple(_nltk_split()(word))
 
 
 @cache

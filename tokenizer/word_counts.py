@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from .normalizer import normalized
 from .pre_tokenizer import WHITE_SPACE, PreTokenizer
 
 _TEXTS = 1 << 12  # texts whose chunks are counted at once
@@ -36,17 +37,17 @@ _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint6
 Counts = tuple[NDArray[np.uint64], NDArray[np.int64]]  # distinct chunks as numbers, and how often they occur
 
 
-def count_words(texts: Iterable[str], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
-    """Return {word as UTF-8 bytes: number of occurrences}. Raises InputError if there is no text, or a text is not a
-    string.
+def count_words(texts: Iterable[str], pre_tokenizer: PreTokenizer, *, normalize: bool = False) -> dict[bytes, int]:
+    """Return {word as UTF-8 bytes: number of occurrences}; `normalize` normalises the texts first. Raises InputError
+    if there is no text, or a text is not a string.
     """
-    words = _words_of(_count_chunks(_blocks(texts)), pre_tokenizer)
+    words = _words_of(_count_chunks(_blocks(texts, normalize)), pre_tokenizer)
     if not words:
         raise InputError("There is no text to train on: the texts are empty. Check the input.")
     return words
 
 
-def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
+def _blocks(texts: Iterable[str], normalize: bool) -> Iterator[bytes]:
     """Yield blocks of several texts, with _START before each of them."""
     if isinstance(texts, str):
         raise InputError("Training needs several texts, not one string: give a list, or an open file.")
@@ -56,6 +57,7 @@ def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
     while batch := list(islice(iterator, _TEXTS)):
         if is_path or not all(isinstance(text, str) for text in batch):
             raise InputError("Training needs texts (str). To train on a file, open it and give the file.")
+        batch = list(map(normalized, batch)) if normalize else batch
         yield _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
 
 

@@ -43,6 +43,7 @@ def load_tokenizer_of(folder: Path, config: Mapping[str, Any], vocab_size: int) 
             f"The tokenizer in {folder} has {tokenizer.vocab_size:,} tokens, but the model has only {vocab_size:,}: "
             "they don't belong together. Fetch both again."
         )
+    tokenizer.unused = vocab_size - tokenizer.vocab_size
     return tokenizer
 
 
@@ -54,15 +55,36 @@ def _read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
         return _sentencepiece(folder, said, names)
     cure = "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of transformers makes it from older files."
     data = read_object(folder / "tokenizer.json", missing=f"it contains no tokenizer.json. {cure}")
-    return _from_json(data, names, config)
+    return _from_json(_with_settings(data, said), names, config, bool(said.get("split_special_tokens")))
 
 
-def _from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any]) -> Tokenizer:
+def _with_settings(data: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a tokenizer.json with the settings of tokenizer_config.json that change ids: more added
+    tokens, and the blank that GPT-2's tokenizer can add before a text.
+    """
+    added = {token["content"]: token for token in data.get("added_tokens") or []}
+    texts = _texts(data)
+    known, size = {text: id for id, text in texts.items()}, max(texts, default=-1) + 1
+    for _, token in sorted((said.get("added_tokens_decoder") or {}).items(), key=lambda item: int(item[0])):
+        if token != {name: value for name, value in added.get(token["content"], {}).items() if name != "id"}:
+            id = known.setdefault(token["content"], size)
+            size = max(size, id + 1)
+            added[token["content"]] = {"id": id, **token}
+    data = {**data, "added_tokens": sorted(added.values(), key=lambda token: token["id"])}
+    cut, blank = data.get("pre_tokenizer") or {}, said.get("add_prefix_space")
+    as_in_file = said.get("tokenizer_class") in ("PreTrainedTokenizerFast", "TokenizersBackend")
+    if isinstance(blank, bool) and not as_in_file and cut.get("type") == "ByteLevel":
+        data["pre_tokenizer"] = {**cut, "add_prefix_space": blank}
+    return data
+
+
+def _from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any], split: bool) -> Tokenizer:
     """Return the tokenizer that a tokenizer.json describes. `names` are the special tokens by role, from other files.
-    handloom's encoder is used for byte-level BPE, and the package `tokenizers` for all other types.
+    handloom's encoder is used for byte-level BPE, and the package `tokenizers` for all other types. As in transformers,
+    special tokens are found in texts unless `split` (split_special_tokens) is true.
     """
     try:
-        own: BPETokenizer | None = BPETokenizer(**bpe_from_json(data))
+        own: BPETokenizer | None = BPETokenizer(**bpe_from_json(data), split_special_tokens=split)
     except InputError as error:
         own, why = None, str(error)
     texts = _texts(data)
@@ -80,7 +102,7 @@ def _from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str,
         names = {"pad": names["eos"], "unk": names["eos"], "bos": names["eos"], **names}
     if own is None:
         try:
-            return HuggingFaceTokenizer(data, names)
+            return HuggingFaceTokenizer(data, names, split_special_tokens=split)
         except InputError as error:
             raise InputError(f"{error} (handloom's own encoder: {why})") from None
     standard = {"pad": "<pad>", "unk": "<unk>", "bos": "<bos>", "eos": "<eos>"}
@@ -152,7 +174,7 @@ def save_tokenizer(
             data = tokenizer.data
         write_json(folder / "tokenizer.json", data)
         written = ("tokenizer.json",)
-        said["tokenizer_class"] = "PreTrainedTokenizerFast"
+        said |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": tokenizer.split_special_tokens}
         if data["model"].get("type") == "WordPiece":
             said |= {"cls_token": said.pop("bos_token"), "sep_token": said.pop("eos_token")}
     else:

@@ -18,7 +18,7 @@ import sys
 import time
 
 #: What Hypothesis prints of a test under --hypothesis-show-statistics.
-_CASES = re.compile(r"(\d+) passing examples, (\d+) failing examples")
+_CASES = re.compile(r"(\d+) passing(?: examples)?, (\d+) failing")
 
 
 def one_round(seed: int, chosen: list[str]) -> subprocess.Popen[str]:

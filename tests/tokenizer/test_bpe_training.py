@@ -47,6 +47,7 @@ def test_merges_and_ids_equal_the_peers(
 ) -> None:
     vocab_size = 256 + len(special) + more
     peer = train_peer(corpus, vocab_size, special, min_frequency=min_frequency, pattern=pattern)
+    peer.encode_special_tokens = True
     ours = BPETokenizer.train(
         iter(corpus), vocab_size, special_tokens=special, min_frequency=min_frequency, pattern=pattern
     )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from handloom.errors import InputError
 from handloom.tokenizer import BPETokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
 from handloom.tokenizer.pre_tokenizer import PATTERNS
+from handloom.tokenizer.tokenizer_json import bpe_from_json
 from tests.support.tokenizer_texts import ALPHABETS, hugging_face, peer_tokenizer, texts, train_peer
 
 CORPUS = [alphabet * 3 for alphabet in ALPHABETS]
@@ -70,6 +71,7 @@ def test_files_of_the_peer_give_the_peers_ids(pattern: str, tmp_path: Path) -> N
     peer.save(str(path))
     ours = BPETokenizer.load(path)
     assert ours.vocab_size == peer.get_vocab_size()
+    peer.encode_special_tokens = True
     for text in [*CORPUS, "", " ", "a <|endoftext|>b", "<|endoftext|>"]:
         assert ours.encode(text) == peer.encode(text).ids
         assert ours.decode(ours.encode(text)) == peer.decode(peer.encode(text).ids)
@@ -95,9 +97,13 @@ def test_added_tokens_are_found_as_the_peer_finds_them(
         (peer.add_special_tokens if special else peer.add_tokens)([token])
     path = tmp_path_factory.getbasetemp() / "added.json"
     peer.save(str(path))
-    ours = BPETokenizer.load(path)
-    ids = peer.encode(text).ids
-    assert ours.encode(text) == ids
+    for split in (True, False):
+        peer.encode_special_tokens = split
+        ours = BPETokenizer(**bpe_from_json(json.loads(path.read_text())), split_special_tokens=split)
+        ids = peer.encode(text).ids
+        assert ours.encode(text) == ids
+        ours.save(path)
+        assert BPETokenizer.load(path).encode(text) == ids
     assert ours.decode(ids) == peer.decode(ids)
     assert ours.decode(ids, skip_special_tokens=False) == peer.decode(ids, skip_special_tokens=False)
 

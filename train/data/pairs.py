@@ -192,7 +192,7 @@ def truecased(text: str, tokenizer: Tokenizer) -> str:
     special = set(tokenizer.special_ids.values())  # <unk>, the only one that words can have, is a small id
 
     def cost(word: str) -> tuple[int, int, int]:
-        ids = tokenizer.encode(" " + word)
+        ids = tokenizer.encode("a " + word)  # a word within a sentence
         return sum(token in special for token in ids), len(ids), sum(ids)
 
     def best(found: re.Match[str]) -> str:

@@ -211,27 +211,24 @@ class Writer(TrainedModel):
         When the text has filled the context, the model continues from the last half of the context, and rules about
         repetitions no longer see the text before it.
         """
+        yield from self.tokenizer.decode_stream(self._drawn(prompt, length, strategy))
+
+    def _drawn(self, prompt: str, length: int, strategy: models.Strategy) -> Iterator[int]:
+        """Yield the ids of the continuation, each as soon as it is drawn."""
         ids = self._known_ids(prompt)
         choose = models.Sampler(
             temperature=strategy.temperature, top_k=strategy.top_k, top_p=strategy.top_p, seed=strategy.seed
         )
-        start, pending, context, end = self._starter(), [], ids[-self.length :], len(ids) + length
+        start, context, end = self._starter(), ids[-self.length :], len(ids) + length
         while len(ids) < end:
             until = min(len(ids) + self.length + 1 - len(context), end)
             new = models.stream(start(), self._rules(strategy, context, until - len(ids)), choose)
             for token in itertools.islice(new, len(context), None):
                 ids.append(token)
-                pending.append(token)
-                piece = self.tokenizer.decode_more(pending)
-                # A character of several bytes may consist of several tokens.
-                if not piece.endswith("\N{REPLACEMENT CHARACTER}") or len(pending) > 3:
-                    yield piece
-                    pending = []
+                yield token
             if len(ids) < until:  # a stop token has ended the text
                 break
             context = ids[-max(self.length // 2, 1) :]
-        if pending:
-            yield self.tokenizer.decode_more(pending)
 
     def best(self, prompt: str, length: int, strategy: models.Strategy) -> list[tuple[str, float]]:
         """Return the `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.

@@ -175,6 +175,7 @@ def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> 
             f"{run.tokenizer_path} is not the tokenizer that the model in {run.model_path} was trained with: it was "
             f"changed, or the files come from two runs. Copy both from the same run."
         )
+    tokenizer.unused = tokens - tokenizer.vocab_size
     return tokenizer
 
 

@@ -91,7 +91,9 @@ class Translation(Task[TranslationPreset, Translator]):
 
     def make_tokenizer(self) -> Tokenizer:
         texts = [text for pair in self._pairs(self.train) for text in pair]
-        return (WordTokenizer if self.preset.words else BPETokenizer).train(texts, self.preset.vocab_size)
+        if self.preset.words:
+            return WordTokenizer.train(texts, self.preset.vocab_size)
+        return BPETokenizer.train(texts, self.preset.vocab_size, normalize=True)
 
     def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
         preset = self.preset

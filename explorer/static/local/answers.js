@@ -37,7 +37,7 @@ const special = (tokenizer) => ({ bos: tokenizer.special.get(BOS), eos: tokenize
 
 export function sourceIds({ tokenizer, model }, text) {
   if (!text.trim()) throw new Refused("There is no text. Type one.");
-  const ids = [...tokenizer.encode(text), special(tokenizer).eos], most = model.config.max_length;
+  const ids = [...tokenizer.encode(tokenizer.normalized(text)), special(tokenizer).eos], most = model.config.max_length;
   if (ids.length > most) throw new Refused(`The text has ${ids.length} tokens, but the limit of this model is ${most}. Shorten it.`);
   return ids;
 }
@@ -141,11 +141,11 @@ function beam(given) {
   };
 }
 
-function bpe({ tokenizer, text, merges, word }) {
+function bpe({ tokenizer, text: typed, merges, word }) {
+  const text = tokenizer.normalized(typed);
   const total = tokenizer.merges.length, n = Math.min(merges ?? total, total), bytes = (part) => new TextEncoder().encode(part).length;
-  const plain = tokenizer.pieces(text).every((piece) => !tokenizer.special.has(piece));
   const ids = tokenizer.encode(text, n), show = (list) => list.map((id) => tokenizer.token(id));
-  const words = plain ? split(text).map((one) => ({ word: one, ids: tokenizer.encode(one, n) })) : ids.map((id) => ({ word: tokenizer.names[id], ids: [id] }));
+  const words = split(text).map((one) => ({ word: one, ids: tokenizer.encode(one, n) }));
   const counts = new Map();
   for (const one of split(text)) {
     const parts = tokenizer.grow(one, n);

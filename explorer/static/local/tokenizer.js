@@ -15,8 +15,20 @@ const BYTES = new Map(LETTERS.map((letter, byte) => [letter, byte]));
 export const split = (text) => text.match(WORD) ?? [];
 export const letters = (text) => Array.from(new TextEncoder().encode(text), (byte) => LETTERS[byte]);
 
+// What one step of the tokenizer's normalizer does to a text.
+const STEPS = {
+  Replace: ({ pattern, content }) => {
+    const found = pattern.Regex ? new RegExp(pattern.Regex.replaceAll("\\p{Latin}", "\\p{Script=Latin}"), "gu") : pattern.String;
+    return (text) => text.replaceAll(found, content);
+  },
+  NFC: () => (text) => text.normalize("NFC"),
+  NFKC: () => (text) => text.normalize("NFKC"),
+  Strip: () => (text) => text.trim(),
+};
+
 export class Tokenizer {
-  constructor({ model, added_tokens: added }) {
+  constructor({ model, normalizer, added_tokens: added }) {
+    this.steps = (normalizer?.normalizers ?? []).map((step) => STEPS[step.type](step));
     this.vocab = new Map(Object.entries(model.vocab));
     this.merges = model.merges;
     this.ranks = new Map(model.merges.map(([left, right], rank) => [`${left} ${right}`, rank]));
@@ -40,15 +52,13 @@ export class Tokenizer {
     }
   }
 
-  // Pieces of the text between special tokens, and these themselves.
-  pieces(text) {
-    const names = [...this.special.keys()].map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    return text.split(new RegExp(`(${names.join("|")})`)).filter(Boolean);
+  normalized(text) {
+    return this.steps.reduce((text, step) => step(text), text);
   }
 
+  // The ids of a normalised text or a word of it. Special tokens' spellings are ordinary text.
   encode(text, limit) {
-    return this.pieces(text).flatMap((piece) => this.special.has(piece) ? [this.special.get(piece)]
-      : split(piece).flatMap((word) => this.grow(word, limit).map(({ token }) => this.vocab.get(token))));
+    return split(text).flatMap((word) => this.grow(word, limit).map(({ token }) => this.vocab.get(token)));
   }
 
   decode(ids) {

@@ -11,6 +11,7 @@ import pytest
 from handloom.errors import InputError
 from handloom.models.pretrained.tokenizers import load_tokenizer_of, save_tokenizer
 from handloom.tokenizer import CharacterTokenizer, load_tokenizer
+from handloom.tokenizer.hugging_face import HuggingFaceTokenizer
 
 from .peers import transformers
 
@@ -213,3 +214,56 @@ def test_tokens_added_beyond_the_vocabulary_and_pieces_of_a_stream(tmp_path) -> 
     assert ours.decode(ids) == "the quick brown"
     assert "".join(ours.decode_more([id]) for id in ids) == " the quick brown"
     assert ours.encode("\ud800 x") == ours.encode("? x")
+
+
+@pytest.mark.parametrize("name", ["GPT2Tokenizer", "PreTrainedTokenizerFast"])
+def test_settings_of_tokenizer_config_are_read(name: str, tmp_path: Path) -> None:
+    """Tokens that tokenizer.json lacks, another blank before a text, and special tokens as ordinary text."""
+    blank = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=name == "PreTrainedTokenizerFast")
+    _byte_level(blank, ["<|endoftext|>"]).save_pretrained(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    plain = json.loads(path.read_text()) | {"tokenizer_class": name}
+    token = {"content": "<tool>", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
+    end = {**token, "content": "<|endoftext|>", "special": True}
+    size = len(json.loads((tmp_path / "tokenizer.json").read_text())["model"]["vocab"])
+    for change in (
+        {"added_tokens_decoder": {"0": end, str(size): {**token, "special": False}}},
+        {"added_tokens_decoder": {"0": end, str(size): {**token, "special": True, "lstrip": True}}},
+        {"add_prefix_space": True},
+        {"add_prefix_space": False},
+        {"split_special_tokens": True},
+    ):
+        path.write_text(json.dumps({**plain, **change}))
+        theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+        ours = load_tokenizer_of(tmp_path, {}, 10_000)
+        for text in ("Hund", "a <tool> b<tool>", "the <|endoftext|> x"):
+            assert ours.encode(text) == theirs(text)["input_ids"], (change, text)
+        (tmp_path / "back").mkdir(exist_ok=True)
+        save_tokenizer(ours, tmp_path / "back", 64)
+        back = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+        assert back("a <tool> <|endoftext|>")["input_ids"] == theirs("a <tool> <|endoftext|>")["input_ids"]
+
+
+def test_a_panic_of_the_package_is_an_input_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicError(BaseException):
+        """Rust's panics are no Exceptions."""
+
+    class Panics:
+        def from_str(text: str) -> Any:  # noqa: N805
+            raise PanicError("index out of range")
+
+        def get_vocab(self) -> dict[str, int]:
+            return {"a": 0}
+
+        def get_added_tokens_decoder(self) -> dict[int, Any]:
+            return {}
+
+        def encode(self, text: str, **options: Any) -> Any:
+            raise PanicError("retry limit")
+
+    monkeypatch.setattr(tokenizers, "Tokenizer", Panics)
+    with pytest.raises(InputError, match=r"tokenizer\.json is damaged"):
+        HuggingFaceTokenizer({}, {})
+    monkeypatch.setattr(Panics, "from_str", lambda text: Panics())
+    with pytest.raises(InputError, match="can't encode the text 'a'"):
+        HuggingFaceTokenizer({}, {})
