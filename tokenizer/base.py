@@ -31,7 +31,7 @@ class Tokenizer(ABC):
         roles: {role: text}, for special tokens with other texts; the roles are "pad", "unk", "bos" and "eos".
         split_special_tokens: whether a special token that is written in a text is encoded as ordinary text. It is true
             for handloom's own tokenizers, and for others what their tokenizer_config.json says, by default false.
-        unused: number of ids after `vocab_size` that a model with a larger output layer can generate. They have no text.
+        unused: number of ids after `vocab_size` that a model with a larger output layer can generate, without a text.
         begins, ends: whether `encode_whole` adds `bos_id` before the text, and whether it adds `eos_id` after the text.
     """
 
