@@ -17,6 +17,11 @@ SUPPORTED = {
     "dim_feedforward", "decoder_dim_feedforward", "dropout", "norm_first", "max_length", "pad_id", "share_embeddings",
     "tie_output",
 }  # fmt: skip
+#: Only content of the page's own server may run, load or be connected to.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
+)
 VIEWS = ("model", "translate", "head", "next", "beam", "bpe")  # those that static/local/answers.js computes
 ALL_VIEWS = (*VIEWS, "graph", "check", "tiles", "training")
 
@@ -44,7 +49,9 @@ def export(run: Path, folder: Path) -> None:
     files = {"facts.json": json.dumps(facts).encode()}
     with resources.as_file(resources.files(__package__) / "static") as static:
         files |= {str(path.relative_to(static)): path.read_bytes() for path in static.rglob("*") if path.is_file()}
-    files["index.html"] = files["index.html"].replace(b"<html", b"<html data-alone", 1)
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<meta name="viewport"'.encode()
+    page = files["index.html"].replace(b"<html", b"<html data-alone", 1)
+    files["index.html"] = page.replace(b'<meta name="viewport"', policy, 1)
     files |= {name: (run / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")}
     for name, content in files.items():
         make_folder((folder / name).parent)

@@ -25,14 +25,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import InputError
+from .exporting import POLICY
 from .packing import to_json
 from .session import ANSWERS, Session
 
 POLL = 0.3  # seconds between two reads of the log
+LARGEST = 1 << 20  # bytes of a request
 #: Only content of this server may run, load or be connected to; no page may frame this page or learn its address.
 HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "content-security-policy": f"{POLICY}; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
@@ -62,16 +63,24 @@ class WithHeaders:
 def make_app(session: Session, token: str) -> Starlette:
     """Return the explorer as an ASGI app. `token` is the secret first part of every path."""
 
+    turn = asyncio.Lock()  # waiting requests hold no thread, which the page's files need
+
     async def view(request: Request) -> Response:
+        sent = b""
+        async for part in request.stream():
+            sent += part
+            if len(sent) > LARGEST:
+                return _problem(413, f"The request has more than {LARGEST:,} bytes.")
         try:
-            body = json.loads(await request.body() or b"{}")
+            body = json.loads(sent or b"{}")
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
             return _problem(400, "The request is not JSON.")
         view = request.path_params["view"]
         if view not in ANSWERS:
             return _problem(404, "There is no such view.")
         try:
-            answer = await run_in_threadpool(session.answer, view, body)
+            async with turn:
+                answer = await run_in_threadpool(session.answer, view, body)
         except InputError as error:
             return _problem(200, str(error))  # to be read on the page; other states appear in the browser's console
         except Exception as error:  # the page reports an error, the terminal the traceback
@@ -99,7 +108,10 @@ def make_app(session: Session, token: str) -> Starlette:
 
 
 async def news(session: Session) -> AsyncIterator[bytes]:
-    """Yield server-sent events: the rows of the run's log, the state of its training, the time of its weights."""
+    """Yield server-sent events: the rows of the run's log, the state of its training, the time of its weights.
+
+    The first `first` rows are those of the events before, and are not sent again.
+    """
     before: dict[str, Any] = {}
     while True:
         try:
@@ -107,7 +119,9 @@ async def news(session: Session) -> AsyncIterator[bytes]:
         except InputError as error:
             found = {"problem": str(error)}
         if found != before:
-            yield b"data: " + to_json(found) + b"\n\n"
+            known, rows = before.get("rows", []), found.get("rows", [])
+            first = len(known) if known == rows[: len(known)] else 0
+            yield b"data: " + to_json(found | {"first": first, "rows": rows[first:]}) + b"\n\n"
             before = found
         await asyncio.sleep(POLL)
 

@@ -58,7 +58,7 @@ export function news(found) {
   } else {
     log.problem = "";
     changed = found.model !== log.model;
-    Object.assign(log, found);
+    Object.assign(log, found, { rows: [...log.rows.slice(0, found.first), ...found.rows] });
   }
   if (parts?.section.isConnected) {
     draw();

@@ -143,5 +143,5 @@ def test_errors_come_without_twenty_lines_of_usage(capsys) -> None:
 
 def test_a_command_line_that_gives_the_same_options() -> None:
     first = parse("--data", "a b", "--set", "dropout=0.1", "--set", "layers=3", "--lr", "0.01", "--graphs")
-    assert first.typed == "'--data=a b' --set=dropout=0.1 --set=layers=3 --lr=0.01 --graphs"
+    assert first.typed == "'--data=a b' --set=dropout=0.1 --set=layers=3 --graphs --lr=0.01"
     assert parse(*shlex.split(first.typed)).options == first.options

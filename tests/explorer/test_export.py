@@ -103,11 +103,13 @@ def test_the_views_have_the_servers_data(page: Any, subject: Any, off: list[str]
 
 
 def test_the_exported_page_shows_its_views_and_says_what_is_wrong(page: Any) -> None:
+    policy = page.locator('meta[http-equiv="Content-Security-Policy"]').get_attribute("content")
+    assert policy.startswith("default-src 'none'; script-src 'self'")
     for view in VIEWS:
         page.click(f'#views a[href^="#{view}"]')
         page.wait_for_selector(f"#view-{view}:is([data-ready]:not([data-ready='']), [data-text])")
     page.fill("#text", " ")
-    page.wait_for_function("document.querySelector('#problem').textContent === 'There is no text. Type one.'")
+    page.wait_for_function("() => document.querySelector('#problem').textContent === 'There is no text. Type one.'")
 
 
 def test_what_the_browser_can_not_run_is_refused(tmp_path: Path, run_folder: Path) -> None:

@@ -4,6 +4,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from handloom import explorer
+from handloom.explorer import server
 from handloom.explorer.server import make_app
 from handloom.explorer.serving import HOST, serving
 from handloom.explorer.session import Session
@@ -75,6 +77,48 @@ def test_only_the_page_with_its_token_is_answered(request_to: Any, what: str) ->
 def test_a_request_that_is_not_json_is_refused(request_to: Any, body: bytes) -> None:
     answer = request_to("POST", f"/{TOKEN}/api/state", {"content-type": "application/json"}, content=body)
     assert (answer.status_code, answer.json()) == (400, {"problem": "The request is not JSON."})
+
+
+def test_a_request_has_a_bound(request_to: Any) -> None:
+    answer = request_to("POST", f"/{TOKEN}/api/state", content=b'"' + b"x" * (1 << 20) + b'"')
+    assert (answer.status_code, answer.json()["problem"]) == (413, "The request has more than 1,048,576 bytes.")
+
+
+def test_files_of_the_page_do_not_wait_for_views(tmp_path: Path, monkeypatch) -> None:
+    """More views than Starlette has threads wait for the first one."""
+    session, go = Session(tmp_path), threading.Event()
+    monkeypatch.setattr(session, "answer", lambda view, body: {"done": go.wait(60)})
+
+    async def requests() -> None:
+        transport = httpx.ASGITransport(app=make_app(session, TOKEN))
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}:{PORT}") as client:
+            views = [asyncio.create_task(client.post(STATE, content=b"{}", timeout=None)) for _ in range(60)]
+            await asyncio.sleep(0)
+            page = await asyncio.wait_for(client.get(f"/{TOKEN}/app.js"), 30)
+            go.set()
+            assert page.status_code == 200
+            assert all(answer.json() == {"done": True} for answer in await asyncio.gather(*views))
+
+    asyncio.run(requests())
+
+
+def test_an_event_sends_only_new_rows(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(server, "POLL", 0)
+    logs = [[], [{"step": 1}], [{"step": 1}, {"step": 2}], [{"step": 1}, {"step": 3}], [{"step": 1}]]
+    found = iter({"rows": rows} for rows in logs)
+    session = Session(tmp_path)
+    monkeypatch.setattr(session, "progress", lambda: next(found))
+
+    async def sent() -> list[Any]:
+        stream = server.news(session)
+        return [json.loads((await anext(stream)).removeprefix(b"data: ")) for _ in logs]
+
+    rows: list[Any] = []
+    events = asyncio.run(sent())
+    for event, log in zip(events, logs, strict=True):
+        rows = [*rows[: event["first"]], *event["rows"]]  # as static/training.js
+        assert rows == log
+    assert [len(event["rows"]) for event in events] == [0, 1, 1, 2, 1]
 
 
 @pytest.mark.parametrize("body", [[], "x"])
