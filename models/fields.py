@@ -8,12 +8,13 @@
 files and from command lines are therefore checked in the same way.
 """
 
+import inspect
 import math
 import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, is_dataclass
-from functools import cache, partial
+from functools import cache, partial, wraps
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
@@ -22,19 +23,22 @@ from ..errors import short
 from ..nn.positional import POSITIONS
 from ..nn.sparse import with_pattern
 
+AnyFunction = typing.TypeVar("AnyFunction", bound=Callable[..., Any])
+
 
 @dataclass(frozen=True)
 class Bounds:
-    """A number from `low` to `high`; `above` and `below` exclude the bound itself."""
+    """A number from `low` to `high`; `above` and `below` exclude the bound itself, and `infinite` allows infinity."""
 
     low: float
     high: float = math.inf
     above: bool = False
     below: bool = False
+    infinite: bool = False
 
     def hold(self, value: Any) -> bool:
         if not (isinstance(value, int) or math.isfinite(value)):  # a long int is finite, but too long to be converted
-            return False
+            return self.infinite and value == math.inf
         return (value > self.low or (value == self.low and not self.above)) and (
             value < self.high or (value == self.high and not self.below)
         )
@@ -156,20 +160,57 @@ def fits(kind: Any, value: Any) -> bool:
     return rule is None or rule.hold(value)
 
 
-def number(owner: str, name: str, value: Any, kind: Any = NotNegative) -> Any:
-    """Return a number as a Python number; a Tensor or an array with one element is its number.
+def number(owner: str, name: str, value: Any, kind: Any) -> Any:
+    """Return a number, a truth value, or a tuple of them, as Python's. A Tensor or array with one element is a number.
 
     Args:
         owner, name: the function or class and its argument, for the message.
-        kind: the annotation that describes the allowed numbers.
+        kind: the annotation that describes the allowed values.
 
     Raises TypeError for what is not a number, and ValueError for another number than `kind` allows.
     """
-    plain = value.item() if getattr(value, "size", None) == 1 and hasattr(value, "item") else value
+    plain = _plain(value)
     if not fits(kind, plain):
-        wrong = ValueError if isinstance(plain, Real) and not isinstance(plain, bool) else TypeError
+        wrong = ValueError if isinstance(plain, Real | tuple) and not isinstance(plain, bool) else TypeError
         raise wrong(f"{owner}: {name} is {short(value)}, but it must be {described(kind)}")
     return plain
+
+
+@cache
+def _numbers(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function's arguments that are numbers, truth values or tuples of them, or None."""
+    found = {}
+    for name, kind in _hints(function).items():
+        several = isinstance(kind, types.UnionType) and len(set(kind.__args__) - {types.NoneType}) > 1
+        plain = None if several or name == "return" else plain_kind(kind)[0]
+        if plain in (int, float, bool) or typing.get_origin(plain) is tuple:
+            found[name] = kind
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return tuple(map(_plain, value))
+    return value.item() if getattr(value, "size", None) == 1 and hasattr(value, "item") else value
+
+
+def checked(function: AnyFunction) -> AnyFunction:
+    """Let a function, or a class's `__init__`, check its arguments that are numbers, by their annotations: `number`."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            given = signature.bind(*args, **options)
+        except TypeError:
+            return function(*args, **options)  # whose own message names the function
+        owner = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+        for name, kind in _numbers(function).items():
+            if name in given.arguments:
+                given.arguments[name] = number(owner, name, given.arguments[name], kind)
+        return function(*given.args, **given.kwargs)
+
+    return typing.cast(AnyFunction, call)
 
 
 def parse_value(kind: Any, text: str) -> Any:

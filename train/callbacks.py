@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from ..models.fields import Count, number
+from ..models.fields import Count, checked
 from .runs.plots import plot_losses
 from .runs.progress import TrainingStopped
 
@@ -141,8 +141,9 @@ class EarlyStopping(Callback):
     Raises ValueError or TypeError unless patience is a whole number from 1 on.
     """
 
-    def __init__(self, patience: int):
-        self.patience = number("EarlyStopping", "patience", patience, Count)
+    @checked
+    def __init__(self, patience: Count):
+        self.patience = patience
 
     def on_start(self, trainer: Trainer) -> None:
         if trainer.validation is None:

@@ -30,7 +30,7 @@ from typing import Any
 from ..autograd import default_generator
 from ..autograd.backend import use_device
 from ..errors import InputError, short
-from ..models.fields import Count, number
+from ..models.fields import Count, NotNegative, checked, number
 from ..models.hyperparameters import Settings
 from ..models.own_layers import saved_note
 from ..nn import Module
@@ -95,11 +95,31 @@ class Trainer:
         group: ProcessGroup | None = None,
         **settings: Any,
     ):
-        self.model, self.loss, self.optimizer = model, loss, optimizer
-        self.callbacks = [ProgressBar()] if callbacks is None else list(callbacks)
+        callbacks = [ProgressBar()] if callbacks is None else callbacks
+        several = isinstance(callbacks, list | tuple) and all(isinstance(one, Callback) for one in callbacks)
+        for name, value, right, words in (
+            ("model", model, isinstance(model, Module), "a Module"),
+            ("loss", loss, callable(loss), "a function of model and batch"),
+            ("optimizer", optimizer, isinstance(optimizer, Optimizer), "an Optimizer"),
+            ("schedule", schedule, schedule is None or callable(schedule), "a function of the step"),
+            ("callbacks", callbacks, several, "a list of objects of subclasses of Callback"),
+            ("out", out, isinstance(out, str | Path | RunFolder | None), "a path or a RunFolder"),
+            ("config", config, isinstance(config, Mapping | None), "a dict"),
+            ("metrics", metrics, metrics is None or callable(metrics), "a function of the model"),
+        ):
+            if not right:
+                raise TypeError(f"Trainer: {name} is {short(value)}, but it must be {words}")
+        for name in settings.keys() - (known := {field.name for field in fields(Settings)}):
+            near = difflib.get_close_matches(name, known, 1)
+            raise TypeError(
+                f"Trainer: there is no setting {name!r}; did you mean {' or '.join(near or sorted(known))}?"
+            )
+        own = set(map(id, model.parameters()))
+        if not all(id(parameter) in own for parameter in optimizer.parameters):
+            raise ValueError("Trainer: the optimiser has parameters that are not the model's, which no save would hold")
+        self.model, self.loss, self.optimizer, self.callbacks = model, loss, optimizer, list(callbacks)
         self.out, self.config, self.metrics = out, dict(config or {}), metrics
         self.higher_is_better, self.label, self.unit = higher_is_better, label, unit
-        self._check(schedule, settings)
         self.schedule, self.settings = schedule or constant(optimizer.lr), Settings(**settings)
         self.group = find_process_group() if group is None else group
         use_device(optimizer.parameters[0].device)
@@ -111,15 +131,16 @@ class Trainer:
         self.validation: list[Any] | None = None
         self.ending = ""  # the reason of `stop`
 
+    @checked
     def fit(
         self,
         batches: BatchSource,
         *,
-        steps: int | None = None,
-        epochs: int | None = None,
+        steps: Count | None = None,
+        epochs: Count | None = None,
         validation: Any = None,
         resume: bool = False,
-        stop_at: int | None = None,
+        stop_at: Count | None = None,
     ) -> History:
         """Train up to update `steps`, or for `epochs` epochs. The model ends with its best weights, or the last ones
         without a validation.
@@ -149,9 +170,7 @@ class Trainer:
         per_update = self.settings.accumulate * self.group.size
         if (steps is None) == (epochs is None):
             raise ValueError("Trainer.fit: give either steps or epochs")
-        if epochs is not None:
-            steps = math.ceil(number("Trainer.fit", "epochs", epochs, Count) * len(self.batches) / per_update)
-        self.steps = number("Trainer.fit", "steps", steps, Count)
+        self.steps = steps or math.ceil((epochs or 1) * len(self.batches) / per_update)
         self.every = self.settings.validate_every or math.ceil(len(self.batches) / per_update)
         if self.validation is None and (self.metrics or self.settings.average > 1):
             raise ValueError("Trainer.fit: metrics and average need validations: give validation=batches")
@@ -256,7 +275,7 @@ class Trainer:
             raise self._failure(step, self.updates.read())
 
     def _rate(self, step: int) -> float:
-        return number("the schedule", f"the learning rate of step {step}", self.schedule(step))
+        return number("the schedule", f"the learning rate of step {step}", self.schedule(step), NotNegative)
 
     def _read(self) -> Reading:
         """Read the results since the last call, add them to the progress and return them. This waits for the device."""
@@ -503,24 +522,3 @@ class Trainer:
         for name, array in self.model.state_dict().items():
             arrays.setdefault(id(array), (name, array))
         return dict(arrays.values())
-
-    def _check(self, schedule: Any, settings: Mapping[str, Any]) -> None:
-        """Raise TypeError or ValueError for arguments of the wrong kind."""
-        kinds = [("model", self.model, Module, "a Module"), ("optimizer", self.optimizer, Optimizer, "an Optimizer")]
-        kinds += [
-            ("callback", callback, Callback, "an object of a subclass of Callback") for callback in self.callbacks
-        ]
-        for name, value, kind, words in kinds:
-            if not isinstance(value, kind):
-                raise TypeError(f"Trainer: {name} is {short(value)}, but it must be {words}")
-        functions = {"loss": self.loss, "schedule": schedule, "metrics": self.metrics}
-        for name, value in functions.items():
-            if not callable(value) and (value is not None or name == "loss"):
-                raise TypeError(f"Trainer: {name} is {short(value)}, but it must be a function")
-        known = [field.name for field in fields(Settings)]
-        for name in settings.keys() - set(known):
-            near = difflib.get_close_matches(name, known, 1)
-            raise TypeError(f"Trainer: there is no setting {name!r}; {f'did you mean {near[0]}?' if near else known}")
-        own = set(map(id, self.model.parameters()))
-        if not all(id(parameter) in own for parameter in self.optimizer.parameters):
-            raise ValueError("Trainer: the optimiser has parameters that are not the model's, which no save would hold")

@@ -17,7 +17,7 @@ from ..autograd import Generator, Parameter, Tensor, no_grad
 from ..autograd.backend import is_array
 from ..autograd.engine import backward
 from ..errors import InputError, short
-from ..models.fields import number
+from ..models.fields import NotNegative, number
 from ..models.hyperparameters import Settings
 from ..nn import Module
 from .data.sources import listed
@@ -72,7 +72,7 @@ def measured(found: Any) -> tuple[Tensor, Any, Mapping[str, Any]]:
             f"mean, and optionally a dict of further means; not {given}"
         )
     if isinstance(count, np.ndarray) or not is_array(count):  # a NumPy scalar would change the dtype of products
-        count = number("the loss", "its number of items", count)
+        count = number("the loss", "its number of items", count, NotNegative)
     return value, count, means
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module
 from ...autograd.engine import backward
+from ...models.fields import Count, Rate, checked
 from ...nn import Module
 
 
@@ -31,7 +32,8 @@ class LossScaler:
         scale, good, skipped: the scale, good steps since it last changed, steps skipped in all.
     """
 
-    def __init__(self, initial: float = 2.0**15, interval: int = 1000, least: float = 1.0):
+    @checked
+    def __init__(self, initial: Rate = 2.0**15, interval: Count = 1000, least: Rate = 1.0):
         self.scale, self.interval, self.least = initial, interval, least
         self.good = self.skipped = 0
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module, to_device
 from ...autograd.quick import replaceable
 from ...autograd.row_gradient import RowGradient
+from ...models.fields import Bounds, Fraction, NotNegative, checked, number
 
 #: Parameters, or groups of them: see `Optimizer`.
 Parameters = Parameter | Iterable[Parameter] | Iterable[Mapping[str, Any]]
 #: A parameter to update, its moments, and the other arguments of `Optimizer._update`.
 Work = tuple[Parameter, list[Any], dict[str, Any]]
+Norm = Annotated[float, Bounds(0, infinite=True)]
 NORM_PART = 1 << 10  # elements of a gradient whose squares are added in the gradient's own dtype
 NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
 
@@ -25,15 +27,15 @@ class Optimizer:
 
     Args:
         parameters: the parameters to update, or one parameter; parameters without a gradient are not changed. Or
-            groups, each a dict with "parameters" and optionally "lr_scale" (a factor on the learning rate) and
-            "weight_decay" (for all parameters of the group).
+            groups, each a dict with "parameters" (or "params") and optionally "lr_scale" (a factor on the learning
+            rate) and "weight_decay" (for all parameters of the group).
         lr: learning rate; a schedule may set the attribute before each step.
         weight_decay: w -= lr weight_decay w before each update (Loshchilov and Hutter 2019, arXiv 1711.05101). It
             applies to matrices, not to biases and norms, which are vectors. A group's own value applies to all its
             parameters. None means the default of the class.
 
     Raises ValueError without parameters, the same parameter twice, an unknown key or values out of range. Raises
-    TypeError for what is not a Parameter or another leaf, such as the result of an operation.
+    TypeError for what is not a number, or not a Parameter or another leaf, such as the result of an operation.
     """
 
     #: Names of the arrays that are kept for each parameter; they have its shape and start as zeros. Those of a float16
@@ -41,29 +43,30 @@ class Optimizer:
     moments: ClassVar[tuple[str, ...]] = ()
     default_decay: ClassVar[float] = 0.0
 
-    def __init__(self, parameters: Parameters, lr: float, weight_decay: float | None = None):
+    @checked
+    def __init__(self, parameters: Parameters, lr: NotNegative, weight_decay: NotNegative | None = None):
         name, weight_decay = type(self).__name__, self.default_decay if weight_decay is None else weight_decay
         self.parameters: list[Parameter] = []
         self._lr_scales: list[float] = []
         self._decays: list[float] = []
         for group in _listed(parameters):
             group = group if isinstance(group, Mapping) else {"parameters": [group]}
-            unknown = group.keys() - {"parameters", "lr_scale", "weight_decay"}
-            if unknown or "parameters" not in group:
+            if "params" in group and "parameters" not in group:
+                group = {"parameters": group["params"], **{key: group[key] for key in group if key != "params"}}
+            if group.keys() - {"parameters", "lr_scale", "weight_decay"} or "parameters" not in group:
                 raise ValueError(
                     f"{name}: a group has the keys parameters, lr_scale and weight_decay, not {sorted(group)}"
                 )
             for parameter in _listed(group["parameters"]):
                 _check_leaf(name, parameter)
                 self.parameters.append(parameter)
-                self._lr_scales.append(group.get("lr_scale", 1.0))
-                self._decays.append(group.get("weight_decay", weight_decay if parameter.ndim > 1 else 0.0))
+                self._lr_scales.append(number(name, "lr_scale", group.get("lr_scale", 1.0), NotNegative))
+                decay = group.get("weight_decay", weight_decay if parameter.ndim > 1 else 0.0)
+                self._decays.append(number(name, "weight_decay", decay, NotNegative))
         if not self.parameters:
             raise ValueError(f"{name}: there are no parameters to update")
         if len(set(map(id, self.parameters))) < len(self.parameters):
             raise ValueError(f"{name}: a parameter is in two groups; it would be updated twice")
-        if not all(0 <= value < math.inf for value in (lr, weight_decay, *self._lr_scales, *self._decays)):
-            raise ValueError(f"{name}: learning rates, their scales and weight decays can't be negative or infinite")
         self.lr, self.steps = lr, 0
         self._missed = [0] * len(self.parameters)  # number of steps in which a parameter had no gradient
         self._state = [
@@ -71,13 +74,15 @@ class Optimizer:
             for _ in self.moments
         ]  # moment, parameter
 
-    def zero_grad(self) -> None:
-        """Set all gradients to None."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Set all gradients to None, or the arrays that there are to zeros."""
         for parameter in self.parameters:
-            parameter.grad = None
+            there = not set_to_none and parameter.grad_or_rows is not None
+            parameter.grad = array_module(parameter.data).zeros_like(parameter.data) if there else None
 
     def step(self) -> None:
-        """Update every parameter that has a gradient."""
+        """Update every parameter that has a gradient. Raises TypeError or ValueError if `lr` is not a number."""
+        self.lr = number(type(self).__name__, "lr", self.lr, NotNegative)
         self.steps += 1
         work: list[Work] = []
         rows = zip(self.parameters, self._lr_scales, self._decays, *self._state, strict=True)
@@ -135,16 +140,17 @@ class SGD(Optimizer):
     Raises ValueError as `Optimizer`, or for a momentum outside [0, 1), or nesterov without momentum.
     """
 
+    @checked
     def __init__(
         self,
         parameters: Parameters,
-        lr: float = 0.1,
-        momentum: float = 0.0,
-        weight_decay: float | None = None,
+        lr: NotNegative = 0.1,
+        momentum: Fraction = 0.0,
+        weight_decay: NotNegative | None = None,
         nesterov: bool = False,
     ):
-        if not 0 <= momentum < 1 or (nesterov and not momentum):
-            raise ValueError(f"SGD: {momentum=} must be in [0, 1), and above 0 for {nesterov=}")
+        if nesterov and not momentum:
+            raise ValueError(f"{type(self).__name__}: {momentum=} must be above 0 for {nesterov=}")
         self.momentum, self.nesterov = momentum, nesterov
         self.moments = ("v",) if momentum else ()  # type: ignore[misc]
         super().__init__(parameters, lr, weight_decay)
@@ -176,16 +182,15 @@ class Adam(Optimizer):
 
     moments = ("m", "v")
 
+    @checked
     def __init__(
         self,
         parameters: Parameters,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float | None = None,
+        lr: NotNegative = 1e-3,
+        betas: tuple[Fraction, Fraction] = (0.9, 0.999),
+        eps: NotNegative = 1e-8,
+        weight_decay: NotNegative | None = None,
     ):
-        if not (len(betas) == 2 and all(0 <= beta < 1 for beta in betas) and eps >= 0):
-            raise ValueError(f"{type(self).__name__}: a value is out of range in {betas=}, {eps=}")
         self.betas, self.eps = betas, eps
         super().__init__(parameters, lr, weight_decay)
 
@@ -233,16 +238,15 @@ class AdamW(Adam):
     default_decay = 0.01
 
 
-def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: float | None, *, scale: float = 1.0) -> float:
+@checked
+def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: Norm | None, *, scale: float = 1.0) -> float:
     """Scale the gradients, in place, so that their joint Euclidean norm is at most `max_norm`.
     None only measures the norm.
 
     `scale` multiplies the gradients first, for example to average over tokens or to undo a loss scale. Returns the norm
     between scaling and clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
-    Raises ValueError unless max_norm >= 0.
+    Raises ValueError unless max_norm >= 0, and TypeError for what is not a number.
     """
-    if max_norm is not None and not max_norm >= 0:
-        raise ValueError(f"clip_grad_norm: max_norm = {max_norm} must be at least 0, or None for no bound")
     gradients = _arrays(dict.fromkeys(_listed(parameters)))  # one that two models share is scaled once
     norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale
     if max_norm is not None and norm > max_norm and np.isfinite(norm):
@@ -344,9 +348,8 @@ class ExponentialAverage:
     Raises ValueError for a decay out of range.
     """
 
-    def __init__(self, parameters: Iterable[Parameter] | Parameter, decay: float = 0.999):
-        if not 0 <= decay < 1:
-            raise ValueError(f"ExponentialAverage: decay = {decay} must be in [0, 1)")
+    @checked
+    def __init__(self, parameters: Iterable[Parameter] | Parameter, decay: Fraction = 0.999):
         # Each parameter once, even if two models share it.
         self.parameters, self.decay, self.updates = list(dict.fromkeys(_listed(parameters))), decay, 0
         self.averages = [p.data.astype(np.promote_types(p.dtype, np.float32)) for p in self.parameters]

@@ -2,34 +2,35 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from ...models.fields import Bounds, Count, NotNegative, Whole, checked
 
 Schedule = Callable[[int], float]
 
 
-def constant(lr: float, warmup: int = 0) -> Schedule:
+@checked
+def constant(lr: NotNegative, warmup: Whole = 0) -> Schedule:
     """Return a schedule with the same rate at every step, after a linear warm-up over `warmup` steps.
 
-    Raises ValueError unless warmup >= 0.
+    Raises ValueError unless warmup >= 0. All schedules raise TypeError for what is not a number.
     """
-    if warmup < 0:
-        raise ValueError(f"constant: warmup = {warmup} must be at least 0")
     return lambda step: lr * _warm(step, warmup)
 
 
-def noam(d_model: int, warmup: int, factor: float = 1.0) -> Schedule:
+@checked
+def noam(d_model: Count, warmup: Count, factor: NotNegative = 1.0) -> Schedule:
     """Return a schedule with a linear warm-up, then proportional to the inverse square root of the step.
 
     The rate is factor d_model^-0.5 min(step^-0.5, step warmup^-1.5). Its peak, at step `warmup`, is factor /
     sqrt(d_model warmup). Source: arXiv 1706.03762, equation 3.
     Raises ValueError unless warmup >= 1.
     """
-    if warmup < 1:
-        raise ValueError(f"noam: warmup = {warmup} must be at least 1")
     return lambda step: factor * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
-def linear(lr: float, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
+@checked
+def linear(lr: NotNegative, warmup: Whole, steps: Count, floor: NotNegative = 0.0) -> Schedule:
     """Return a schedule with a linear warm-up to `lr`, then a linear decay.
 
     The warm-up takes `warmup` steps, and the rate reaches `floor` lr at step `steps`. Source: Devlin et al. 2019, arXiv
@@ -39,7 +40,8 @@ def linear(lr: float, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
     return lambda step: lr * _warm(step, warmup) * (floor + (1 - floor) * (1 - fraction(step)))
 
 
-def cosine(lr: float, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
+@checked
+def cosine(lr: NotNegative, warmup: Whole, steps: Count, floor: NotNegative = 0.1) -> Schedule:
     """Return a schedule with a linear warm-up to `lr`, then half a cosine.
 
     The warm-up takes `warmup` steps, and the rate reaches `floor` lr at step `steps`. Source: Loshchilov and Hutter
@@ -66,17 +68,16 @@ class Plateau:
     Raises ValueError for values out of range.
     """
 
+    @checked
     def __init__(
         self,
-        lr: float,
-        factor: float = 0.5,
-        patience: int = 2,
-        threshold: float = 1e-3,
-        floor: float = 1e-3,
-        warmup: int = 0,
+        lr: NotNegative,
+        factor: Annotated[float, Bounds(0, 1, above=True, below=True)] = 0.5,
+        patience: Count = 2,
+        threshold: NotNegative = 1e-3,
+        floor: NotNegative = 1e-3,
+        warmup: Whole = 0,
     ):
-        if not 0 < factor < 1 or patience < 1 or warmup < 0:
-            raise ValueError(f"Plateau: {factor=} must be between 0 and 1, {patience=} above 0, {warmup=} not negative")
         self.lr, self.factor, self.patience, self.threshold = lr, factor, patience, threshold
         self.floor, self.warmup = floor, warmup
         self.best: float | None = None
@@ -108,6 +109,6 @@ def _warm(step: int, warmup: int) -> float:
 
 def _descent(name: str, warmup: int, steps: int) -> Callable[[int], float]:
     """Return the position of a step between the end of the warm-up (0) and of the run (1)."""
-    if not 0 <= warmup < steps:
+    if warmup >= steps:
         raise ValueError(f"{name}: the warm-up of {warmup} steps must end before the run's {steps}")
     return lambda step: min(max(step - warmup, 0) / (steps - warmup), 1.0)

@@ -88,23 +88,19 @@ def test_what_is_refused() -> None:
         ([{"parameters": own, "learning_rate": 1}], "keys parameters, lr_scale and weight_decay"),
         ([{"lr_scale": 1}], "keys parameters"),
         ([{"parameters": own}, {"parameters": own[:1]}], "in two groups"),
-        ([{"parameters": own, "lr_scale": -1}], "can't be negative"),
-        ([{"parameters": own, "weight_decay": np.inf}], "infinite"),
+        ([{"params": own, "parameters": own}], "keys parameters, lr_scale and weight_decay"),
+        ([{"parameters": own, "lr_scale": -1}], "SGD: lr_scale is -1, but it must be a number from 0 on"),
+        ([{"parameters": own, "weight_decay": np.inf}], "weight_decay is inf"),
         ([], "no parameters"),
     ]:
         with pytest.raises(ValueError, match=message):
             SGD(groups)
     for make, options in [
         (SGD, {"momentum": 1.0}), (SGD, {"nesterov": True}), (SGD, {"lr": np.inf}),
-        (Adam, {"betas": (1, 0.9)}), (Adam, {"betas": (0.9, 0.99, 0.999)}), (Adam, {"betas": (0.9, np.nan)}),
+        (Adam, {"betas": (1, 0.9)}), (AdamW, {"betas": (0.9, 0.99, 0.999)}), (AdamW, {"betas": (0.9, np.nan)}),
     ]:  # fmt: skip
-        with pytest.raises(ValueError, match=r"must be in|out of range|infinite"):
+        with pytest.raises(ValueError, match=rf"^{make.__name__}: .* must be "):
             make(own, **options)
-    with pytest.raises(ValueError, match="AdamW: a value is out of range in"):
-        AdamW(own, eps=-1.0)
-    for refused in (lambda: Adam(own, lr=-1), lambda: clip_grad_norm(own, -1.0), lambda: clip_grad_norm(own, np.nan)):
-        with pytest.raises(ValueError, match=r"negative|max_norm = (-1.0|nan) must be at least 0"):
-            refused()
     for wrong in (own[0] * 0.1, [own[0][0]], {"weight": own[0]}, [{"parameters": [own[0].data]}]):
         with pytest.raises(TypeError, match=r"SGD: (the result of an operation|str|ndarray) can't be updated"):
             SGD(wrong)
@@ -273,5 +269,5 @@ class TestExponentialAverage:
     def test_state_of_others_and_decay_out_of_range(self) -> None:
         with pytest.raises(ValueError, match="number or shape"):
             ExponentialAverage(parameters()).load_state_dict(ExponentialAverage(parameters()[:1]).state_dict())
-        with pytest.raises(ValueError, match=r"\[0, 1\)"):
+        with pytest.raises(ValueError, match=r"decay is 1\.0, but it must be a number from 0 to below 1"):
             ExponentialAverage(parameters(), 1.0)

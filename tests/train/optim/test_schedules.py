@@ -31,19 +31,16 @@ def test_shapes_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("schedule", [linear, cosine])
-@pytest.mark.parametrize("warmup", [100, -1])
-def test_a_warm_up_that_does_not_end(schedule, warmup) -> None:
+def test_a_warm_up_that_does_not_end(schedule) -> None:
     with pytest.raises(ValueError, match="must end before the run's 100"):
-        schedule(0.1, warmup, 100)
-    with pytest.raises(ValueError, match="warmup = -1 must be at least 0"):
-        constant(0.1, -1)
+        schedule(0.1, 100, 100)
 
 
 def test_noam_peaks_at_the_end_of_warm_up() -> None:
     rates = np.array([noam(512, 4000)(step) for step in (1000, 3999, 4000, 4001, 8000)])
     np.testing.assert_allclose(rates[[0, 2, 4]] * np.sqrt(512 * 4000), [0.25, 1, np.sqrt(0.5)])
     assert rates.argmax() == 2
-    with pytest.raises(ValueError, match="warmup = 0"):
+    with pytest.raises(ValueError, match="warmup is 0"):
         noam(512, 0)
 
 
