@@ -8,8 +8,9 @@ A comment above such a table names the files, of benchmarks/results/reports, and
     <!-- results: kth_table1.json
     | {cell} | {valid_loss:.2f} | | -->
 
-Each row of the table must be that row, filled in from one object in these files. A cell without a format is free. Rows
-that begin with "the report" state its figures; rows that begin with † have no results file.
+Each row of the table must be that row, filled in from one object in these files. Rows whose first cell is "the report"
+state its figures, which must be in examples/tables/reports.json; rows that begin with † have no results file. A figure
+with a decimal point in a cell without a format must be in reports.json or in some results file.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reports"
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reports").glob("*.md")])
+FIGURE = re.compile(r"(?<![\w.])\d[\d,]*\.\d+")
 TABLE = re.compile(r"<!-- results: ([^\n]+)\n(\|[^\n]+\|) -->\n((?:\|[^\n]*\n)+)")
 
 
@@ -53,7 +55,7 @@ def filled(formats: str, row: str, found: list[dict[str, Any]]) -> str | None:
     """
     forms, values = cells(formats), cells(row)
     plain = [value.replace("**", "") for value in values]
-    if plain[0].startswith(("the report", "†")):
+    if plain[0].startswith("†") or of_report(plain):
         return row
 
     def agreement(made: list[str]) -> tuple[bool, int, int]:
@@ -69,6 +71,36 @@ def filled(formats: str, row: str, found: list[dict[str, Any]]) -> str | None:
         return row
     new_cells = (old if new == bare else new for old, bare, new in zip(values, plain, best, strict=True))
     return "|" + "".join(f" {cell} |" if cell else " |" for cell in new_cells)
+
+
+def of_report(plain: list[str]) -> bool:
+    """Return whether a row states the figures of a report."""
+    return plain[0].partition(",")[0] == "the report"
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Yield the numbers in a JSON value, at any depth, and those in its texts."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from numbers(part)
+    elif isinstance(value, str):
+        yield from (float(figure.replace(",", "")) for figure in FIGURE.findall(value))
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+def unknown_figures(formats: str, row: str, stated: set[float], measured: set[float]) -> list[str]:
+    """Return the figures in cells without a format, or in a report's row, that are in no results file."""
+    forms, plain = cells(formats), [value.replace("**", "") for value in cells(row)]
+    if plain[0].startswith("†"):
+        return []
+    own = of_report(plain)
+    texts = plain if own else [value for form, value in zip(forms, plain, strict=True) if not form]
+    figures = [figure for text in texts if "no results file" not in text for figure in FIGURE.findall(text)]
+    return [figure for figure in figures if not any(
+        f"{factor * number:,.{len(figure.partition('.')[2])}f}" == figure
+        for number in (stated if own else stated | measured) for factor in (1, 100, 1e-3, 1e-6)
+    )]  # fmt: skip
 
 
 def tables(page: Path) -> Iterator[tuple[str, str, list[str], list[dict[str, Any]]]]:
