@@ -43,6 +43,7 @@ search: $(STAMPS)/test
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
+	$(BIN)/python -m pyright
 	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd cli course doctor errors examples.tables explorer files gpu_check lazy models nn tensor_files tokenizer train)
 
 # The documentation as a site, build/docs/index.html, with the explorer live in it; warnings are errors. Once the extra is installed, without a network.
@@ -78,7 +79,7 @@ clean:
 $(STAMPS):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handloom needs Python 3.11 or newer; name one with make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	mkdir -p $@
+	mkdir -p $@ $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
 
 $(STAMPS)/run: pyproject.toml | $(STAMPS)
 	$(BIN)/python -m pip install --quiet --editable .

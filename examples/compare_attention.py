@@ -112,8 +112,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=path, help="new folder for the results (default: a new folder in runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
-    idle = {"training": ("lengths",), "lengths": ("steps", "data")}.get(given.get("table"), ())
-    for name in idle:
+    idle: dict[str, tuple[str, ...]] = {"training": ("lengths",), "lengths": ("steps", "data")}
+    for name in idle.get(given.get("table", ""), ()):
         if given.get(name, parser.get_default(name)) != parser.get_default(name):
             parser.error(f"--{name} has no effect: it applies to the other table. Leave it out, or leave out --table.")
     preset = given.get("preset") or ("laptop" if given["device"] == "cpu" else "paper")
@@ -134,8 +134,9 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
     optimizer, loss_of = Adam(model.parameters(), lr=1e-3), translation_loss(0.0, tokenizer.pad_id)
 
     def batches(pairs: Any) -> list[Any]:
-        ids = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
-        sources, targets = join_neighbours(*ids, options.document) if options.document else ids
+        sources, targets = (tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1))
+        if options.document:
+            sources, targets = join_neighbours(sources, targets, options.document)
         return list(TokenBatches(
             [[*source, tokenizer.eos_id] for source in sources], targets,
             tokens_per_batch=preset.tokens_per_batch, seed=options.seed, max_length=preset.max_length,

@@ -93,7 +93,8 @@ def main() -> None:
         rows = [{"cell": "the report", **news.HEADLINE_WRITER}, *baselines(data), whole, *others]
         own_headlines = translator.translate(list(news.HEADLINES), strategy=strategy, too_long="truncate")
         probes = news.sample_headlines(own_headlines)
-        tables = {"samples": (probes, news.SAMPLE_COLUMNS), "models": (news.with_report_figures(rows, "bleu"), COLUMNS)}
+        compared = news.with_report_figures(rows, "bleu")
+        tables: dict[str, Table] = {"samples": (probes, news.SAMPLE_COLUMNS), "models": (compared, COLUMNS)}
         if arguments.table == "attention":
             written = {"written": headlines, "reference": [article.headline for article in data.test]}
             copied = {

@@ -20,7 +20,7 @@ from ..errors import InputError, short
 from ..models.fields import NotNegative, number
 from ..models.hyperparameters import Settings
 from ..nn import Module
-from .data.sources import listed
+from .data.sources import Batches, listed
 from .distributed import GradientSum, ProcessGroup
 from .optim.loss_scaling import HalfPrecision, first_overflow
 from .optim.optimizers import ExponentialAverage, Optimizer, clip_grad_norm
@@ -222,7 +222,7 @@ def keep_freed_memory() -> None:
 
 
 def mean_losses(
-    model: Module, loss: Loss, batches: Iterable[Any], group: ProcessGroup | None = None
+    model: Module, loss: Loss, batches: Iterable[Any] | Batches, group: ProcessGroup | None = None
 ) -> dict[str, float]:
     """Return the mean loss and the further means of the loss over all batches, in evaluation mode.
 

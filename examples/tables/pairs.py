@@ -48,7 +48,7 @@ def batch_samples(
 ) -> list[ScoredTranslation]:
     """Return the best and the worst translation (for one pair only the best) of a random batch of 32, by BLEU."""
     chosen = np.random.default_rng(seed).permutation(len(sources))[:BATCH_SIZE]
-    source, reference, hypothesis = ([side[i] for i in chosen] for side in (sources, references, hypotheses))
+    source, reference, hypothesis = ([side[i] for i in map(int, chosen)] for side in (sources, references, hypotheses))
     best, worst = best_and_worst(source, reference, hypothesis, k=1)
     return [replace(sample, index=int(chosen[sample.index])) for sample in best + worst]
 
