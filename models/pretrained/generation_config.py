@@ -119,6 +119,8 @@ def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max
         "a beam's repetition penalty of logits (give penalise='log-probabilities')": search
         and rules.repetition_penalty != 1
         and rules.penalise == "logits",
+        "min_length with min_total (give one)": rules.min_length > 1 and rules.min_total > 0,
+        "max_length with max_total (give one)": None not in (rules.max_length, rules.max_total),
     }
     if any(problems.values()):
         there = "; ".join(problem for problem, found in problems.items() if found)
