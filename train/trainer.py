@@ -475,7 +475,7 @@ class Trainer:
         parts = self._parts()
         if parts.keys() | {"data", "config"} != state.keys():
             raise InputError(f"The save of {self.run.path} has another setup: it holds {', '.join(sorted(state))}.")
-        if state["data"] != self._fingerprint():
+        if not self._fingerprint().startswith(state["data"]):  # older saves have a part of it
             raise InputError(
                 f"The training data are not those that {self.run.path} was trained on: the files, the requested sizes "
                 "or the batching have changed. Restore them, or start a new run."

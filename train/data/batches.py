@@ -20,6 +20,9 @@ from ...tokenizer import BPETokenizer
 from .files import Pair
 
 
+_MANY = 4_000_000  # tokens
+
+
 @dataclass(frozen=True)
 class Batch:
     """A batch of B sentence pairs, padded to the longest source S and the longest target T of the batch.
@@ -190,12 +193,18 @@ class TokenBatches:
         return map(self.batch, self.plan(epoch)[start::every])
 
     def fingerprint(self) -> str:
-        """Return a checksum of the options and the tokens. If there are millions of tokens, it skips most of them."""
+        """Return a checksum of the options and all tokens.
+
+        For more than four million tokens on one side, it begins with a checksum of some of them, which was the whole
+        fingerprint in older versions.
+        """
         options: tuple[Any, ...] = self.tokens_per_batch, self.seed, self.shuffle, self.curriculum, self.max_length
         options += (self.pad_to,) if self.pad_to > 1 else ()
         options += () if self.pairs_per_batch is None else ("pairs", self.pairs_per_batch)
-        some = [side.tokens[:: len(side.tokens) // 4_000_000 + 1] for side in (self.source, self.target)]
-        return fingerprint_of(options, self.source.offsets, some[0], self.target.offsets, some[1])
+        sides = [side.tokens for side in (self.source, self.target)]
+        some = [tokens[:: len(tokens) // _MANY + 1] for tokens in sides]
+        first = fingerprint_of(options, self.source.offsets, some[0], self.target.offsets, some[1])
+        return first + (fingerprint_of((), *sides) if max(map(len, sides)) >= _MANY else "")
 
     def batch(self, indices: np.ndarray) -> Batch:
         """Return the pairs at these positions as one padded batch."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from handloom.errors import InputError
 from handloom.tokenizer import BPETokenizer
+from handloom.train.data import batches as data_batches
 from handloom.train.data.batches import BPEDropoutBatches, TokenBatches, TokenSequences, join_neighbours, source_batches
 from handloom.train.tasks.translator import fit_lengths
 from tests.support.work import calls_in
@@ -72,6 +73,23 @@ def test_a_batch_has_so_many_pairs_at_most() -> None:
     batches = TokenBatches(pairs, pairs, pairs_per_batch=16, **options)
     assert sorted(map(len, batches.plan(0))) == [2, 16, 16, 16]
     assert batches.fingerprint() != TokenBatches(pairs, pairs, **options).fingerprint()
+
+
+def test_the_fingerprint_depends_on_every_token(monkeypatch) -> None:
+    """Also for a large corpus, whose older fingerprint was the beginning of this one."""
+    options = {"tokens_per_batch": 1000, "seed": 0, "pad_id": 0, "bos_id": 1, "eos_id": 2}
+    pairs = [[5] * (1 + i % 7) for i in range(9)]
+    short = TokenBatches(pairs, pairs, **options).fingerprint()
+    monkeypatch.setattr(data_batches, "_MANY", 10)
+    before = TokenBatches(pairs, pairs, **options).fingerprint()
+    assert len(before) == 2 * len(short)
+    for number in range(sum(map(len, pairs))):
+        tokens = iter(range(1000))
+        changed = [[6 if next(tokens) == number else 5 for _ in own] for own in pairs]
+        for sides in ((changed, pairs), (pairs, changed)):
+            now = TokenBatches(*sides, **options).fingerprint()
+            assert now != before
+            assert not now.startswith(before)
 
 
 def test_padded_to_a_multiple_batches_have_few_shapes():
