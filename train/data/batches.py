@@ -19,7 +19,6 @@ from ...errors import InputError
 from ...tokenizer import BPETokenizer
 from .files import Pair
 
-
 _MANY = 4_000_000  # tokens
 
 

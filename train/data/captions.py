@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...errors import InputError
 from .downloads import EMBEDDED_WORKS, find_local
-from .files import Pair, iter_lines, read_tables
+from .files import Pair, iter_lines, part_path, read_tables
 
 CAPTION_NAMES = ("embedded", "coco")
 EMBEDDED_SCENES = 4_000
@@ -61,6 +61,9 @@ def load_captions(name_or_path: str) -> Captions:
     if not Path(name_or_path).is_file():
         known = ", ".join(CAPTION_NAMES)
         raise InputError(f"{name_or_path or '--data'} is neither a known set of captions ({known}) nor a file.")
+    for path in (part_path(name_or_path, part) for part in ("valid", "test")):
+        if Path(path).is_file():
+            raise InputError(f"{path} is not used: captions are split by picture. Add its rows to {name_or_path}.")
     return _split(*read_captions(name_or_path), name_or_path)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ EMBEDDED_WORKS = "--data embedded works without any download."
 def find_local(relative: str) -> Path | None:
     """Return the path of `relative` in the folder HANDLOOM_DATA, or None if that variable or file does not exist.
 
-    Raises InputError if the value of the variable is not a folder.
+    Raises InputError if the value of the variable is not a folder, or the folder may not be read.
     """
     named = os.environ.get("HANDLOOM_DATA")
     if not named:
@@ -29,7 +30,12 @@ def find_local(relative: str) -> Path | None:
             "or unset it."
         )
     path = Path(named, relative)
-    return path if path.is_file() else None
+    try:
+        return path if stat.S_ISREG(path.stat().st_mode) else None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror}. Check the permissions of HANDLOOM_DATA.") from None
 
 
 def unverified(name: str, content: bytes) -> str:

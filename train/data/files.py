@@ -6,10 +6,15 @@ feeds, which occur inside sentences of real parallel corpora.
 Every problem in a file raises an `InputError`. Its message names the file, the line, the cause and a remedy.
 """
 
+import bz2
+import csv
 import gzip
+import lzma
 import re
 import shlex
+import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,20 +22,20 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ...errors import InputError
 from ...files import check_line_ends, open_file, parse_json
+from .downloads import PUBLISHED
 
 T = TypeVar("T")
 Pair = tuple[str, str]
 Rows = list[list[str]]  # of cells
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
+#: Endings of the files that are unpacked while they are read.
+PACKED = ("", ".gz", ".bz2", ".xz", ".zip")
+_TABLE_ENDINGS = (".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json")
 
-# Column titles of tables. A language that is not listed here is recognised by its code only.
-_COLUMN_NAMES = {
-    "de": {"de", "deu", "ger", "german", "deutsch"},
-    "en": {"en", "eng", "english", "englisch"},
-    "fr": {"fr", "fra", "fre", "french", "französisch", "français"},
-}
+#: Column titles of tables. A language that is not listed here is recognised by its code only.
+_COLUMN_NAMES = {code: {code, *names.split()} for code, names in PUBLISHED["languages"].items()}
+_FREQUENT = {code: words.split() for code, words in PUBLISHED["frequent_words"].items()}
 
 
 class ParallelText(NamedTuple):
@@ -42,10 +47,11 @@ class ParallelText(NamedTuple):
 
 
 def iter_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, gzipped or not, without their line ends.
+    """Yield the lines of a UTF-8 text file without their line ends.
 
-    A gzip file is recognised by its first two bytes. A byte order mark at the start is skipped. A line feed at the end
-    of the file does not add an empty line.
+    Files of gzip, bzip2 and xz, and zip archives of one file, are recognised by their first bytes. A byte order mark at
+    the start of a line, as in files that were joined, is skipped. A line feed at the end of the file does not add an
+    empty line.
 
     Raises InputError if the file can't be opened, is not a regular file, is a damaged gzip file, or contains bytes that
     are not UTF-8 text.
@@ -60,9 +66,7 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
         if number == 1:
             check_line_ends(raw, name)
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1:
-            line = line.removeprefix(_UTF8_BOM)
+        line = raw.removesuffix(b"\n").rstrip(b"\r").removeprefix(_UTF8_BOM)
         if b"\0" in line:
             raise InputError(
                 f"{name}, line {number:,} contains a NUL byte, which no text has. If the file is UTF-16, convert it: "
@@ -97,9 +101,24 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def find_parallel(prefix: str | Path, language: str) -> Path | None:
-    """Return the path of the file `PREFIX.language` or `PREFIX.language.gz`, or None if neither file exists."""
-    paths = (Path(f"{prefix}.{language}{ending}") for ending in ("", ".gz"))
+    """Return the path of the file `PREFIX.language`, packed or not (`PACKED`), or None if there is none."""
+    paths = (Path(f"{prefix}.{language}{ending}") for ending in PACKED)
     return next(filter(Path.is_file, paths), None)
+
+
+def unpacked_name(path: str) -> str:
+    """Return the path without the ending of a packed file."""
+    return next((path.removesuffix(ending) for ending in PACKED[1:] if path.endswith(ending)), path)
+
+
+def part_path(path: str, part: str) -> str:
+    """Insert `part` in a path: with "valid", corpus.tsv.gz gives corpus.valid.tsv (packed or not), and corpus gives
+    corpus.valid.
+    """
+    bare = unpacked_name(path)
+    ending = next((ending for ending in _TABLE_ENDINGS if bare.endswith(ending)), "")
+    found = f"{bare.removesuffix(ending)}.{part}{ending}"
+    return next((found + packed for packed in PACKED if Path(found + packed).is_file()), found)
 
 
 def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") -> ParallelText:
@@ -134,7 +153,7 @@ def read_parallel_files(source_path: str | Path, target_path: str | Path) -> Par
 def parse_tsv(
     rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
 ) -> ParallelText:
-    """Return the sentence pairs of a tab-separated table, one pair per row, without quoting.
+    """Return the sentence pairs of a tab-separated table, one pair per row. Cells are quoted all or not at all.
 
     Args:
         rows: the lines of the table (`read_lines`).
@@ -142,15 +161,40 @@ def parse_tsv(
         source, target: codes of the two languages.
         columns: names of the columns, such as `("en", "de", "licence")`. If None, the names are taken from a first row
             that names both languages (`de<TAB>en` or `English<TAB>German<TAB>Source`). Without such a row, the table
-            must have two columns, source and target.
+            must have two columns, source and target, or target and source if frequent words show it; `note` says so.
 
     Raises InputError for a first row of other languages, a wrong number of columns, or if every row has a blank side.
     """
-    header = _header(name, rows[0], source, target) if columns is None else None
-    columns = columns or header or (source, target)
+    cells = [row.split("\t") for row in rows]
+    if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for row in cells if row != [""] for cell in row):
+        cells = [next(csv.reader([row], delimiter="\t"), [""]) for row in rows]
+    header = _header(name, cells[0], source, target) if columns is None else None
+    named = columns or header or (source, target)
     first = 2 if header else 1
-    pairs = [_row(name, number, row, columns, source, target) for number, row in enumerate(rows[first - 1 :], first)]
-    return with_text_on_both_sides(pairs, name, first)
+    pairs = [
+        ("", "") if header and row == cells[0] else _row(name, number, row, named, source, target)
+        for number, row in enumerate(cells[first - 1 :], first)
+    ]
+    text = with_text_on_both_sides(pairs, name, first)
+    if columns or header or not _reversed(text.pairs, source, target):
+        return text
+    note = (
+        f"{name}: the first column looks like {target} and the second like {source}, and they are read so. To be sure, "
+        f"name them in the first row: {target}<TAB>{source}."
+    )
+    return ParallelText([pair[::-1] for pair in text.pairs], f"{note} {text.note}".strip(), name)
+
+
+def _reversed(pairs: list[Pair], source: str, target: str) -> bool:
+    """Return whether the first sides are in the target language and the second in the source language, by their most
+    frequent words; False for languages whose words are not known.
+    """
+    if not {source, target} <= _FREQUENT.keys():
+        return False
+    sides = [Counter(word for pair in pairs[:1000] for word in pair[side].casefold().split()) for side in (0, 1)]
+    (first, ours), (theirs, second) = ([sum(map(side.get, _FREQUENT[code], [0] * 99)) for code in (target, source)]
+                                       for side in sides)  # fmt: skip
+    return first > 2 * ours and second > 2 * theirs
 
 
 def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> ParallelText:
@@ -195,28 +239,30 @@ def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1)
     return ParallelText(kept, f"{origin}: left out {count} with a blank side (line {lines})." if blank else "", origin)
 
 
-def _header(path: str, first_row: str, source: str, target: str) -> tuple[str, ...] | None:
+def _header(path: str, first_row: list[str], source: str, target: str) -> tuple[str, ...] | None:
     """Return the column names with languages as codes if the row names both languages; otherwise return None."""
-    cells = [cell.strip().casefold() for cell in first_row.split("\t")]
+    cells = [re.sub(r"^([a-z]{2,3})[-_]\w{2,4}$", r"\1", cell.strip().casefold()) for cell in first_row]
     columns = list(cells)
     named = {language for language, names in _COLUMN_NAMES.items() if names.intersection(cells)}
     if len(named) > 1 and not named.union(cells) >= {source, target}:
         found_columns = " and ".join(sorted(named))
-        raise InputError(f"{path} has columns of {found_columns}. Give a table with columns {source} and {target}.")
-    for language in (source, target):
+        raise InputError(
+            f"{path} has columns of {found_columns}. Give a table with columns {source} and {target}, or other "
+            f"languages: --from {min(named)} --to {max(named)}."
+        )
+    for language, others in ((source, {"source", "src"}), (target, {"target", "tgt", "trg"})):
         names = _COLUMN_NAMES.get(language, {language})
-        found = [i for i, cell in enumerate(cells) if cell in names]
+        found = [i for i, cell in enumerate(cells) if cell in (names if names.intersection(cells) else others)]
         if len(found) != 1:
             return None
         columns[found[0]] = language
     return tuple(columns)
 
 
-def _row(path: str, number: int, row: str, columns: tuple[str, ...], source: str, target: str) -> Pair:
-    cells = row.split("\t")
+def _row(path: str, number: int, cells: list[str], columns: tuple[str, ...], source: str, target: str) -> Pair:
     if len(cells) == len(columns):
         return cells[columns.index(source)], cells[columns.index(target)]
-    if not row.strip():
+    if not "".join(cells).strip():
         return "", ""  # a blank row is counted and left out like a blank line
     raise InputError(
         f"{path}, line {number:,}: {len(cells)} column{'s' if len(cells) > 1 else ''} where {len(columns)} are "
@@ -225,31 +271,57 @@ def _row(path: str, number: int, row: str, columns: tuple[str, ...], source: str
     )
 
 
+def _open_member(file: BinaryIO) -> Any:
+    archive = zipfile.ZipFile(file)
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+    if len(names) != 1:
+        raise zipfile.BadZipFile(f"it holds {len(names)} files instead of one text")
+    return archive.open(names[0])
+
+
+#: For each kind of packed file, how it begins and the function that opens it; None if handloom can't read it.
+_KINDS: dict[str, tuple[bytes, Callable[[BinaryIO], Any] | None]] = {
+    "gzip": (rb"\x1f\x8b", gzip.open), "bzip2": (rb"BZh\d1AY&SY", bz2.open), "xz": (rb"\xfd7zXZ\x00", lzma.open),
+    "zip": (rb"PK\x03\x04", _open_member), "zstd": (rb"\x28\xb5\x2f\xfd", None), "7z": (rb"7z\xbc\xaf\x27\x1c", None),
+    "rar": (rb"Rar!\x1a", None), "PDF": (rb"%PDF-", None), "Parquet": (rb"PAR1", None), "tar": (rb".{257}ustar", None),
+}  # fmt: skip
+
+
 @contextmanager
 def _open_binary(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain or gzip file for reading, and raise InputError for errors in opening or reading it."""
+    """Open a plain or packed file for reading, and raise InputError for errors in opening or reading it."""
+    kind = ""
     try:
         with open_file(path) as file:
-            packed = file.read(2) == _GZIP_MAGIC
+            start = file.read(300)
+            kind = next((kind for kind, (magic, _) in _KINDS.items() if re.match(magic, start, re.DOTALL)), "")
             file.seek(0)
-            if packed:
-                with gzip.open(file) as unpacked:
-                    yield unpacked  # type: ignore[misc]
-            elif path.suffix == ".gz":
+            if kind and (opener := _KINDS[kind][1]):
+                with opener(file) as unpacked:
+                    yield unpacked
+            elif kind:
                 raise InputError(
-                    f"{path} is named .gz but is not a gzip file. A failed download often leaves a web page under "
-                    "the name of the file: download it again, or remove .gz from the name if the file is plain text."
+                    f"{path} is a {kind} file, which is not read. Save it as plain text, which may be packed as "
+                    f"{', '.join(PACKED[1:])}."
+                )
+            elif path.suffix in PACKED[1:]:
+                name = {".gz": "gzip"}.get(path.suffix, path.suffix[1:])
+                raise InputError(
+                    f"{path} is named {path.suffix} but is not a {name} file. A failed download often leaves a web "
+                    f"page under its name: download it again, or remove {path.suffix} from the name of a plain text."
                 )
             else:
                 yield file
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is a damaged or truncated gzip file ({error}). Fetch or compress it again.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
+        raise InputError(
+            f"{path} is a damaged or truncated {kind} file ({error}). Fetch or compress it again."
+        ) from None
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 
 
 def _not_utf8(path: str, number: int, offset: int, raw: bytes, error: UnicodeDecodeError) -> str:
-    bom = len(raw) - len(raw.removeprefix(_UTF8_BOM)) if number == 1 else 0
+    bom = len(raw) - len(raw.removeprefix(_UTF8_BOM))
     column = bom + error.start
     return (
         f"{path}, line {number:,}, byte {column + 1:,} of the line (byte {offset + column + 1:,} of the text): "

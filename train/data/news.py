@@ -1,8 +1,9 @@
 """News with categories, headlines and descriptions: the embedded grammar, the HuffPost sets, or your own file."""
 
 import random
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,12 +11,14 @@ from typing import NamedTuple
 from ...errors import InputError
 from ...files import parse_json
 from .downloads import find_local, load_hub
-from .files import distinct, is_text, iter_lines, read_tables, sections
+from .files import distinct, is_text, iter_lines, part_path, read_tables, sections
 from .pairs import sentence_key, split_by_sentence
 
 NEWS_NAMES = ("embedded", "news", "news42")
 EMBEDDED_ARTICLES = 9_000
 
+#: Titles of the first column of a table.
+_HEADING = {"category", "class", "label", "section", "topic", "kategorie", "klasse", "rubrik", "thema"}
 _HEADLINES = "news_category/huffpost41_headlines.jsonl.gz"
 _ARTICLES = ("news_category/news_v3_head10k.jsonl.gz", "news_category/news_v2_2017_2018_resplit.jsonl.gz")
 
@@ -70,7 +73,8 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
     Args:
         name_or_path: name of a data set, or path of a JSON Lines file whose objects have "category", "headline" and
             "short_description" (or "description"), or of a table category<TAB>headline<TAB>description. Files can be
-            gzipped.
+            packed. Files such as c.valid.tsv and c.test.tsv with c.tsv are the validation and test articles, whose
+            headlines are left out of training.
         descriptions: keep only articles that have a description.
         categories: keep only validation and test articles whose category also occurs in training, for classification.
             The default is the opposite of `descriptions`.
@@ -89,7 +93,9 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
     if not Path(name_or_path).is_file():
         names = ", ".join(NEWS_NAMES)
         raise InputError(f"{name_or_path or '--data'} is neither a known set of news ({names}) nor a file.")
-    return _split(list(read_articles(name_or_path)), name_or_path, descriptions, known)
+    paths = {part: Path(part_path(name_or_path, part)) for part in ("valid", "test")}
+    own = {part: list(read_articles(path)) for part, path in paths.items() if path.is_file()}
+    return _split(list(read_articles(name_or_path)), name_or_path, descriptions, known, own)
 
 
 def unlabelled_texts(data: News) -> list[str]:
@@ -151,6 +157,7 @@ def free_articles(data: News) -> tuple[list[Article], list[Article]]:
 
 def read_articles(path: str | Path) -> Iterator[Article]:
     """Yield the articles of a JSON Lines file or a table. Raises InputError with the number of a wrong line."""
+    first: list[str] = []
     for number, line in enumerate(iter_lines(path), 1):
         if not line.strip():
             continue
@@ -163,15 +170,16 @@ def read_articles(path: str | Path) -> Iterator[Article]:
                 fields = []
         else:
             fields = line.split("\t")
-            if number == 1 and [field.strip().casefold() for field in fields[:2]] == ["category", "headline"]:
-                continue  # the heading of the table
+            if fields[0].strip().casefold() in _HEADING and (first := first or fields) == fields:
+                continue  # the heading of the table, which joined tables repeat
             fields += [""] if len(fields) == 2 else []
         if len(fields) != 3 or not all(map(is_text, fields)):
             raise InputError(
                 f"{path}, line {number:,}: {line[:40]!r} is neither category<TAB>headline<TAB>description nor a JSON "
                 "object with these as texts."
             )
-        yield Article(*(field.strip() for field in fields))
+        first = first or fields
+        yield Article(unicodedata.normalize("NFC", fields[0].strip()), fields[1].strip(), fields[2].strip())
 
 
 def _huffpost(files: Sequence[str]) -> Iterator[Article]:
@@ -184,8 +192,12 @@ def _huffpost(files: Sequence[str]) -> Iterator[Article]:
         yield Article(row["category"], row["headline"].strip(), row["short_description"].strip())
 
 
-def _split(found: list[Article], name: str, descriptions: bool, categories: bool) -> News:
-    usable = [a for a in found if a.category and a.headline and (a.description or not descriptions)]
+def _split(
+    found: list[Article], name: str, descriptions: bool, categories: bool, own: Mapping[str, list[Article]] = {}
+) -> News:
+    held_out = {sentence_key(article.headline) for part in own.values() for article in part}
+    free = [article for article in found if sentence_key(article.headline) not in held_out]
+    usable = [a for a in free if a.category and a.headline and (a.description or not descriptions)]
     if not usable:
         need = "category, headline and description" if descriptions else "category and headline"
         raise InputError(f"{name}: no article has {need}. Give a file whose articles have them.")
@@ -195,7 +207,9 @@ def _split(found: list[Article], name: str, descriptions: bool, categories: bool
             f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to classify. "
             f"Give articles of two or more categories."
         )
-    parts = split_by_sentence(usable, lambda article: article.headline)
+    parts = (usable, [], []) if len(own) == 2 else split_by_sentence(usable, lambda article: article.headline)
+    parts = (parts[0] + parts[1] * ("valid" in own) + parts[2] * ("test" in own),
+             own.get("valid", parts[1]), own.get("test", parts[2]))  # fmt: skip
     known = {article.category for article in parts[0]}
     kept = [[article for article in part if not categories or article.category in known] for part in parts]
     if not kept[1] or not kept[2]:
@@ -204,7 +218,9 @@ def _split(found: list[Article], name: str, descriptions: bool, categories: bool
             f"category also occurs in training. Give more articles of each."
         )
     notes = []
-    if missing := len(found) - len(usable):
+    if taken := len(found) - len(free):
+        notes.append(f"{name}: {taken:,} training articles have a validation or test headline and are left out.")
+    if missing := len(free) - len(usable):
         notes.append(f"{name}: left out {missing:,} articles without a headline, a category or a description.")
     if lost := sum(map(len, parts)) - sum(map(len, kept)):
         notes.append(f"{name}: left out {lost} held-out articles whose category has no other article.")

@@ -58,7 +58,10 @@ class TranslationData:
 
 
 def sentence_key(text: str) -> str:
-    """Return a key that is equal for sentences that differ only in case, blanks and punctuation."""
+    """Return a key that is equal for sentences that differ only in case, blanks, punctuation and the composition of
+    accented letters.
+    """
+    text = unicodedata.normalize("NFC", text)
     return _NO_LETTERS.sub("", text.casefold()) or text
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ...errors import InputError
 from .downloads import EMBEDDED_WORKS, PUBLISHED, fetch, find_local, load_hub, unverified
-from .files import iter_lines
+from .files import iter_lines, part_path
+from .pairs import sentence_key
 
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/"
@@ -42,7 +43,8 @@ def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
     """Load one of `TEXT_NAMES`, several joined by +, or your own UTF-8 text file, gzipped or not.
 
     If a text has no official split, the first 90 % are for training, the next 5 % for validation and the last 5 % for
-    test. Each book of Gutenberg is split in this way.
+    test. Each book of Gutenberg is split in this way. Files such as c.valid.txt and c.test.txt with c.txt are the
+    validation and test texts; lines of 20 or more letters that they share with c.txt are left out of training.
     With `bare`, Gutenberg's books begin with their first paragraph; see `without_front_matter`.
 
     Raises InputError if the set can't be obtained or the file can't be used.
@@ -62,7 +64,19 @@ def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
             f"{name_or_path or '--data'} is neither a known text ({known}) nor a file. Give one of these, several of "
             f"them joined by +, or the path of a text file."
         )
-    return _from_parts([read_text(name_or_path)], name_or_path)
+    return _of_path(name_or_path)
+
+
+def _of_path(path: str) -> TextData:
+    text, paths = read_text(path), {part: Path(part_path(path, part)) for part in ("valid", "test")}
+    own = {part: read_text(file) for part, file in paths.items() if file.is_file() and str(file) != path}
+    held_out = {sentence_key(line) for part in own.values() for line in part.split("\n")}
+    lines = text.split("\n")
+    kept = [line for line in lines if len(key := sentence_key(line)) < 20 or key not in held_out] if own else lines
+    split = _from_parts(["\n".join(kept)], path)
+    train = split.train + "".join(getattr(split, part) for part in ("valid", "test") if part in own)
+    notes = f"{path}: {len(lines) - len(kept):,} training lines are in the validation or test text and are left out."
+    return replace(split, train=train, notes=(notes,) if len(kept) < len(lines) else (), **own)
 
 
 def load_embedded_text() -> TextData:

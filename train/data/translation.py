@@ -17,22 +17,21 @@ from . import files
 from .downloads import EMBEDDED_WORKS, PUBLISHED, fetch, find_local, load_hub, unverified
 from .pairs import TranslationData, clean_pairs, detokenized, sentence_key, split_by_sentence
 
-_TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".jsonl.gz", ".tsv", ".txt", ".jsonl", ".gz")
-
 
 def load_translation_data(name_or_path: str, *, source: str = "de", target: str = "en") -> TranslationData:
     """Load a data set for translation from `source` to `target`.
 
     Your own files are split by target sentence (`split_by_sentence`), unless the same folder has validation and test
-    files: PATH.valid.de and PATH.valid.en (or corpus.valid.tsv for corpus.tsv), and such files with `test`. The named
+    files: PATH.valid.de and PATH.valid.en (or corpus.valid.tsv for corpus.tsv), and such files with `test`. Training
+    pairs with a sentence of these files are left out. The named
     data sets have official splits, except tatoeba, which is split by English sentence. The same data give the same
     splits, so scores of runs with different seeds can be compared.
 
     Args:
         name_or_path: one of `data_names()`; or a tab-separated file (see `parse_tsv`); or a .jsonl file (see
-            `read_jsonl`); or a prefix of two parallel files, PATH for PATH.de and PATH.en. Files may be gzipped. Write
-            ./NAME for a path that equals a name. Several of these, joined by +, are joined by `_joined`; the training
-            pairs of one that is named twice are used twice.
+            `read_jsonl`); or a prefix of two parallel files, PATH for PATH.de and PATH.en, or one of the two. Files may
+            be packed (`files.PACKED`). Write ./NAME for a path that equals a name. Several of these, joined by +, are
+            joined by `_joined`; the training pairs of one that is named twice are used twice.
         source, target: language codes. `SETS` lists those of the data sets. In your own files, the codes are name
             endings or columns.
 
@@ -42,6 +41,7 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
     if source == target:
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
     if name_or_path not in SETS:
+        name_or_path = _prefix(name_or_path, source, target)
         text, names = _read(name_or_path, source, target), name_or_path.split("+")
         if text is None and len(names) > 1 and all(names):
             loaded = {name: load_translation_data(name, source=source, target=target) for name in names}
@@ -61,17 +61,19 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
 def _of_path(text: files.ParallelText | None, path: str, source: str, target: str) -> TranslationData:
     if text is None:
         raise InputError(_not_found(path, source, target))
-    own_valid, own_test = (_read(_part_path(path, part), source, target) for part in ("valid", "test"))
+    own_valid, own_test = (_read(files.part_path(path, part), source, target) for part in ("valid", "test"))
+    own = [part for part in (own_valid, own_test) if part]
+    pairs, left_out = _without(text.pairs, [pair for part in own for pair in part.pairs], path)
     if own_valid and own_test:
-        train, valid, test = text.pairs, own_valid.pairs, own_test.pairs
+        train, valid, test = pairs, own_valid.pairs, own_test.pairs
     else:
-        train, valid, test = split_by_sentence(text.pairs, itemgetter(1))
+        train, valid, test = split_by_sentence(pairs, itemgetter(1))
         if own_valid:
             train, valid = train + valid, own_valid.pairs
         if own_test:
             train, test = train + test, own_test.pairs
     test_name = own_test.origin if own_test else "held-out sentences"
-    notes = tuple(part.note for part in (text, own_valid, own_test) if part and part.note)
+    notes = (*(part.note for part in (text, *own) if part.note), *([left_out] if len(pairs) < len(text.pairs) else []))
     return TranslationData(train, valid, test, path, test_name, source, target, notes)
 
 
@@ -89,30 +91,39 @@ def _joined(
         more: further training pairs.
         change: function that returns the pairs to use instead of all training pairs.
     """
-    held_out = {sentence_key(side) for part in parts for pair in part.valid + part.test for side in pair}
     pairs = change([*(pair for part in parts for pair in part.train), *more])
-    train = [pair for pair in pairs if held_out.isdisjoint(map(sentence_key, pair))]
+    train, note = _without(pairs, [pair for part in parts for pair in part.valid + part.test], name)
     valid = [pair for part in parts for pair in part.valid]
     notes = [note for part in parts for note in part.notes]
-    note = f"{name}: {len(pairs) - len(train):,} training pairs have a validation or test sentence and are left out."
     return replace(parts[0], train=train, valid=valid, name=name, notes=(*notes, note))
+
+
+def _without(pairs: list[files.Pair], held_out: Sequence[files.Pair], name: str) -> tuple[list[files.Pair], str]:
+    """Return the pairs without those that have a sentence of a held-out pair, and a sentence about their number."""
+    keys = {sentence_key(side) for pair in held_out for side in pair}
+    kept = [pair for pair in pairs if keys.isdisjoint(map(sentence_key, pair))] if keys else pairs
+    if not kept:
+        raise InputError(f"{name}: all training pairs have a validation or test sentence. Give other pairs.")
+    left_out = len(pairs) - len(kept)
+    return kept, f"{name}: {left_out:,} training pairs have a validation or test sentence and are left out."
+
+
+def _prefix(path: str, source: str, target: str) -> str:
+    """Return the prefix of two parallel files if `path` is one of them, otherwise `path`."""
+    prefix, _, language = files.unpacked_name(path).rpartition(".")
+    both = language in (source, target) and all(files.find_parallel(prefix, code) for code in (source, target))
+    return prefix if both else path
 
 
 def _read(path: str, source: str, target: str) -> files.ParallelText | None:
     """Read a table or a pair of parallel files. Return None if neither exists."""
     if Path(path).is_file():
-        if path.removesuffix(".gz").endswith(".jsonl"):
+        if files.unpacked_name(path).endswith((".jsonl", ".ndjson", ".json")):
             return files.read_jsonl(path, source, target)
         return files.parse_tsv(files.read_lines(path), path, source, target)
     if files.find_parallel(path, source) or files.find_parallel(path, target):
         return files.read_parallel(path, source, target)
     return None
-
-
-def _part_path(path: str, part: str) -> str:
-    """Insert `part` in a path: with "valid", corpus.tsv.gz gives corpus.valid.tsv.gz, and corpus gives corpus.valid."""
-    ending = next((ending for ending in _TABLE_ENDINGS if path.endswith(ending)), "")
-    return f"{path.removesuffix(ending)}.{part}{ending}"
 
 
 def _not_found(path: str, source: str, target: str) -> str:
