@@ -122,6 +122,7 @@ def test_a_model_is_the_same_after_each_round_trip(folder, data, name) -> None:
 #: Values of options of generation that their annotations do not list.
 OPTIONS: dict[str, list[Any]] = {
     "forbidden": [(), (4,), (0, 5)], "stop": [(), (3,), (3, 6), (0, 7)], "forced_last": [None, 3],
+    "functions": [(), (), (lambda ids, scores: scores,)],
     "bos_id": [None], "top_p": [0.6, 1.0],
     "eos_id": [None], "prefix": [None], "alpha": [0.0, 2.0], "temperature": [0.5], "repetition_penalty": [1.0, 1.4],
     "beam": [1, 3], "n_best": [1, 2], "max_length": [None, 5, 7], "max_total": [None, 9, 12], "min_total": [0, 6, 7],
