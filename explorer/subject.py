@@ -107,6 +107,13 @@ class Search:
         return 2 * len(layers) * own.heads * own.head_dim * np.dtype(self.state.decoder.dtype).itemsize
 
 
+def cached(state: Any) -> CachedState:
+    """Return the state. Raises InputError if it has no cache, because the model has layers that are not handloom's."""
+    if not isinstance(state, CachedState):
+        raise InputError("This model has layers that are not handloom's, so it has no cache of keys and values.")
+    return state
+
+
 @contextmanager
 def replaced(arrays: Sequence[tuple[np.ndarray, Any]]) -> Iterator[None]:
     """Write other values into arrays, and the old values at the end of the `with` block."""
@@ -300,7 +307,7 @@ class TranslatorSubject(Subject):
         source = np.array(self.trained.source_ids([text]))
         self.model.eval()
         rules = Rules(self.tokenizer.bos_id, self.tokenizer.eos_id)
-        return Search(self.trained.model.start(source), rules, "<bos>")
+        return Search(cached(self.trained.model.start(source)), rules, "<bos>")
 
 
 def steps(read: list[str], written: list[str]) -> dict[str, list[str]]:
@@ -348,7 +355,7 @@ class WriterSubject(Subject):
         room = min(CONTINUED, self.trained.length - len(ids))
         special = tuple(self.tokenizer.special_ids.values())
         rules = Rules(None, None, [ids], max_length=room, forbidden=special)
-        return Search(self.model.start(1), rules, "…" + self.shown(ids[-1:])[0], len(ids))
+        return Search(cached(self.model.start(1)), rules, "…" + self.shown(ids[-1:])[0], len(ids))
 
 
 class ClassifierSubject(Subject):

@@ -203,7 +203,8 @@ class RawLayer:
 class OwnLayer:
     """A layer with its own method `cached_step`."""
 
-    own = cross = None
+    own: Any = None
+    cross: Any = None
 
     def __init__(self, layer: Any):
         self.layer = layer
