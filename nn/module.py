@@ -68,6 +68,8 @@ class Module:
         """Call `hook(module, args, output)` after each call of `forward`; a result that is not None replaces the
         output. The hook ends with `remove()` of the returned handle.
         """
+        if not callable(hook):
+            raise TypeError(f"register_forward_hook: a hook must be a function, not {type(hook).__name__}")
         handle = HookHandle(self, hook)
         self._forward_hooks = (*self._forward_hooks, handle)
         return handle

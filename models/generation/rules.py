@@ -9,6 +9,7 @@ import numpy as np
 from ...autograd.backend import array_module
 from ...autograd.ops.indexing import integers
 from ...autograd.tensor import array_of
+from ...errors import short
 from ..fields import Count, Rate, Whole, check_fields
 from .decoding import DecodingState
 from .penalties import apply_repetition_penalty, repeated_ngrams
@@ -16,6 +17,14 @@ from .penalties import apply_repetition_penalty, repeated_ngrams
 #: A rule of one's own, which maps the ids so far and the log-probabilities of the next token to new log-probabilities.
 Function = Callable[[np.ndarray, Any], Any]
 Functions = Function | Sequence[Function]
+
+
+def as_functions(given: Functions) -> tuple[Function, ...]:
+    """Return one function or several as a tuple. Raises TypeError for another value."""
+    found = (given,) if callable(given) else tuple(given) if isinstance(given, Sequence) else (given,)
+    if not all(map(callable, found)):
+        raise TypeError(f"a rule must be a function of ids and log-probabilities, not {short(given)}")
+    return found
 
 
 class Hypothesis(NamedTuple):
@@ -78,7 +87,7 @@ class Rules:
     functions: tuple[Function, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "functions", (given,) if callable(given := self.functions) else tuple(given))
+        object.__setattr__(self, "functions", as_functions(self.functions))
         check_fields(self)
         if self.max_length is not None and self.min_length > self.max_length:
             raise ValueError(f"min_length is {self.min_length}, but it must be at most max_length = {self.max_length}")

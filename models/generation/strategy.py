@@ -12,7 +12,7 @@ from .beam import EarlyStopping, beam_search
 from .consensus import Compared, by_consensus
 from .decoding import DecodingState, Uncached
 from .greedy import greedy_search
-from .rules import Functions, Hypothesis, Rules
+from .rules import Functions, Hypothesis, Rules, as_functions
 from .sampling import sample
 
 
@@ -100,8 +100,8 @@ class Strategy:
         """Return this strategy with further rules: functions as in `Rules.functions`."""
         if not functions:
             return self
-        more = (functions,) if callable(functions) else tuple(functions)
-        return replace(self, rules=replace(self.rules, functions=(*self.rules.functions, *more)))
+        both = [*self.rules.functions, *as_functions(functions)]
+        return replace(self, rules=replace(self.rules, functions=tuple(both)))
 
     def _draw(self, state: DecodingState, rules: Rules, numbers: Sequence[int], n: int) -> list[list[Hypothesis]]:
         rows = state.rows
@@ -138,6 +138,10 @@ def generate(
 
     Raises ValueError for a sequence without ids or an id that is out of range, and for logits of another shape.
     """
+    if not callable(model):
+        raise TypeError(f"generate: the model must be a function of ids or a Module, not {type(model).__name__}")
+    if any(np.ndim(row) != 1 for row in ids):  # type: ignore[arg-type]
+        raise TypeError("generate: ids must be a list of sequences, [[1, 2], [3]]; give [ids] for one sequence")
     strategy = (strategy or Strategy(beam=1)).with_rules(rules)
     strategy = replace(strategy, rules=replace(strategy.rules, max_length=max_length))
     modes = [(module, module.training) for module in model.modules()] if isinstance(model, Module) else []

@@ -271,6 +271,8 @@ def test_forward_hooks_see_and_replace_outputs_until_they_are_removed() -> None:
     second = model.register_forward_hook(lambda module, args, output: output * 2)
     assert np.array_equal(model(x).numpy(), 2 * plain)
     assert (seen[0][0], seen[0][1]) == (model, (x,))
+    with pytest.raises(TypeError, match="a hook must be a function, not int"):
+        model.register_forward_hook(3)
     second.remove()
     second.remove()
     assert np.array_equal(model(x).numpy(), plain)

@@ -74,8 +74,13 @@ def test_a_rule_that_returns_something_else_is_named() -> None:
     for wrong, said in ((lambda ids, log_p: None, "None"), (lambda ids, log_p: log_p[:, 1:], r"\(3, 8\)")):
         with pytest.raises(ValueError, match=rf"the rule <lambda> must return log-probabilities \(3, 9\), not {said}"):
             greedy_search(model.start(SOURCE), Rules(BOS, EOS, max_length=4, functions=(wrong,)))
-    with pytest.raises(ValueError, match="functions is"):
-        Rules(functions=("no",))
+    for wrong in (("no",), "no", 3):
+        with pytest.raises(TypeError, match="a rule must be a function of ids and log-probabilities, not"):
+            Rules(functions=wrong)
+    with pytest.raises(TypeError, match=r"ids must be a list of sequences, .* give \[ids\] for one sequence"):
+        generate(successor, [1, 2], 3)
+    with pytest.raises(TypeError, match="the model must be a function of ids or a Module, not str"):
+        generate("model", [[1, 2]], 3)
 
 
 def successor(ids: np.ndarray) -> np.ndarray:
