@@ -49,20 +49,18 @@ def own_layers(
     found = []
     inside: tuple[str, ...] = ()  # the layers that are left out, with a dot behind
     for name, module in model.named_modules():
-        first, last = name.partition(".")[0], name.rpartition(".")[2]
-        if first in leave_out or name.startswith(inside):
+        last = name.rpartition(".")[2]
+        expected = isinstance(module, _KINDS.get("#" if last.isdecimal() else last, nn.Module))
+        replaced = replaced_methods(module, hooks)
+        if (expected and not replaced) or name.partition(".")[0] in leave_out or name.startswith(inside):
             continue
         how = "cached_step" if last.isdecimal() else "position_wise" if last in _CALLED else ""
         if how in cached and getattr(module, how, False):
             inside = (*inside, f"{name}.")
             continue
-        replaced = replaced_methods(module, hooks) - _NOT_COMPUTING
         if isinstance(module, PositionScores) and "bias_at" in replaced:  # the cached form of `scores`
             replaced -= {"bias_at", "scores", "rotate"}
-        if not name:
-            replaced -= set(leave_out)
-        kinds = _KINDS.get("#" if last.isdecimal() else last, (nn.Module,))
-        if replaced or not isinstance(module, kinds):
+        if not expected or replaced - _NOT_COMPUTING - (set() if name else set(leave_out)):
             found.append(f"{name or 'the model'} ({type(module).__name__})")
     return found
 

@@ -5,6 +5,7 @@ order in which they were set; they need no registration. A constant Tensor that 
 mean, is registered by `register_buffer`.
 """
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeGuard, TypeVar
@@ -292,6 +293,12 @@ def computes_as(module: Any, kind: type[M]) -> TypeGuard[M]:
     )
 
 
+@functools.cache
+def _methods(base: type[Module]) -> frozenset[str]:
+    """Return the names of the methods that one of handloom's classes has in addition to those of Module."""
+    return frozenset(name for name in dir(base) if not hasattr(Module, name) and callable(getattr(base, name)))
+
+
 def replaced_methods(module: Module, hooks: bool = True) -> set[str]:
     """Return the names of the methods of handloom's class that a class derived from it, or the object, replaces; among
     them "forward" if a call of the module computes something else for another reason, such as a hook,
@@ -299,8 +306,10 @@ def replaced_methods(module: Module, hooks: bool = True) -> set[str]:
     """
     cls = type(module)
     base, _ = cls._handloom
-    names = [name for kind in cls.__mro__[: cls.__mro__.index(base)] for name in vars(kind)] + list(vars(module))
-    found = {name for name in names if callable(getattr(base, name, None)) and not hasattr(Module, name)}
+    methods = _methods(base)
+    found = set(methods.intersection(vars(module)))
+    for kind in cls.__mro__[: cls.__mro__.index(base)]:
+        found |= methods.intersection(vars(kind))
     same = computes_as(module, base) or (not hooks and module._forward_hooks and cls.forward is base._handloom[1])
     return found if same else {*found, "forward"}
 
