@@ -42,6 +42,7 @@ search: $(STAMPS)/test
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
 	$(BIN)/python -m pyright
 	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd cli course doctor errors examples.tables explorer files gpu_check lazy models nn tensor_files tokenizer train)

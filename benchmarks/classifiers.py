@@ -1,6 +1,6 @@
 """Evaluate each of several trained classifiers on their test set, and the mean of their probabilities.
 
-    HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
+HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
 """
 
 from benchmarks.side_by_side import program, write_report

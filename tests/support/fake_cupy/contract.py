@@ -1,6 +1,6 @@
 """The names that CuPy has, and the names that the package uses. The record of CuPy 13.6 is `cupy_13.json`.
 
-    python -m tests.support.fake_cupy.contract FILE  # record the names of the installed CuPy; no GPU is needed
+python -m tests.support.fake_cupy.contract FILE  # record the names of the installed CuPy; no GPU is needed
 """
 
 import ast

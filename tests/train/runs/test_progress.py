@@ -58,9 +58,7 @@ with StopSignals() as signals:
 def test_printing_to_a_closed_terminal_does_not_keep_a_run_from_being_saved(tmp_path) -> None:
     master, slave = os.openpty()
     command = [sys.executable, "-c", TERMINAL]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
-    )
+    process = subprocess.Popen(command, cwd=tmp_path, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
     os.close(slave)
     while not (tmp_path / "ready").exists():
         assert process.poll() is None
