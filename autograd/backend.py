@@ -248,9 +248,7 @@ def constant(xp: Any, array: Any) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Blas:
-    """The linear algebra library under NumPy: its name, version, kernels and number of threads (0: unknown). The number
-    is the one from before `fast/parallel.py` sets it to one.
-    """
+    """The linear algebra library under NumPy: its name, version, kernels and number of threads (0: unknown)."""
 
     name: str
     kernel: str

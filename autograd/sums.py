@@ -15,6 +15,8 @@ from .backend import array_module, is_array
 
 #: The number of rows that are added one after another.
 BLOCK = 16
+#: Elements of an array that is added in float64 as it is, which takes longer than blocks for more.
+FEW = 1 << 13
 #: Bytes of consecutive rows that are added as one longer row: NumPy is slow for short rows.
 LONG_ROW = 2048
 
@@ -27,8 +29,10 @@ def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """
     if is_array(x) and x.dtype == np.float16:
         return summed(x.astype(np.float32), axis, keepdims).astype(np.float16)
-    if type(x) is not np.ndarray or x.dtype.kind != "f" or x.size <= BLOCK or _is_pairwise(x, axis):
+    if type(x) is not np.ndarray or x.dtype.kind != "f" or _is_pairwise(x, axis):
         return x.sum(axis=axis, keepdims=keepdims)
+    if x.size <= FEW:
+        return x.sum(axis=axis, keepdims=keepdims, dtype=np.float64).astype(x.dtype)
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     for one in sorted(axes, key=lambda one: _stride(x, one), reverse=True):
         x = _sum_along(x, one)

@@ -24,6 +24,7 @@ from ..train.runs.folder import RunFolder
 from ..train.runs.results import checksum, code_digest
 from ..train.tasks.task import AnyTrained, Task, train_model
 from ..train.tasks.translation import Translation
+from ..train.updates import keep_freed_memory
 from .command_line import free_run_folder
 from .generation import add_generation_options, check_generation_options, check_lengths, strategy_of
 from .options import OptionParser, plain
@@ -161,6 +162,7 @@ def train_and_report(
         init_tasks: further tasks that the model of --init may have been trained for.
     """
     start = time.perf_counter()
+    keep_freed_memory()
     check_device(arguments.device)
     if isinstance(task, Task):
         task_name = task.name

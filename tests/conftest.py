@@ -40,6 +40,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+@pytest.fixture(autouse=True)
+def threads_of_blas() -> Iterator[None]:
+    """Check that the number of BLAS's threads, which belongs to the process, is after each test what it was before."""
+    before = parallel._get_blas_threads and parallel._get_blas_threads()
+    yield
+    assert before == (parallel._get_blas_threads and parallel._get_blas_threads())
+
+
 @pytest.fixture
 def counted_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make dropout on the CPU draw the same masks as the kernels."""

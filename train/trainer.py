@@ -45,7 +45,7 @@ from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
 from .runs.stores import MemoryStore, RunStore
 from .state import check_unchanged, constants, generators
-from .updates import Loss, MicroBatch, Reading, keep_freed_memory, mean_losses, updated_parameters
+from .updates import Loss, MicroBatch, Reading, mean_losses, updated_parameters
 
 
 class Trainer:
@@ -145,8 +145,6 @@ class Trainer:
         """Train up to update `steps`, or for `epochs` epochs. The model ends with its best weights, or the last ones
         without a validation.
 
-        Afterwards the process keeps freed memory (`keep_freed_memory`).
-
         Args:
             batches: a list of batches or another re-iterable; a function of the epoch, from 0, that returns the batches
                 of this epoch; or `Batches`. All epochs have the same number of batches.
@@ -174,7 +172,6 @@ class Trainer:
         self.every = self.settings.validate_every or math.ceil(len(self.batches) / per_update)
         if self.validation is None and (self.metrics or self.settings.average > 1):
             raise ValueError("Trainer.fit: metrics and average need validations: give validation=batches")
-        keep_freed_memory()
         with self._folder(resume):
             self._restore(resume, stop_at)
             now = self.progress

@@ -5,13 +5,14 @@ release Python's lock. This is faster than leaving the threads to BLAS, which ca
 everything between the products (softmax, dropout, normalisation) then runs on all of them too, on numbers that are
 still in the cache.
 
-Importing this module sets NumPy's BLAS to one thread, for the whole process and for good. Its number of threads belongs
-to the process, and the last bits of a product depend on it. An op that set and restored it would change the results of
-other Python threads. The threads of BLAS would also stay busy for a tenth of a second after each product.
+While an op computes large products, NumPy's BLAS has one thread (`one_blas_thread`). The number of its threads belongs
+to the process, and the last bits of a product depend on it. So the first op that begins sets it, and the last that ends
+restores it: the bits of an op don't depend on what other Python threads do, and other NumPy code of the process has all
+threads of BLAS as soon as no op is computing.
 
-The number of threads is the one that BLAS had before (`OPENBLAS_NUM_THREADS` and the like decide it) unless
-`set_num_threads` says otherwise. If the BLAS can't be set to one thread, the ops run in one part, and the BLAS uses its
-threads.
+The number of threads is the one that BLAS had when this module was imported (`OPENBLAS_NUM_THREADS` and the like decide
+it) unless `set_num_threads` says otherwise. If the BLAS can't be set to one thread, the ops run in one part, and the
+BLAS uses its threads.
 """
 
 import contextvars
@@ -32,6 +33,8 @@ from ..backend import blas_of_numpy, openblas_function
 PART_NS = 1e5
 #: Multiply-adds of a matrix product that one core does in a nanosecond; (m, k) by (k, n) takes m k n of them.
 FLOPS = 50
+#: BLAS uses one thread for products with fewer multiplications: its own limits are 2^18, and 9,216 for a vector.
+MIN_SHARED, MIN_SHARED_VECTOR = 1 << 17, 1 << 13
 
 Body = Callable[[int, int], None]
 
@@ -96,9 +99,49 @@ def _inboxes(count: int) -> list[SimpleQueue[_Job]]:
 
 _get_blas_threads = openblas_function("get_num_threads")
 _set_blas_threads = openblas_function("set_num_threads", None)
+# The same in a thirtieth of the time where a processor has many cores; not in older versions.
+_set_quickly = openblas_function("set_num_threads_local") or _set_blas_threads
 _threads = max(blas_of_numpy().threads, 1) if _set_blas_threads else 1
-if _set_blas_threads:
-    _set_blas_threads(1)  # never changed again: see the module's docstring
+
+
+class _OneBlasThread:
+    """Context manager: BLAS has one thread, in the whole process, until the last thread has left the block.
+
+    An interrupt may end `__enter__` or `__exit__` after any instruction. The thread is then still in `inside`, and
+    `before` holds the right number, so its next block restores what this one didn't. Blocks are not nested.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.before = threading.RLock(), _threads
+        self.inside: set[int] = set()
+
+    def __enter__(self) -> None:
+        if _set_quickly is None or _get_blas_threads is None:
+            return
+        with self.lock:
+            if not self.inside:
+                self.before = _get_blas_threads()
+            self.inside.add(threading.get_ident())
+            _set_quickly(1)
+
+    def __exit__(self, *exception: object) -> None:
+        if _set_quickly is None:
+            return
+        me = threading.get_ident()
+        with self.lock:
+            if self.inside <= {me}:
+                _set_quickly(self.before)
+            self.inside.discard(me)
+
+    def forked(self) -> None:
+        """Restore the number in a forked child: the other threads, which may be in a block, don't exist there."""
+        self.lock = threading.RLock()
+        if self.inside and _set_quickly is not None:
+            self.inside.clear()
+            _set_quickly(self.before)
+
+
+one_blas_thread = _OneBlasThread()
 _workers: list[SimpleQueue[_Job]] = []
 _chosen: int | None = None
 
@@ -136,6 +179,15 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
     price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
     threads = get_num_threads() if xp is np else 1
     parts = max(min(threads, most, int(price / PART_NS)), 1)
+    if parts > 1 or (price * FLOPS > MIN_SHARED and xp is np):
+        with one_blas_thread:
+            _run_parts(jobs, parts)
+    else:
+        for count, body, _ in jobs:
+            body(0, count)
+
+
+def _run_parts(jobs: Sequence[tuple[int, Body, float]], parts: int) -> None:
     if parts == 1:
         for count, body, _ in jobs:
             body(0, count)
@@ -162,3 +214,4 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
     # A forked child has no threads: new ones start when an op needs them.
     os.register_at_fork(after_in_child=_workers.clear)
+    os.register_at_fork(after_in_child=one_blas_thread.forked)

@@ -50,10 +50,10 @@ class Einsum(Function):
             del wide[small], subscripts[small]
             _sum_out(wide, subscripts, output)
         equation = ",".join(subscripts) + "->" + output
-        if len(wide) == 2 and set(subscripts[0]) & set(subscripts[1]):
+        if len(wide) > 2 or (len(wide) == 2 and set(subscripts[0]) & set(subscripts[1])):
             out = product(equation, *wide)
         else:
-            out = xp.einsum(equation, *wide, optimize=len(wide) > 2)
+            out = xp.einsum(equation, *wide)
         return out.astype(np.result_type(*arrays), copy=False)
 
     def backward(self, g):
@@ -94,9 +94,9 @@ def _factor(subscripts: list[str]) -> tuple[int, int] | None:
 
 
 @replaceable
-def product(equation: str, x: Any, y: Any) -> Any:
-    """Compute the sum of products of two operands that share an index, for which NumPy's `optimize` uses BLAS."""
-    return array_module(x, y).einsum(equation, x, y, optimize=True)
+def product(equation: str, *arrays: Any) -> Any:
+    """Compute the sum of products of operands that share indices, for which NumPy's `optimize` uses BLAS."""
+    return array_module(*arrays).einsum(equation, *arrays, optimize=True)
 
 
 def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:

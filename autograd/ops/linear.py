@@ -12,7 +12,7 @@ from .dropout import _dropout_reference, check_probability
 from .dropout import dropout as drop_out
 from .elementwise import promoted
 from .gated import ACTIVATIONS
-from .linalg import rows_of
+from .linalg import product, rows_of
 from .registry import OPS, declare, dispatch
 
 
@@ -22,13 +22,13 @@ class Linear(Function):
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
         self.save(x, weight)
-        y = (rows_of(x) @ weight.T).reshape((*x.shape[:-1], len(weight)))
+        y = product(rows_of(x), weight.T).reshape((*x.shape[:-1], len(weight)))
         return y if bias is None else y + bias
 
     def backward(self, g):
         x, weight = self.saved
         g, rows = rows_of(g), rows_of(x)
-        gradients = (g @ weight).reshape(x.shape), g.T @ rows, summed(g, 0)
+        gradients = product(g, weight).reshape(x.shape), product(g.T, rows), summed(g, 0)
         return gradients[: len(self.inputs)]
 
 

@@ -92,6 +92,7 @@ def nothing_is_torn() -> None:
 
     parallel.parallel_for(np, 3, body, COSTLY)
     assert (seen == 1).all()
+    assert not parallel.one_blas_thread.inside
 
 
 def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal) -> None:
@@ -137,12 +138,13 @@ def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal) -> Non
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_threads_of_its_own() -> None:
+    threads = parallel._get_blas_threads()
     test_every_item_once(7)
     child = os.fork()
     if not child:
         try:
             test_every_item_once(7)
-            assert parallel._get_blas_threads() == 1
+            assert parallel._get_blas_threads() == threads
         except BaseException:
             os._exit(1)
         os._exit(0)
@@ -231,7 +233,90 @@ def test_a_call_has_the_bits_of_the_same_call_alone_whatever_other_threads_compu
     environment = os.environ | {"OPENBLAS_NUM_THREADS": str(threads)}
     done = subprocess.run([sys.executable, "-c", BESIDE_OTHERS], capture_output=True, text=True, env=environment)
     given = min(threads, os.cpu_count() or 1)  # OpenBLAS has no more threads than there are processors
-    assert (done.stdout.strip(), done.stderr) == (f"1 {given} 4 []", "")
+    assert (done.stdout.strip(), done.stderr) == (f"{given} {given} 4 []", "")
+
+
+LEAVES_BLAS_ALONE = """
+import os, threading
+import numpy as np
+from handloom import nn
+from handloom.autograd import Tensor, ops
+from handloom.autograd.fast import parallel
+
+def threads():
+    return parallel._get_blas_threads()
+
+class Count:
+    def __init__(self):
+        self.set = threads()
+    def check(self, where):
+        assert threads() == self.set and not parallel.one_blas_thread.inside, (where, threads(), self.set)
+
+count = Count()
+x = np.random.default_rng(0).standard_normal((300, 200), np.float32)
+layer = nn.Linear(200, 300)
+
+def work():
+    within = Tensor(x, requires_grad=True)
+    out = ops.einsum("ij,kj->ik", ops.relu(layer(within)), layer(within)).sum() + ops.matmul(x, x.T).sum()
+    out.backward()
+    ops.attention(*np.ones((3, 1, 2, 200, 32), np.float32))
+
+def fail():
+    within = []
+    def body(start, stop):
+        within.append(threads())
+        raise RuntimeError("part")
+    for wrong in (lambda: parallel.parallel_for(np, 8, body, 1e9), lambda: ops.matmul(x, x), lambda: layer(x.T)):
+        try:
+            wrong()
+        except (RuntimeError, ValueError):
+            pass
+        else:
+            raise AssertionError("no error")
+    assert set(within) == {1}, within
+
+for chosen in (count.set, 1, count.set):
+    parallel._set_blas_threads(chosen)  # as threadpoolctl does
+    count.set = chosen
+    work()
+    count.check("a step")
+    fail()
+    count.check("errors")
+    many = [threading.Thread(target=task) for task in (work, fail, work)]
+    for thread in many:
+        thread.start()
+    for thread in many:
+        thread.join()
+    count.check("threads")
+
+if hasattr(os, "fork"):
+    began, done = threading.Event(), threading.Event()
+    def body(start, stop):
+        began.set()
+        done.wait(300)
+    other = threading.Thread(target=parallel.parallel_for, args=(np, 2, body, 1e9))
+    other.start()
+    began.wait(300)
+    child = os.fork()
+    if not child:
+        count.check("a forked child")
+        work()
+        count.check("a step of a forked child")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    done.set()
+    other.join()
+    count.check("after a fork")
+print("as it was")
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_threads_of_blas_are_the_persons_own_after_every_op(threads: int) -> None:
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, "-c", LEAVES_BLAS_ALONE], capture_output=True, text=True, env=environment)
+    assert (done.stdout.strip(), done.stderr) == ("as it was", "")
 
 
 def test_a_number_of_threads_must_be_positive() -> None:
