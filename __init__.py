@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .train.tasks.classification import Classifier
     from .train.tasks.language_modelling import Writer
     from .train.tasks.loading import load
-    from .train.tasks.translator import Paraphraser, Summarizer, Translator
+    from .train.tasks.translation import Paraphraser, Summarizer, Translator
 
 __version__ = "0.2.0"
 
@@ -42,7 +42,7 @@ __all__ = [
     "train",
 ]
 
-_PAIRS = ".train.tasks.translator"
+_PAIRS = ".train.tasks.translation"
 __getattr__, __dir__ = lazy_names(
     __name__,
     dict.fromkeys(("autograd", "models", "nn", "tokenizer", "train"), "")

@@ -8,11 +8,11 @@ import html
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from ...errors import InputError
+from ...errors import InputError, short
 from ...tokenizer import Tokenizer
 from .files import Pair
 
@@ -57,6 +57,17 @@ class TranslationData:
         return replace(self, train=train, valid=valid, test=test, source=self.target, target=self.source)
 
 
+def checked_pairs(data: Any, what: str) -> list[Pair]:
+    """Return pairs of texts as a list. Raises InputError that names the first item that is not a pair of texts."""
+    if isinstance(data, Mapping) or not isinstance(data, Iterable):
+        raise InputError(f"Give a list of pairs {what}, or the path of a file, not {short(data)}.")
+    pairs = list(data)
+    for number, pair in enumerate(pairs, 1):
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            raise InputError(f"Item {number} is {short(pair)}. Give a list of pairs {what}, each of two texts.")
+    return [(first, second) for first, second in pairs]
+
+
 def sentence_key(text: str) -> str:
     """Return a key that is equal for sentences that differ only in case, blanks, punctuation and the composition of
     accented letters.
@@ -81,7 +92,7 @@ def split_by_sentence(items: list[T], sentence: Callable[[T], str]) -> tuple[lis
     counts = Counter(keys)
     if len(counts) < 3:
         raise InputError(
-            f"The data hold only {len(counts)} different sentence{'s' if len(counts) > 1 else ''}, too few to set some "
+            f"The data hold only {len(counts)} different sentence{'' if len(counts) == 1 else 's'}, too few to set some "
             "aside for validation and test. Give more sentence pairs."
         )
     wanted = max(1, min(HELD_OUT_MOST, round(HELD_OUT_FRACTION * len(items))))

@@ -1,8 +1,9 @@
 """The classification task: batches of labelled texts, training with class weights and early stopping, prediction."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,12 +14,16 @@ from ...autograd.backend import array_module
 from ...errors import InputError, several
 from ...models import ClassifierConfig, TransformerClassifier
 from ...models.hyperparameters import ClassifierPreset
+from ...models.presets import CLASSIFIER_PRESETS
 from ...models.word_vectors import word_vectors
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer
 from ..data.batches import TokenSequences, fingerprint_of
+from ..data.news import load_news
+from ..data.pairs import checked_pairs, split_by_sentence
 from ..updates import Loss
 from .loading import Trained
+from .metrics import accuracy, confusion_matrix, macro_f1
 from .task import Task, TaskBatches, TrainedModel, with_teacher
 
 Labelled = tuple[str, str]  # text, label
@@ -136,16 +141,27 @@ def disagreement(logits: Tensor) -> Tensor:
 
 
 class Classifier(TrainedModel):
-    """A trained model, its tokenizer and the names of its classes.
+    """A trained model, its tokenizer and the names of its classes, or an estimator (see `TrainedModel`).
 
+    `fit` and `score` take a list of (text, label) pairs, or the path of a table of labels and texts (`load_news`).
     `load` takes `labels`. If they differ from the classes of a BERT, the model gets a new, untrained output layer.
     """
 
-    what = "classifier"
+    what, name = "classifier", "categories of news"
+    presets: ClassVar[Mapping[str, ClassifierPreset]] = CLASSIFIER_PRESETS
     kinds: ClassVar[dict[str, tuple[Any, Any]]] = {"": (TransformerClassifier, ClassifierConfig)}
 
-    def __init__(self, model: TransformerClassifier, tokenizer: Tokenizer, labels: Sequence[str]):
-        self.model, self.tokenizer, self.labels = model.eval(), tokenizer, list(labels)
+    def __init__(
+        self,
+        model: TransformerClassifier | None = None,
+        tokenizer: Tokenizer | None = None,
+        labels: Sequence[str] = (),
+        *,
+        preset: str = "laptop",
+        **settings: Any,
+    ):
+        self.labels = list(labels)
+        super().__init__(model, tokenizer, preset, **settings)
 
     @classmethod
     def of(cls, found: Trained, folder: str | Path) -> Self:
@@ -181,6 +197,16 @@ class Classifier(TrainedModel):
         """Return the classes of each text in order of probability, with their probabilities."""
         shares = self.probabilities(texts)
         return [{self.labels[i]: float(row[i]) for i in (-row).argsort(kind="stable")} for row in shares]
+
+    def score(self, data: Any) -> dict[str, float]:
+        """Return the accuracy and the macro F1, 0 to 1, on held-out pairs (text, label)."""
+        pairs = self.task.pairs_of(self, data)
+        predicted, actual = self.predict([text for text, _ in pairs]), [label for _, label in pairs]
+        matrix = confusion_matrix(predicted, actual, sorted({*self.labels, *actual}))
+        return {"accuracy": accuracy(predicted, actual), "macro_f1": macro_f1(matrix)}
+
+    def saved(self) -> dict[str, Any]:
+        return {"labels": self.labels}
 
     def best(self, text: str) -> str:
         """Return one line with the three most probable classes of a text and their probabilities."""
@@ -242,6 +268,25 @@ class Classification(Task[ClassifierPreset, Classifier]):
 
     trained = Classifier
     unit = "text"
+
+    @classmethod
+    def of(cls, trained: Classifier, data: Any, valid: Any, tokenizer: Tokenizer | None, **settings: Any) -> Self:
+        train = cls.pairs_of(trained, data)
+        if valid is None:
+            train, valid, more = split_by_sentence(train, itemgetter(0))
+            train += more
+        else:
+            valid = cls.pairs_of(trained, valid)
+        known = {label for _, label in train}
+        valid = [pair for pair in valid if pair[1] in known]
+        return cls(train, valid, preset=cls.preset_of(trained, len(train), **settings), name=trained.name)
+
+    @staticmethod
+    def pairs_of(trained: Classifier, data: Any) -> list[Labelled]:
+        """Return pairs (text, label), from a file if `data` is a path."""
+        if isinstance(data, str | Path):
+            return [pair for part in load_news(str(data), descriptions=False).labelled(False) for pair in part]
+        return checked_pairs(data, "(text, label)")
 
     @property
     def labels(self) -> list[str]:

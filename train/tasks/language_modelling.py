@@ -3,10 +3,11 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -18,11 +19,12 @@ from ...models.fields import Length, fits
 from ...models.generation import DecodingState
 from ...models.generation.rules import Functions
 from ...models.hyperparameters import LanguageModelPreset
+from ...models.presets import LANGUAGE_MODEL_PRESETS
 from ...nn import Module
 from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
 from ...tokenizer.character import clean_text, lost_characters
 from ..data.batches import fingerprint_of
-from ..data.running_text import TextData
+from ..data.running_text import TextData, read_text
 from ..updates import Loss, mean_losses
 from .loading import Trained
 from .task import Task, TaskBatches, TrainedModel, perplexity, with_teacher
@@ -112,6 +114,15 @@ class TokenizedText:
     characters: dict[str, int]
 
 
+def text_of(data: Any) -> str:
+    """Return a text; a path, or a string that names a file, stands for the text in the file."""
+    if isinstance(data, str) and ("\n" in data or not os.path.isfile(data)):
+        return data
+    if isinstance(data, str | Path):
+        return read_text(data)
+    raise InputError(f"Give a text, or the path of a text file, not {short(data)}.")
+
+
 def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
     """Train a tokenizer of kind "character", or "bpe" with at most `vocab_size` tokens, on the training part."""
     texts = [clean_text(data.train)]
@@ -164,13 +175,30 @@ def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch
 
 
 class Writer(TrainedModel):
-    """A trained language model, its tokenizer and the length of its context in tokens."""
+    """A trained language model, its tokenizer and the length of its context in tokens, or an estimator.
 
-    what = "language model"
+    See `TrainedModel`. `fit` and `score` take a text, or the path of a text file. `tokens` is the kind of tokens that
+    `fit` uses for a new model, one of `TOKENIZERS`.
+    """
+
+    what, name = "language model", "text"
     kinds = MODELS
+    presets: ClassVar[Mapping[str, LanguageModelPreset]] = LANGUAGE_MODEL_PRESETS
 
-    def __init__(self, model: Any, tokenizer: Tokenizer, length: int):
-        self.model, self.tokenizer, self.length = model.eval(), tokenizer, length
+    def __init__(
+        self,
+        model: Any = None,
+        tokenizer: Tokenizer | None = None,
+        length: int = 0,
+        *,
+        tokens: str = "character",
+        preset: str = "laptop",
+        **settings: Any,
+    ):
+        if tokens not in TOKENIZERS:
+            raise InputError(f"There are no tokens of the kind {tokens!r}: choose {' or '.join(TOKENIZERS)}.")
+        self.length, self.tokens = length, tokens
+        super().__init__(model, tokenizer, preset, **settings)
 
     @classmethod
     def of(cls, found: Trained, folder: str | Path) -> Self:
@@ -178,6 +206,14 @@ class Writer(TrainedModel):
         if not fits(Length, length) or length > getattr(found.model.config, "max_length", length):
             raise InputError(f"The language model in {folder} does not record its context length. Restore a copy.")
         return cls(found.model, found.tokenizer, length)
+
+    def score(self, data: Any) -> dict[str, float]:
+        """Return loss, perplexity, bits per character and accuracy on a held-out text; see `evaluate`."""
+        text = clean_text(text_of(data))
+        return evaluate(self.model, np.array(self.tokenizer.encode(text), np.int64), len(text), self.length)
+
+    def saved(self) -> dict[str, Any]:
+        return {"kind": self.kind_of(self.model.config), "length": self.length}
 
     def write(
         self,
@@ -283,6 +319,15 @@ class LanguageModelling(Task[LanguageModelPreset, Writer]):
     plain: TokenizedText | None = None
 
     trained = Writer
+
+    @classmethod
+    def of(cls, trained: Writer, data: Any, valid: Any, tokenizer: Tokenizer | None, **settings: Any) -> Self:
+        train, rest = text_of(data), None if valid is None else text_of(valid)
+        if rest is None:
+            train, rest = train[: len(train) * 9 // 10], train[len(train) * 9 // 10 :]
+        texts, preset = TextData(train, rest, rest, "the text"), cls.preset_of(trained, **settings)
+        tokenizer = tokenizer or learn_tokens(texts, trained.tokens, preset.vocab_size)
+        return cls(tokenize(texts, tokenizer), preset=preset, name=trained.name)
 
     def limited_to(self, init: Writer) -> Self:
         return self.with_preset(length=min(self.preset.length, init.length))

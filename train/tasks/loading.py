@@ -5,19 +5,20 @@ from __future__ import annotations
 import importlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, overload
 
 from ...errors import InputError, short
 from ...files import read_json
+from ...models.own_layers import saved_note
 from ...models.shipped import MODELS, model_path
 from ...nn import Dropout, Module, MultiHeadAttention
 from ...nn.init import skip_init
 from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer, load_tokenizer
-from ..runs.checkpoints import file_digest, load_checkpoint, read_config
+from ..runs.checkpoints import file_digest, load_checkpoint, read_config, save_checkpoint
 from ..runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -38,20 +39,55 @@ class Trained(NamedTuple):
 
 
 class TrainedModel(ABC):
-    """A trained model and its tokenizer.
+    """A trained model and its tokenizer, or an estimator from which `fit` makes one.
+
+    Args:
+        model, tokenizer: the trained model; None for an estimator that has yet to be fitted.
+        preset: the name of the sizes and training options that `fit` uses: "smoke", "laptop" or "paper".
+        settings: changes to this preset, such as `d_model=256`; `models.hyperparameters` lists the fields.
 
     Attributes:
+        history: the rows of the training log, if `fit` trained the model.
+        task: the class of tasks that trains such a model. It enters itself here.
         what: a description of the model for messages.
         kinds: for each "kind" in a run's configuration, the classes of the model and of its configuration;
             `models.pretrained` must load the first model class.
         searches: whether the generation options in a transformers folder are used; otherwise the caller sets them.
     """
 
+    task: ClassVar[Any]
     what: ClassVar[str]
     kinds: ClassVar[Mapping[str, tuple[Any, Any]]]
     searches: ClassVar[bool] = False
     model: Any
     tokenizer: Tokenizer
+    history: Any = None
+    #: The name of the task in the configuration of a saved model, see `load`.
+    name = ""
+
+    def __init__(self, model: Any = None, tokenizer: Tokenizer | None = None, preset: str = "laptop", **settings: Any):
+        self.preset, self.settings = preset, settings
+        if model is not None and tokenizer is not None:
+            self.model, self.tokenizer = model.eval(), tokenizer
+        else:
+            self.task.preset_of(self)  # a wrong name or value raises an error here
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("model", "tokenizer"):
+            cure = "call fit(data), or load a trained one with handloom.load"
+            raise AttributeError(f"This {type(self).__name__} has no model yet: {cure}.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if "model" not in vars(self):
+            return f"{name}({', '.join(f'{key}={value!r}' for key, value in self.options().items())})"
+        sizes = f"{self.model.parameter_count():,} parameters, {self.tokenizer.vocab_size:,} tokens"
+        return f"<{name}: {self.name + ', ' if self.name else ''}{sizes}>"
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments with which an estimator of the same settings can be made."""
+        return {"preset": self.preset, **self.settings}
 
     @classmethod
     def load(
@@ -67,7 +103,10 @@ class TrainedModel(ABC):
         """
         folder = model_path(str(folder))
         if not is_foreign(folder):
-            return cls.of(cls._load_run(folder, tasks, model), folder)
+            trained = cls._load_run(folder, tasks, model)
+            made = cls.of(trained, folder)
+            made.name = trained.config.get("task") or cls.name
+            return made
         if model is not None:
             raise InputError(f"{folder} is not a run of handloom, whose weights could be loaded into a model.")
         from ...models import pretrained
@@ -122,6 +161,61 @@ class TrainedModel(ABC):
         """Return the key of `kinds` for a model's configuration."""
         return next(kind for kind, (_, described) in cls.kinds.items() if isinstance(config, described))
 
+    def fit(
+        self,
+        data: Any,
+        valid: Any = None,
+        *,
+        steps: int | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        out: str | Path | None = None,
+        resume: bool = False,
+        teacher: Self | None = None,
+        stop_at: int | None = None,
+        say: Callable[[str], None] = print,
+        **settings: Any,
+    ) -> Self:
+        """Train on `data`. An estimator without a model gets one and is returned. A model is fine-tuned: a new object
+        with the trained copy is returned, and this one is unchanged.
+
+        Args:
+            data: the training data: see the class, or the path of a file.
+            valid: validation data of the same form. None: a part of `data` is set aside, all items with the same
+                text together.
+            steps: number of updates; None: those of the preset, but at most so many that each item is read
+                `task.MOST_EPOCHS` times, or `task.TUNING_EPOCHS` times in fine-tuning.
+            seed: determines initial weights, order of the batches and dropout. The default generator is unchanged.
+            device: "cpu", "cuda" or "cuda:N".
+            out: folder of the run, from which it can be resumed exactly. None: no file is written.
+            resume: continue the run in `out`.
+            teacher: a model whose predictions are learned as well (knowledge distillation).
+            stop_at: see `Trainer.fit`.
+            say: receives a line of text about each stage.
+            settings: changes to the preset, such as `lr=1e-4`. The learning rate of fine-tuning falls from 3e-4 to 0.
+
+        Raises InputError for data or options that can't be used, and the errors of `Trainer.fit`.
+        """
+        run = {"seed": seed, "device": device, "resume": resume, "teacher": teacher, "stop_at": stop_at, "say": say}
+        return self.task.fit(self, data, valid, out, settings | ({} if steps is None else {"steps": steps}), **run)
+
+    def save(self, folder: str | Path) -> None:
+        """Save the model in a new folder, from which `load` loads it. Raises InputError if the folder is not empty."""
+        with RunFolder.create(folder, {}) as run:
+            self.tokenizer.save(run.tokenizer_path)
+            more = {**self.saved(), **saved_note(self.model)}
+            config = trained_config(self.name, run.tokenizer_path, self.model.config, **more)
+            save_checkpoint(run.path, self.model.state_dict(), config)
+
+    def saved(self) -> dict[str, Any]:
+        """Return the values that loading needs in addition to the model's configuration."""
+        rules = self.kept_rules()
+        return {"rules": rules} if rules else {}
+
+    @abstractmethod
+    def score(self, data: Any) -> dict[str, Any]:
+        """Return the scores of the model on held-out data of the form that `fit` takes."""
+
     def kept_rules(self) -> dict[str, Any]:
         """Return the rules of generation that a run which continues the training of this model saves."""
         return {}
@@ -154,16 +248,16 @@ def is_foreign(folder_or_name: str | Path) -> bool:
     return not os.path.exists(path) and not os.path.exists(parts[0])
 
 
-def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) -> dict[str, Any]:
+def trained_config(task: str, tokenizer: str | Path | None, model: Any, **more: Any) -> dict[str, Any]:
     """Return what a run saves in addition to its weights, for `TrainedModel.load`.
 
     Args:
         task: the model's task, such as "translation from de to en"; empty if loading need not check it.
-        tokenizer: the tokenizer's file, whose checksum is saved.
+        tokenizer: the tokenizer's file, whose checksum is saved; None if nothing is saved.
         model: the model's configuration.
         more: further values that loading needs.
     """
-    return {"task": task, "tokenizer": file_digest(tokenizer), "model": model.to_dict(), **more}
+    return {"task": task, "tokenizer": tokenizer and file_digest(tokenizer), "model": model.to_dict(), **more}
 
 
 def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> Tokenizer:
@@ -183,11 +277,11 @@ TaskName = Literal["translate", "generate", "classify", "summarize", "paraphrase
 
 #: For each task: its module in this folder, and the class of its trained models.
 CLASSES = {
-    "translate": ("translator", "Translator"),
+    "translate": ("translation", "Translator"),
     "generate": ("language_modelling", "Writer"),
     "classify": ("classification", "Classifier"),
-    "summarize": ("translator", "Summarizer"),
-    "paraphrase": ("translator", "Paraphraser"),
+    "summarize": ("translation", "Summarizer"),
+    "paraphrase": ("translation", "Paraphraser"),
 }
 #: The names of the tasks in the programs of the reports.
 _TASKS_OF_RUNS = {"headlines of articles": "summarize", "paraphrases": "paraphrase"}

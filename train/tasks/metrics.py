@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
 
 from ...errors import printable, several
 
@@ -25,6 +24,8 @@ class Score:
 
     def __str__(self) -> str:
         return f"{self.name} = {self.value:.2f} ({self.signature})"
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,21 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
     if not all(lists):
         raise ValueError("each text needs a reference")
     columns = [[own[i] if i < len(own) else None for own in lists] for i in range(max(map(len, lists)))]
-    metric = BLEU(tokenize="13a", force=True)
-    score = metric.corpus_score(list(hypotheses), columns).score  # type: ignore[arg-type]
+    metric = _sacrebleu().BLEU(tokenize="13a", force=True)
+    score = metric.corpus_score(list(hypotheses), columns).score
     return Score("BLEU", score, str(metric.get_signature()))
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Compute corpus chrF2, cased. Raises ValueError if the lists differ in length or are empty."""
     _check_lengths(hypotheses=hypotheses, references=references)
-    metric = CHRF()
+    metric = _sacrebleu().CHRF()
     return Score("chrF2", metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
 
 
 def sentence_bleu(hypothesis: str, reference: str) -> float:
     """Compute the BLEU of a sentence, 0 to 100, for ranking. It is smoothed (Chen and Cherry 2014, method 3)."""
-    return float(BLEU(tokenize="13a", effective_order=True).sentence_score(hypothesis, [reference]).score)
+    return float(_sacrebleu().BLEU(tokenize="13a", effective_order=True).sentence_score(hypothesis, [reference]).score)
 
 
 def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L") -> Score:
@@ -163,6 +164,12 @@ def rows_text(rows: Sequence[Mapping[str, str]]) -> str:
 def _one_line(text: str) -> str:
     # A model that has learned little may generate any characters; escapes prevent them from disturbing the terminal.
     return printable(re.sub(r"\s", " ", text)).rstrip() or "(nothing)"
+
+
+def _sacrebleu() -> Any:
+    from sacrebleu import metrics  # slow to import, and not needed to translate
+
+    return metrics
 
 
 def _check_lengths(**texts: Sequence[Any]) -> None:

@@ -5,19 +5,24 @@ everything else, in the same way for every task, and returns a `TrainedModel`, w
 run's folder.
 """
 
+import copy
+import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from ...autograd import Tensor, no_grad, ops
+from ...autograd import Tensor, default_generator, manual_seed, no_grad, ops
 from ...autograd.backend import array_module
 from ...autograd.backend import constant as device_constant
-from ...errors import InputError
+from ...errors import InputError, short
 from ...models.hyperparameters import Preset, Settings
+from ...models.presets import PRESET_NAMES
 from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ...tokenizer import Tokenizer, load_tokenizer
 from ..callbacks import Callback, EarlyStopping, ProgressBar
@@ -33,6 +38,12 @@ from .loading import Trained, TrainedModel, trained_config
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 AnyTrained = TypeVar("AnyTrained", bound=TrainedModel)
 AnyModel = TypeVar("AnyModel", bound=Module)
+
+
+#: Fewer training items than these get the model and the number of steps of Multi30k's preset.
+FEW_ITEMS = 60_000
+#: How often `TrainedModel.fit` reads each item at most, in a training from the start and in fine-tuning.
+MOST_EPOCHS, TUNING_EPOCHS = 30, 3
 
 
 class TaskBatches(NamedTuple):
@@ -61,6 +72,64 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
 
     trained: ClassVar[type[TrainedModel]]
     unit: ClassVar[str] = "token"
+
+    def __init_subclass__(cls) -> None:
+        if "trained" in vars(cls):
+            cls.trained.task = cls
+
+    @classmethod
+    def preset_of(cls, trained: TrainedModel, items: int | None = None, **settings: Any) -> Any:
+        """Return the preset for an estimator, chosen by the number of training items if the sizes depend on it.
+
+        Raises InputError for an unknown name or setting, or a wrong value.
+        """
+        if trained.preset not in PRESET_NAMES:
+            raise InputError(f"There is no preset {short(trained.preset)}: choose {', '.join(PRESET_NAMES)}.")
+        few = items is not None and items < FEW_ITEMS
+        preset = trained.presets.get(f"{trained.preset} multi30k" if few else "", trained.presets[trained.preset])
+        names, settings = [field.name for field in fields(preset)], {**trained.settings, **settings}
+        for name in settings.keys() - set(names):
+            close = difflib.get_close_matches(name, names, 1)
+            cure = f"Did you mean {close[0]}?" if close else f"Its settings are {', '.join(names)}."
+            raise InputError(f"A {type(trained).__name__} has no setting {name!r}. {cure}")
+        try:
+            return replace(preset, **settings)
+        except ValueError as error:
+            raise InputError(f"This setting can't be used: {error}.") from None
+
+    @classmethod
+    @abstractmethod
+    def of(cls, trained: AnyTrained, data: Any, valid: Any, tokenizer: Tokenizer | None, **settings: Any) -> Self:
+        """Return the task for `TrainedModel.fit`, with its data and the changed preset of the estimator `trained`.
+        `tokenizer` is given if no new one is needed.
+        """
+
+    @classmethod
+    def fit(
+        cls, trained: AnyTrained, data: Any, valid: Any, out: str | Path | None, settings: dict[str, Any], **run: Any
+    ) -> AnyTrained:
+        """Train the model of an estimator; see `TrainedModel.fit`. `run` contains arguments of `train_model`."""
+        if run["resume"] and out is None:
+            raise InputError("A run is resumed from its folder: give out=FOLDER.")
+        init = copy.deepcopy(trained) if "model" in vars(trained) else None
+        if init is not None:
+            settings = {"schedule": "linear", "lr": 3e-4, "warmup": 100, **settings}
+        random, resume = default_generator.get_state(), run["resume"]
+        opened = out and (RunFolder.resume(out) if resume else RunFolder.create(out, {"estimator": repr(trained)}))
+        with opened or nullcontext() as folder:
+            known = getattr(init or run["teacher"], "tokenizer", None)
+            if resume:
+                known = load_tokenizer(folder.tokenizer_path)
+            task = cls.of(trained, data, valid, known, **settings)
+            manual_seed(run["seed"])
+            try:
+                made = train_model(task, folder, init=init, bounded="steps" not in settings, **run)
+            finally:
+                default_generator.set_state(random)
+        result = trained if init is None else copy.copy(trained)
+        named = {*trained.options(), "settings", "name"}
+        vars(result).update({**vars(made), **{key: value for key, value in vars(trained).items() if key in named}})
+        return result
 
     def check(self, other: AnyTrained, whose: str) -> None:
         """Raise InputError if an initial model, or a teacher, does not fit the task; `whose` names it."""
@@ -104,9 +173,9 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
 
 def train_model(
     task: Task[Any, AnyTrained],
-    run: RunFolder,
+    run: RunFolder | None = None,
     *,
-    seed: int,
+    seed: int = 0,
     device: str = "cpu",
     resume: bool = False,
     stop_at: int | None = None,
@@ -114,11 +183,13 @@ def train_model(
     init: AnyTrained | None = None,
     callbacks: Sequence[Callback] = (),
     group: ProcessGroup | None = None,
+    bounded: bool = False,
     say: Callable[[str], None] = print,
 ) -> AnyTrained:
-    """Train a tokenizer and a model, and save both in the run's folder.
+    """Train a tokenizer and a model, and save both in the run's folder, if there is one.
 
     Args:
+        bounded: read each training item at most `MOST_EPOCHS` times, or, with `init`, `TUNING_EPOCHS` times.
         seed: determines the order of the batches. (`manual_seed` determines initial weights and dropout.)
         device: the device; "cuda" is each process's own GPU.
         resume: continue from the last save in `run`, which was started with the same arguments.
@@ -149,6 +220,8 @@ def train_model(
     if teacher is not None:
         teacher.model.to(local_device(device)).eval()
     steps = preset.steps or getattr(preset, "epochs", 1) * len(batches.train)
+    if bounded:
+        steps = min(steps, (MOST_EPOCHS if init is None else TUNING_EPOCHS) * len(batches.train))
     say(_summary(task, model, tokenizer, batches, steps, group))
     rules = {} if init is None else init.kept_rules()
     saved = task.saved(config) | ({"rules": rules} if rules else {})
@@ -160,7 +233,7 @@ def train_model(
         make_schedule(preset, steps, say),
         callbacks=[ProgressBar(say), *stopping, *callbacks],
         out=run,
-        config=group.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **saved)),
+        config=group.from_first(lambda: trained_config(task.name, run and run.tokenizer_path, config, **saved)),
         higher_is_better=preset.monitor.endswith("accuracy"),
         label=training_label(preset, config.dropout),
         unit=task.unit,
@@ -175,7 +248,9 @@ def train_model(
     else:
         say(f"best {preset.monitor}: {best:.4f} of {step}, saved")
     trained: Any = task.trained
-    return trained.of(Trained(model.eval(), tokenizer, trainer.config), run.path)
+    made = trained.of(Trained(model.eval(), tokenizer, trainer.config), run.path if run else "memory")
+    made.history = history
+    return made
 
 
 def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:
@@ -231,18 +306,19 @@ def perplexity(loss: float) -> float:
 
 
 def choose_tokenizer(
-    run: RunFolder, resume: bool, known: TrainedModel | None, make: Callable[[], Tokenizer]
+    run: RunFolder | None, resume: bool, known: TrainedModel | None, make: Callable[[], Tokenizer]
 ) -> Tokenizer:
     """Return the tokenizer of a resumed run or of an initial model, or else a new one. It is saved in the run's folder.
 
     Of several processes only the first may call it (`ProcessGroup.from_first`).
     """
-    if resume:
+    if resume and run is not None:
         if not run.tokenizer_path.exists():
             raise InputError(f"{run.path} ended before its first save, so there is nothing to resume. Start it again.")
         return load_tokenizer(run.tokenizer_path)
     tokenizer = make() if known is None else known.tokenizer
-    tokenizer.save(run.tokenizer_path)
+    if run is not None:
+        tokenizer.save(run.tokenizer_path)
     return tokenizer
 
 

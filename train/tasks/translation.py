@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
+from pathlib import Path
 from typing import Any, Self
 
 from ...autograd import Tensor, ops
@@ -15,11 +17,12 @@ from ...nn import Module
 from ...tokenizer import BPETokenizer, Tokenizer, WordTokenizer
 from ..data.batches import Batch, BPEDropoutBatches, TokenBatches
 from ..data.files import Pair
-from ..data.pairs import title_case
+from ..data.pairs import checked_pairs, split_by_sentence, title_case
+from ..data.translation import load_translation_data
 from ..updates import Loss
 from .metrics import bleu
 from .task import Task, TaskBatches, with_teacher
-from .translator import Translator
+from .translator import Paraphraser, Summarizer, Translator  # noqa: F401
 
 
 def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0) -> Loss:
@@ -72,6 +75,25 @@ class Translation(Task[TranslationPreset, Translator]):
     valid: Sequence[Pair]
 
     trained = Translator
+
+    @classmethod
+    def of(cls, trained: Translator, data: Any, valid: Any, tokenizer: Tokenizer | None, **settings: Any) -> Self:
+        train = cls.pairs_of(trained, data)
+        if valid is None:
+            train, valid, more = split_by_sentence(train, itemgetter(1))
+            train += more
+        else:
+            valid = cls.pairs_of(trained, valid)
+        return cls(train, valid, preset=cls.preset_of(trained, len(train), **settings), name=trained.name)
+
+    @staticmethod
+    def pairs_of(trained: Translator, data: Any) -> list[Pair]:
+        """Return pairs (source, target), from a file if `data` is a path."""
+        if isinstance(data, str | Path):
+            codes = {"source": trained.source or "source", "target": trained.target or "target"}
+            found = load_translation_data(str(data), **codes)
+            return [*found.train, *found.valid, *found.test]
+        return checked_pairs(data, "(source, target)")
 
     def limited_to(self, init: Translator) -> Self:
         self._check_coverage(init.model.config)

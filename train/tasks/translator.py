@@ -1,9 +1,9 @@
-"""Using a trained model that maps a text to a text, without importing training code."""
+"""Using a trained model that maps a text to a text, without importing training code; `translation` trains it."""
 
 import dataclasses
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,12 +15,15 @@ from ...autograd.backend import to_device
 from ...errors import InputError, several, short
 from ...models.generation import Hypothesis, Strategy, length_penalty
 from ...models.generation.rules import Functions
+from ...models.hyperparameters import TranslationPreset
+from ...models.presets import PARAPHRASE_PRESETS, SUMMARY_PRESETS, TRANSLATION_PRESETS
 from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
 from ...tokenizer import Tokenizer
 from ..data.batches import source_batches
 from ..data.pairs import title_case, truecased
 from .loading import Trained, TrainedModel
+from .metrics import Score, bleu, chrf, rouge
 
 TooLong = Literal["error", "truncate"]
 _WORD = re.compile(r"\w+")
@@ -29,15 +32,34 @@ _RULES = ("forbidden", "forced_last", "stop")
 
 
 class Translator(TrainedModel):
-    """A trained model and the tokenizer shared by its two languages."""
+    """A trained model and the tokenizer shared by its two languages, or an estimator (see `TrainedModel`).
+
+    `fit` and `score` take a list of (source, target) pairs, or the path of a file of pairs
+    (`load_translation_data`). `source` and `target` name the languages, such as "de" and "en"; a file's header or
+    endings are looked up by these names.
+    """
 
     what = "translator"
+    presets: ClassVar[Mapping[str, TranslationPreset]] = TRANSLATION_PRESETS
     kinds: ClassVar[dict[str, tuple[Any, Any]]] = {"": (Seq2SeqTransformer, Seq2SeqConfig)}
     searches = True
 
-    def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, own: Strategy | None = None):
+    def __init__(
+        self,
+        model: Seq2SeqTransformer | None = None,
+        tokenizer: Tokenizer | None = None,
+        own: Strategy | None = None,
+        *,
+        source: str = "",
+        target: str = "",
+        preset: str = "laptop",
+        **settings: Any,
+    ):
         """Store the parts. `own` holds the generation options of another library's model; None: a model of handloom."""
-        self.model, self.tokenizer, self.own, self.truecases = model, tokenizer, own or Strategy(), own is None
+        self.own, self.truecases, self.source, self.target = own or Strategy(), own is None, source, target
+        super().__init__(model, tokenizer, preset, **settings)
+        if source and target:
+            self.name = f"translation from {source} to {target}"
 
     @classmethod
     def of(cls, found: Trained, folder: str | Path) -> Self:
@@ -121,6 +143,19 @@ class Translator(TrainedModel):
                     found[index] = result
                 bar.update(len(indices))
         return found
+
+    def options(self) -> dict[str, Any]:
+        return {"source": self.source, "target": self.target, **super().options()}
+
+    def score(self, data: Any, **options: Any) -> dict[str, Score]:
+        """Return BLEU and chrF of the translations of held-out pairs, with signatures. `options` are of `translate`."""
+        pairs = self.task.pairs_of(self, data)
+        sources, references = [pair[0] for pair in pairs], self.as_written([pair[1] for pair in pairs])
+        written = self.translate(sources, too_long="truncate", **options)
+        return {score.name: score for score in self._scores(written, references)}
+
+    def _scores(self, written: list[str], references: list[str]) -> list[Score]:
+        return [bleu(written, references), chrf(written, references)]
 
     @staticmethod
     def mean_log_probability(found: Hypothesis, alpha: float = 1.0) -> float:
@@ -206,14 +241,19 @@ class Translator(TrainedModel):
 class Summarizer(Translator):
     """A trained model that writes a headline for an article: `summarize` has the options and errors of `translate`."""
 
-    what = "summarizer"
+    what, name = "summarizer", "headlines of articles"
+    presets = SUMMARY_PRESETS
     summarize = Translator.translate
+
+    def _scores(self, written: list[str], references: list[str]) -> list[Score]:
+        return [rouge(written, references, kind) for kind in ("1", "2", "L")]
 
 
 class Paraphraser(Translator):
     """A trained model that paraphrases sentences: `paraphrase` has the options and errors of `translate`."""
 
-    what = "paraphraser"
+    what, name = "paraphraser", "paraphrases"
+    presets = PARAPHRASE_PRESETS
     paraphrase = Translator.translate
 
 
