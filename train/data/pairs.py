@@ -92,8 +92,8 @@ def split_by_sentence(items: list[T], sentence: Callable[[T], str]) -> tuple[lis
     counts = Counter(keys)
     if len(counts) < 3:
         raise InputError(
-            f"The data hold only {len(counts)} different sentence{'' if len(counts) == 1 else 's'}, too few to set some "
-            "aside for validation and test. Give more sentence pairs."
+            f"The data hold only {len(counts)} different sentence{'' if len(counts) == 1 else 's'}, too few to set "
+            "some aside for validation and test. Give more sentence pairs."
         )
     wanted = max(1, min(HELD_OUT_MOST, round(HELD_OUT_FRACTION * len(items))))
     sizes = {"test": 0, "valid": 0}

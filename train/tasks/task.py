@@ -118,7 +118,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
         opened = out and (RunFolder.resume(out) if resume else RunFolder.create(out, {"estimator": repr(trained)}))
         with opened or nullcontext() as folder:
             known = getattr(init or run["teacher"], "tokenizer", None)
-            if resume:
+            if resume and folder is not None:
                 known = load_tokenizer(folder.tokenizer_path)
             task = cls.of(trained, data, valid, known, **settings)
             manual_seed(run["seed"])
@@ -225,6 +225,7 @@ def train_model(
     say(_summary(task, model, tokenizer, batches, steps, group))
     rules = {} if init is None else init.kept_rules()
     saved = task.saved(config) | ({"rules": rules} if rules else {})
+    tokens = None if run is None else run.tokenizer_path
     stopping = [] if preset.patience is None else [EarlyStopping(preset.patience)]
     trainer = Trainer(
         model,
@@ -233,7 +234,7 @@ def train_model(
         make_schedule(preset, steps, say),
         callbacks=[ProgressBar(say), *stopping, *callbacks],
         out=run,
-        config=group.from_first(lambda: trained_config(task.name, run and run.tokenizer_path, config, **saved)),
+        config=group.from_first(lambda: trained_config(task.name, tokens, config, **saved)),
         higher_is_better=preset.monitor.endswith("accuracy"),
         label=training_label(preset, config.dropout),
         unit=task.unit,
@@ -349,7 +350,7 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
     on_host = isinstance(counted, np.ndarray)
     theirs = ops.log_softmax(Tensor(teacher_logits) / temperature).data
     xp = array_module(theirs)
-    theirs = xp.maximum(theirs, xp.finfo(theirs.dtype).min)  # 0 log 0 is 0 where the teacher rules a class out
+    theirs = xp.maximum(theirs, np.finfo(theirs.dtype).min)  # 0 log 0 is 0 where the teacher rules a class out
     tokens = int(counted.sum()) if on_host else counted.sum().astype(theirs.dtype)
     probabilities = xp.exp(theirs) * (device_constant(xp, counted) if on_host else counted)[..., None]
     divergence = (ops.log_softmax(logits / temperature) * -probabilities).sum() + (probabilities * theirs).sum()
