@@ -105,7 +105,7 @@ class Function:
     def __call__(self, *operands: Any) -> Any:
         arrays: list[Any] = []
         origins: list[Origin | None] = []
-        record = scalars = False
+        record = scalars = plain = False
         numbers = 0
         for operand in operands:
             if isinstance(operand, Tensor):
@@ -120,18 +120,22 @@ class Function:
                     origins.append(origin)
                     record = True
                     continue
+                plain = plain or array.base is not None
             else:
                 if isinstance(operand, np.generic):
                     scalars = True
                 elif isinstance(operand, _ndarray):
                     if type(operand) is not _ndarray or not operand.dtype.isnative:
                         operand = native(operand)
+                    plain = True
                 elif isinstance(operand, _PLAIN):
                     numbers += 1
-                elif not is_array(operand):
-                    if isinstance(operand, list | tuple) and _holds_tensors(operand):
-                        return self(*map(_stacked, operands))
-                    operand = as_array(operand, f"{self.name}: operands")
+                else:
+                    plain = True
+                    if not is_array(operand):
+                        if isinstance(operand, list | tuple) and _holds_tensors(operand):
+                            return self(*map(_stacked, operands))
+                        operand = as_array(operand, f"{self.name}: operands")
                 arrays.append(operand)
             origins.append(None)
         if numbers and numbers == len(arrays):  # Python's own arithmetic has other rules
@@ -151,6 +155,8 @@ class Function:
                 raise RuntimeError(
                     f"{self.name}: a Function object can be called only once; create a new object for each call"
                 )
+            if plain and (self._saved or self.kept):
+                self._copy_kept(operands, arrays)
             self.number = next(call_numbers)
             self.inputs = origins
             self._identities = list(map(id, arrays))
@@ -158,6 +164,23 @@ class Function:
             return self._wrap(output, 0, record)
         self.output_count = len(output)
         return tuple([self._wrap(array, slot, record) for slot, array in enumerate(output)])
+
+    def _copy_kept(self, operands: Sequence[Any], arrays: list[Any]) -> None:
+        """Copy the plain arrays, and the constant Tensors that are views of other memory, that the backward rule keeps:
+        the caller may fill a buffer again. The engine notices changes of other Tensors.
+        """
+        held = [*(self._saved or ()), *self.kept]
+        for i, operand in enumerate(operands):
+            array = arrays[i]
+            if isinstance(operand, _PLAIN) or (
+                isinstance(operand, Tensor) and (operand.requires_grad or array.base is None)
+            ):
+                continue
+            if any(value is array for value in held):
+                arrays[i] = array.copy()
+                held = [arrays[i] if value is array else value for value in held]
+        count = len(self._saved or ())
+        self._saved, self.kept = tuple(held[:count]), tuple(held[count:])
 
     def _wrap(self, array: Any, slot: int, record: bool) -> Tensor:
         """Return the Tensor of output number `slot`."""

@@ -340,6 +340,11 @@ def shape_of(value: Any, name: str = "operands") -> tuple[int, ...]:
     return value.shape if hasattr(value, "shape") else as_array(value, name).shape
 
 
+def is_recorded(*operands: Any) -> bool:
+    """Return whether a call with these operands is recorded for a backward pass."""
+    return is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands)
+
+
 def constant_array(value: Any, name: str) -> Any:
     """Return the array of an argument that gets no gradient: a Tensor, an array, or nested lists. Raises TypeError for
     a Tensor that requires a gradient, which would be lost; ValueError for nested lists of different lengths.

@@ -91,27 +91,27 @@ class AttentionKernels:
         return tiles
 
     def forward(self, query: Any, key: Any, value: Any, options: AttentionOptions) -> tuple[Any, Any]:
-        """Return the output (batch, heads, query_length, value_dim).
-        The second result is the log2-sum-exp (batch, heads, query_length).
+        """Return the output (batch, heads, query_length, value_dim), and for each query the two numbers with which the
+        backward pass computes the weights again, (batch, heads, query_length, 2): see attention_forward.cu.
         """
         xp = array_module(query)
         batch, heads, queries, _ = query.shape
         # In memory (batch, query_length, heads, value_dim): merging the heads is then a view.
         out = xp.empty((batch, queries, heads, value.shape[3]), dtype=query.dtype).transpose(0, 2, 1, 3)
-        log_sum_exp = xp.empty((batch, heads, queries), dtype=np.float32)
+        totals = xp.empty((batch, heads, queries, 2), dtype=np.float32)
         query, key, value = map(_rows_contiguous, (query, key, value))
-        if log_sum_exp.size:
+        if totals.size:
             constants, shared = self._forward_variant(query, value, options)
             per_block = 16 * constants["M_TILES"] * constants["WARPS"]
             self._launch(
                 ("attention_forward.cu", "attention_forward", constants),
                 (math.ceil(queries / per_block), heads, batch),
                 shared,
-                (query, key, value, out, log_sum_exp, *_strides(query, key, value, out)),
+                (query, key, value, out, totals, *_strides(query, key, value, out)),
                 _aligned(query, key, value, out),
                 _pair_arguments(query, key, value, options),
             )
-        return out, log_sum_exp
+        return out, totals
 
     def backward(
         self,
@@ -120,7 +120,7 @@ class AttentionKernels:
         value: Any,
         options: AttentionOptions,
         out: Any,
-        log_sum_exp: Any,
+        totals: Any,
         g: Any,
         d_bias: Any = None,
         deterministic: bool = False,
@@ -140,7 +140,7 @@ class AttentionKernels:
         d_query, d_key, d_value = room or tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
         if not (batch and heads):
             return d_query, d_key, d_value
-        delta = xp.empty(log_sum_exp.shape, dtype=np.float32)
+        delta = xp.empty((batch, heads, queries), dtype=np.float32)
         constants = backward_constants(*_asked(query, value, options), self.small)
         shared = backward_shared(constants)
         owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
@@ -159,7 +159,7 @@ class AttentionKernels:
                 ("attention_backward.cu", "attention_backward_keys", constants),
                 (math.ceil(keys / owned), heads, batch),
                 shared,
-                (query, key, value, g, log_sum_exp, delta, d_key, d_value, sums, d_bias),
+                (query, key, value, g, totals, delta, d_key, d_value, sums, d_bias),
                 (*_strides(query, key, value, g, d_key, d_value), *_broadcast_strides(d_bias)),
                 _aligned(query, key, value, g, d_key, d_value),
                 pair_arguments,
@@ -169,7 +169,7 @@ class AttentionKernels:
                 ("attention_backward.cu", "attention_backward_queries", constants),
                 (math.ceil(queries / owned), heads, batch),
                 shared,
-                (query, key, value, g, log_sum_exp, delta, d_query, *_strides(query, key, value, g, d_query)),
+                (query, key, value, g, totals, delta, d_query, *_strides(query, key, value, g, d_query)),
                 _aligned(query, key, value, g, d_query),
                 pair_arguments,
             )
@@ -249,11 +249,11 @@ def forward_shared(constants: dict[str, int]) -> int:
 
 
 def backward_shared(constants: dict[str, int]) -> int:
-    """Return the bytes of shared memory for attention_backward.cu (four kinds of tiles, dS, P, L and delta)."""
+    """Return the bytes of shared memory for attention_backward.cu (four kinds of tiles, dS, P, L, delta, offset)."""
     owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
     pairs = owned * block * (1 if constants["TEAM"] == 1 else 2)
-    return ((2 * owned + 4 * block) * constants["D"] + pairs) * size + 2 * block * 8
+    return ((2 * owned + 4 * block) * constants["D"] + pairs) * size + 2 * block * 12
 
 
 def _asked(query: Any, value: Any, options: AttentionOptions) -> tuple[int, int, int]:

@@ -1,7 +1,9 @@
 // Attention, backward pass: FlashAttention-2 (Dao 2023, arXiv 2307.08691, algorithm 2). ops/attention_blocked.py
-// contains the same algorithm in NumPy. The weights are recomputed from the log-sum-exp L that the forward pass wrote:
+// contains the same algorithm in NumPy. The weights are recomputed from the numbers `offset` and L that the forward pass
+// wrote for each query. If all queries of a tile have the offset 0, it is not subtracted:
 //
-//     S = Q K^T    P = exp2(c S - L)    dV = P^T G    dP = G V^T    dS = P (dP - delta)    delta = rowsum(G O)
+//     S = Q K^T    P = exp2(c (S - offset) - L)   dV = P^T G    dP = G V^T    dS = P (dP - delta)
+//     delta = rowsum(G O)
 //     dK = scale dS^T Q    dQ = scale dS K                   (with dropout factors F: dV = (P F)^T G, dP = (G V^T) F)
 //
 // attention_delta runs first. In attention_backward_keys, a thread block owns keys and iterates over queries. This
@@ -32,10 +34,9 @@ __device__ __forceinline__ int member() { return warp_number() % TEAM; }
 __device__ __forceinline__ int sum_row() { return warp_number() % (BLOCK / (16 * SUM_TILES)) * 16 * SUM_TILES; }
 __device__ __forceinline__ int sum_column() { return warp_number() / (BLOCK / (16 * SUM_TILES)) * SUM_COLUMNS; }
 
-// Return L, or infinity, which makes all weights zero, if the query attends to no key or lies beyond the last query.
-__device__ __forceinline__ float total_of(const float* log_sum_exp, int i, int queries) {
-    float total = i < queries ? log_sum_exp[i] : -INFINITE;
-    return total == -INFINITE ? INFINITE : total;
+// Return offset and L of a query. Beyond the last query, L is infinity, which makes all weights zero.
+__device__ __forceinline__ float2 total_of(const float2* totals, int i, int queries) {
+    return i < queries ? totals[i] : make_float2(0.0f, INFINITE);
 }
 
 #if EXTRAS
@@ -74,7 +75,7 @@ extern "C" __global__ void attention_delta(const element* g, const element* out,
 // Compute dK and dV. The rows of the products are keys, so P^T and dS^T are already left operands for dV and dK. dQ
 // sums over the keys of all warps, so warps write dS to shared memory. Teams also exchange P and dS there.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys(
-    const element* query, const element* key, const element* value, const element* g, const float* log_sum_exp,
+    const element* query, const element* key, const element* value, const element* g, const float2* totals,
     const float* delta, element* d_key, element* d_value, float* sums, float* d_bias, long long query_batch,
     long long query_head, long long query_row, long long key_batch, long long key_head, long long key_row,
     long long value_batch, long long value_head, long long value_row, long long g_batch, long long g_head,
@@ -88,7 +89,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     element* g_tiles = q_tiles + 2 * BLOCK * D;            // two tiles of BLOCK x D
     element* ds_tile = g_tiles + 2 * BLOCK * D;            // dS^T, OWNED x BLOCK
     element* p_tile = ds_tile + OWNED * BLOCK;             // P^T, OWNED x BLOCK, only for teams
-    float2* totals = reinterpret_cast<float2*>(p_tile + (TEAM > 1 ? OWNED * BLOCK : 0));  // L and delta of two blocks
+    float2* rows = reinterpret_cast<float2*>(p_tile + (TEAM > 1 ? OWNED * BLOCK : 0));  // L and delta of two blocks
+    float* offsets = reinterpret_cast<float*>(rows + 2 * BLOCK);                         // of two blocks
 
     int k0 = int(blockIdx.x) * OWNED, head = blockIdx.y, batch = blockIdx.z;
     Pairs pairs = PAIRS_OF(batch, head);
@@ -96,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     key += batch * key_batch + head * key_head;
     value += batch * value_batch + head * value_head;
     g += batch * g_batch + head * g_head;
-    log_sum_exp += static_cast<long long>(batch * heads + head) * queries;
+    totals += static_cast<long long>(batch * heads + head) * queries;
     delta += static_cast<long long>(batch * heads + head) * queries;
     if (sums) sums += static_cast<long long>(batch * heads + head) * ((queries + BLOCK - 1) / BLOCK * BLOCK) * D;
 
@@ -107,9 +109,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
         load_tile<BLOCK>(q_tiles + stage * BLOCK * D, query, query_row, q0, queries, head_dim, aligned);
         load_tile<BLOCK>(g_tiles + stage * BLOCK * D, g, g_row, q0, queries, value_dim, aligned);
         cp_async_commit();
-        for (int i = threadIdx.x; i < BLOCK; i += THREADS)
-            totals[stage * BLOCK + i] = make_float2(total_of(log_sum_exp, q0 + i, queries),
-                                                    q0 + i < queries ? delta[q0 + i] : 0.0f);
+        for (int i = threadIdx.x; i < BLOCK; i += THREADS) {
+            float2 total = total_of(totals, q0 + i, queries);
+            offsets[stage * BLOCK + i] = total.x;
+            rows[stage * BLOCK + i] = make_float2(total.y, q0 + i < queries ? delta[q0 + i] : 0.0f);
+        }
     };
     if (first < last) {
         load_tile<OWNED>(k_tile, key, key_row, k0, pairs.keys, head_dim, aligned);
@@ -123,12 +127,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
         next = pairs.next_queries<BLOCK>(q0 + BLOCK, last, k0, k0 + OWNED);
         if (next < last) load(stage ^ 1, next);
         const element *q_tile = q_tiles + stage * BLOCK * D, *g_tile = g_tiles + stage * BLOCK * D;
-        const float2* total = totals + stage * BLOCK;
+        const float2* total = rows + stage * BLOCK;
+        const float* offset = offsets + stage * BLOCK;
         int team_row = team_number() * 16 * TILES, row = k0 + team_row, own = member() * SHARE, column = q0 + own;
         bool all = pairs.all_see(column, column + SHARE, row, row + 16 * TILES);
         float p[TILES][SHARE / 8][4] = {}, ds[TILES][SHARE / 8][4] = {};
         add_product_nt<TILES, SHARE>(p, TileOperand<D>(k_tile, team_row), q_tile + own * D);
         finish_scores<TILES, SHARE / 8, false>(p, pairs, row, column, all);
+        bool far = false;
+        for (int i = lane_number(); i < SHARE; i += 32) far |= offset[own + i] != 0.0f;
+        if (__any_sync(0xffffffffu, far)) {
+#pragma unroll
+            for (int n = 0; n < SHARE / 8; ++n)
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+#pragma unroll
+                    for (int m = 0; m < TILES; ++m) p[m][n][e] -= offset[own + column_of(n, e)];
+        }
         add_product_nt<TILES, SHARE>(ds, TileOperand<D>(v_tile, team_row), g_tile + own * D);
 #if EXTRAS
         drop<TILES, SHARE / 8, false>(ds, pairs, row, column, factor);
@@ -142,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
                 for (int m = 0; m < TILES; ++m)
 #pragma unroll
                     for (int i = e; i < 4; i += 2) {
-                        p[m][n][i] = exp2_approx(fmaf(p[m][n][i], EXTRAS ? 1.0f : pairs.scale_log2, -of_query.x));
+                        p[m][n][i] = exp2_approx(fmaf(p[m][n][i], EXTRAS ? LOG2_E : pairs.scale_log2, -of_query.x));
                         ds[m][n][i] = p[m][n][i] * (ds[m][n][i] - of_query.y);
                     }
             }
@@ -216,7 +231,7 @@ extern "C" __global__ void attention_query_gradient(const float* sums, element* 
 
 // Compute dQ. The sum over the keys has a fixed order.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_queries(
-    const element* query, const element* key, const element* value, const element* g, const float* log_sum_exp,
+    const element* query, const element* key, const element* value, const element* g, const float2* totals,
     const float* delta, element* d_query, long long query_batch, long long query_head, long long query_row,
     long long key_batch, long long key_head, long long key_row, long long value_batch, long long value_head,
     long long value_row, long long g_batch, long long g_head, long long g_row, long long d_query_batch,
@@ -235,16 +250,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
     key += batch * key_batch + head * key_head;
     value += batch * value_batch + head * value_head;
     g += batch * g_batch + head * g_head;
-    log_sum_exp += static_cast<long long>(batch * heads + head) * queries;
+    totals += static_cast<long long>(batch * heads + head) * queries;
     delta += static_cast<long long>(batch * heads + head) * queries;
 
-    float total[M_TILES][2], row_delta[M_TILES][2];
+    float offset[M_TILES][2], total[M_TILES][2], row_delta[M_TILES][2];
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m)
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
             int i = q0 + warp_row + row_of(m, 2 * e);
-            total[m][e] = total_of(log_sum_exp, i, queries);
+            float2 of_query = total_of(totals, i, queries);
+            offset[m][e] = of_query.x, total[m][e] = of_query.y;
             row_delta[m][e] = i < queries ? delta[i] : 0.0f;
         }
     float dq[M_TILES][D / 8][4] = {};
@@ -273,6 +289,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
         add_product_nt<M_TILES, BLOCK>(p, TileOperand<D>(q_tile, warp_row), k_tile);
         finish_scores<M_TILES, BLOCK / 8, true>(p, pairs, row, k0, all);
         add_product_nt<M_TILES, BLOCK>(ds, TileOperand<D>(g_tile, warp_row), v_tile);
+#pragma unroll
+        for (int i = 0; i < 2 * M_TILES; ++i)
+            if (offset[i / 2][i % 2] != 0.0f)
+#pragma unroll
+                for (int n = 0; n < BLOCK / 8; ++n) {
+                    p[i / 2][n][i % 2 * 2] -= offset[i / 2][i % 2];
+                    p[i / 2][n][i % 2 * 2 + 1] -= offset[i / 2][i % 2];
+                }
 #if EXTRAS
         drop<M_TILES, BLOCK / 8, true>(ds, pairs, row, k0, factor);
 #endif
@@ -282,7 +306,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
             for (int n = 0; n < BLOCK / 8; ++n)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    float weight = exp2_approx(fmaf(p[m][n][e], EXTRAS ? 1.0f : pairs.scale_log2, -total[m][e / 2]));
+                    float weight = exp2_approx(fmaf(p[m][n][e], EXTRAS ? LOG2_E : pairs.scale_log2, -total[m][e / 2]));
                     ds[m][n][e] = weight * (ds[m][n][e] - row_delta[m][e / 2]);
                 }
         PairOperand<M_TILES, BLOCK> left;

@@ -9,8 +9,12 @@
 //     l' = 2^(c m - c m') l + rowsum(P)
 //     O' = 2^(c m - c m') O + P V
 //
-// At the end, the kernel writes only O / l and the log-sum-exp L = c m + log2(l). L stays in units of log 2, because a
-// conversion to other units and back would lose digits that the backward pass needs.
+// EXTRAS = 0: S are bare products, and c = scale log2(e). EXTRAS = 1: S are scores with bias and ALiBi, and c = log2(e).
+// c s - c m is one instruction, fma(c, s, -(c m)), but c m is rounded and may overflow. Where a row's c m lies far from 0
+// (`is_far`), the kernel therefore subtracts m from the scores first: (s - m) is exact where it matters.
+//
+// At the end, the kernel writes only O / l and two numbers for each query, so that P = exp2(c (s - offset) - L): near 0,
+// offset = 0 and L = c m + log2(l); far from 0, where that sum would lose log2(l), offset = m and L = log2(l).
 //
 // Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK_K.
 #include "attention_pairs.cuh"
@@ -44,6 +48,15 @@ struct Running {
                 for (int n = 0; n < BLOCK_K / 8; ++n) new_top = fmaxf(new_top, fmaxf(s[m][n][e], s[m][n][e + 1]));
                 new_top = row_max(new_top);
                 float base = new_top == -INFINITE ? 0.0f : new_top * c;  // no key so far: all weights are zero
+                if (is_far(base)) {
+                    old_top -= new_top;
+                    base = 0.0f;
+#pragma unroll
+                    for (int n = 0; n < BLOCK_K / 8; ++n) {
+                        s[m][n][e] -= new_top;
+                        s[m][n][e + 1] -= new_top;
+                    }
+                }
                 float rescale = exp2_approx(fmaf(old_top, c, -base));
                 old_top = new_top;
                 sum[m][e / 2] *= rescale;
@@ -79,7 +92,7 @@ extern "C" __global__ void attention_mask_tiles(const bool* mask, bool* tiles, l
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    attention_forward(const element* query, const element* key, const element* value, element* out, float* log_sum_exp,
+    attention_forward(const element* query, const element* key, const element* value, element* out, float2* totals,
                       long long query_batch, long long query_head, long long query_row, long long key_batch,
                       long long key_head, long long key_row, long long value_batch, long long value_head,
                       long long value_row, long long out_batch, long long out_head, long long out_row, int aligned,
@@ -119,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         int row = q0 + warp_number() * 16 * M_TILES;
         bool all = pairs.all_see(row, row + 16 * M_TILES, k0, k0 + BLOCK_K);
         finish_scores<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, all);
-        run.advance(s, EXTRAS ? 1.0f : pairs.scale_log2);
+        run.advance(s, EXTRAS ? LOG2_E : pairs.scale_log2);
 #if EXTRAS
         drop<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, 1.0f);  // `factor` is applied at the end
 #endif
@@ -142,12 +155,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
         for (int e = 0; e < 4; e += 2) {
             float sum = row_sum(run.sum[m][e / 2]);
-            float top = EXTRAS ? run.top[m][e / 2] : run.top[m][e / 2] * pairs.scale_log2;
+            float top = run.top[m][e / 2], base = top * (EXTRAS ? LOG2_E : pairs.scale_log2);
             inverse[m][e / 2] = sum > 0.0f ? (EXTRAS ? factor : 1.0f) / sum : 0.0f;
             int i = q0 + warp_row + row_of(m, e);
             if (lane_number() % 4 == 0 && i < queries)
-                log_sum_exp[static_cast<long long>(batch * heads + head) * queries + i] =
-                    sum > 0.0f ? top + log2f(sum) : -INFINITE;
+                totals[static_cast<long long>(batch * heads + head) * queries + i] =
+                    sum > 0.0f ? make_float2(is_far(base) ? top : 0.0f, (is_far(base) ? 0.0f : base) + log2f(sum))
+                               : make_float2(0.0f, INFINITE);  // no key: infinity makes all weights zero
         }
     // Stage the output in the warp's own rows of the tile of Q, to write 16 bytes at a time.
     out += batch * out_batch + head * out_head;

@@ -1,8 +1,8 @@
 """Attention by the fused CUDA kernels of `autograd/kernels`: the blocked algorithm in one pass over the keys.
 
 The kernels replace `attention_plain` of attention.py on a GPU. They never write scores to memory, only the output and
-the log-sum-exp. If the kernels don't support a call (float64, a head_dim beyond 128, a GPU of compute capability below
-8.0), the blocked or the standard method computes attention.
+two numbers for each query. If the kernels don't support a call (float64, a head_dim beyond 128, a GPU of compute
+capability below 8.0), the blocked or the standard method computes attention.
 """
 
 from dataclasses import replace
@@ -77,13 +77,13 @@ class FusedAttention(BlockedAttention):
         self.random = seed, number | _ATTENTION
         kernels, call = device_kernels(query.device.id), self.call(query, bias)
         call = replace(call, tiles=kernels.mask_tiles(query, value, call))
-        out, log_sum_exp = kernels.forward(query, key, value, call)
-        self.keep(out, log_sum_exp[:, :, None], call.tiles)
+        out, totals = kernels.forward(query, key, value, call)
+        self.keep(out, totals, call.tiles)
         return out
 
     def backward(self, g):
         query, key, value, *others = self.saved
-        out, log_sum_exp, tiles = self.kept
+        out, totals, tiles = self.kept
         bias = others[0] if others else None
         call, d_bias = replace(self.call(query, bias), tiles=tiles), None
         if call.bias is not None and self.needs[3]:
@@ -91,15 +91,12 @@ class FusedAttention(BlockedAttention):
             shape = (*query.shape[:2], *self.lengths) if self.deterministic else call.bias.shape
             d_bias = array_module(g).zeros(shape, dtype=self.wide)
         found = device_kernels(query.device.id).backward(
-            query, key, value, call, out, log_sum_exp[:, :, 0], g, d_bias, deterministic=self.deterministic,
+            query, key, value, call, out, totals, g, d_bias, deterministic=self.deterministic,
             room=empty_like_heads(array_module(g), query, key, value, query.dtype),
         )  # fmt: skip
         if bias is None:
             return found
         return *found, None if d_bias is None else unbroadcast(d_bias, bias.shape).astype(bias.dtype)
-
-    def log_sum_exp(self) -> Any:
-        return self.kept[1] * np.float32(np.log(2))
 
     def call(self, query: Any, bias: Any) -> AttentionOptions:
         """Return the options of a kernel call."""

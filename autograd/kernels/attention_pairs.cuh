@@ -8,6 +8,8 @@
 
 constexpr float LOG2_E = 1.4426950408889634f;
 #define INFINITE __int_as_float(0x7f800000)
+// Whether c m, in units of log 2, is so large that rounding it, or adding log2(l) to it, would change the weights.
+__device__ __forceinline__ bool is_far(float base) { return fabsf(base) > 32.0f; }
 constexpr int MASK_TILE = 32;  // rows and columns of a tile of the mask; `tiles` marks tiles with a true element
 
 // The options of one (batch row, head). Query i has the position i + shift, with shift = key length - query length.
@@ -15,14 +17,14 @@ struct Pairs {
     int queries, keys;     // lengths; `keys` counts only the keys that are not ignored
     int shift;
     int nearest, farthest;  // bounds of the distance from a query back to a key that it may attend to
-    float scale_log2;       // scale * log2(e): scores are in units of log 2, because exp2 is one instruction
+    float scale, scale_log2;  // scale, scale * log2(e): exponents are in units of log 2: exp2 is one instruction
     const bool* mask;       // null, or mask[i * mask_row + j * mask_column] is the element of pair (i, j)
     long long mask_row, mask_column;
     const bool* tiles;  // null, or whether any element of each tile of the mask is true; indexed like `mask`, by tile
     long long tiles_row, tiles_column;
     const element* bias;    // null, or indexed like `mask`
     long long bias_row, bias_column;
-    float slope_log2;  // ALiBi's slope * log2(e)
+    float slope;  // ALiBi's
     // Dropout keeps a weight if its 32 random bits are at least `threshold`, and multiplies kept weights by `factor`.
     unsigned threshold;
     float factor;
@@ -85,12 +87,12 @@ struct Pairs {
         return false;
     }
 
-    // Return a score in units of log 2, with bias and ALiBi.
+    // Return a score with bias and ALiBi. In units of log 2, a bias near the largest float32 number would overflow.
     __device__ __forceinline__ float score(float product, int i, int j) const {
-        float s = product * scale_log2;
+        float s = product * scale;
         if (i < queries && j < keys) {
-            if (bias) s = fmaf(float(bias[i * bias_row + j * bias_column]), LOG2_E, s);
-            s = fmaf(-slope_log2, fabsf(float(i + shift - j)), s);
+            if (bias) s += float(bias[i * bias_row + j * bias_column]);
+            s = fmaf(-slope, fabsf(float(i + shift - j)), s);
         }
         return s;
     }
@@ -174,9 +176,9 @@ __device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, in
 #define PAIRS_OF(batch, head)                                                                                       \
     {                                                                                                               \
         queries, key_lengths ? min(keys, key_lengths[batch]) : keys, shift, nearest, farthest,              \
-            scale * LOG2_E, mask ? mask + batch * mask_batch + head * mask_head : mask, mask_row, mask_column,       \
+            scale, scale * LOG2_E, mask ? mask + batch * mask_batch + head * mask_head : mask, mask_row, mask_column, \
             tiles ? tiles + batch * tiles_batch + head * tiles_head : tiles, tiles_row, tiles_column,                \
             bias ? bias + batch * bias_batch + head * bias_head : bias, bias_row, bias_column,                       \
-            slopes ? slopes[head] * LOG2_E : 0.0f, threshold, factor, key_of(seed), call,                          \
+            slopes ? slopes[head] : 0.0f, threshold, factor, key_of(seed), call,                          \
             unsigned(batch * heads + head)                                                                          \
     }

@@ -6,16 +6,15 @@ several threads, attention_blocked.py computes the weights block by block for lo
 `kernels/attention_op.py` computes blocks on a GPU.
 """
 
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arguments import flag, sizes
 from ..backend import array_module
 from ..random import Generator, default_generator
-from ..tensor import array_of, constant_array
+from ..tensor import array_of, constant_array, is_recorded
 from .dropout import check_probability
 from .elementwise import promoted
 from .exponential import exp
@@ -57,8 +56,7 @@ def attention_plain(
     return out, weights if return_weights is True else weights[:, list(return_weights)]
 
 
-@dataclass(frozen=True)
-class MaskSpec:
+class MaskSpec(NamedTuple):
     """The masks that determine which query may attend to which key, and the term that their distance adds to the score.
     Query i has position i + key_length - query_length, so that the last query and the last key have the same position.
     """
@@ -219,7 +217,7 @@ def attention(
     mask_spec = MaskSpec(
         queries,
         keys,
-        mask=_checked_mask(mask, full, xp),
+        mask=_checked_mask(mask, full, xp, is_recorded(query, key, value, bias)),
         key_lengths=_per("batch row", "key_lengths", key_lengths, query.shape[0], xp),
         causal=causal,
         window=window,
@@ -263,7 +261,8 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
 
 
-def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
+def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any, record: bool) -> Any:
+    """Return the mask with four axes. It is copied if a backward pass may need it: a buffer may be filled again."""
     if mask is None:
         return None
     mask = constant_array(mask, "attention: masks")
@@ -272,6 +271,8 @@ def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
             f"attention: the mask must be boolean (True: may attend), not {mask.dtype}; to add numbers to the scores, "
             "use bias"
         )
+    if record:
+        mask = xp.array(mask[tuple(slice(None) if step else slice(1) for step in mask.strides)])  # broadcast: one part
     return with_four_axes("mask", xp.asarray(mask), full)
 
 

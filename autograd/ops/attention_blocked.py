@@ -7,9 +7,10 @@ values v weighted by exp(score - m). If a block contains a larger score, the sum
     m' = max(m, max_j s_j)               p_j = exp(s_j - m')
     l' = exp(m - m') l + sum_j p_j       o' = exp(m - m') o + sum_j p_j v_j
 
-After the last block, the output is o / l. The op keeps only the output and the log-sum-exp L = m + log(l), one number
-for each query. The backward pass recomputes each block of weights as P = exp(S - L). Memory grows with the length, not
-with its square: at a length of 4,096 blocked attention needs less than an eighth of the memory of all weights
+After the last block, the output is o / l. The op keeps only the output, m and l, two numbers for each query. (Their
+log-sum-exp m + log(l) would be one number, but beside a large m it loses the digits of log(l).) The backward pass
+recomputes each block of weights as P = exp(S - m) / l. Memory grows with the length, not with its square: at a length
+of 4,096 blocked attention needs less than an eighth of the memory of all weights
 (tests/autograd/ops/test_attention_methods.py). This implementation replaces `attention_plain` of attention.py for long
 sequences, on any device; the kernels in `autograd/kernels` run the same algorithm on a GPU.
 """
@@ -147,7 +148,7 @@ class BlockedAttention(Function):
         self.wide = np.promote_types(query.dtype, np.float32)  # the dtype of the sums
         batch, heads, queries, _ = query.shape
         (out,) = empty_heads(xp, (batch, heads, queries, value.shape[3]), query.dtype)
-        log_sum_exp = xp.empty((batch, heads, 1, queries), dtype=self.wide)
+        largest, sums = xp.empty((2, batch, heads, 1, queries), dtype=self.wide)
         size, groups = self.groups(batch, heads)
 
         def work(group, buffer):
@@ -178,20 +179,22 @@ class BlockedAttention(Function):
                 total = xp.where(total == 0, 1, total)
                 o *= factor / total.swapaxes(-1, -2)
                 out[here] = o
-                log_sum_exp[(*group, slice(None), q)] = m + xp.log(total)
+                largest[(*group, slice(None), q)] = xp.where(m == -np.inf, 0, m)
+                sums[(*group, slice(None), q)] = total
 
         self.each(groups, size, work)
-        self.keep(out, log_sum_exp)
+        self.keep(out, largest, sums)
         return out
 
     def backward(self, g):
         """Run algorithm 2: the outer loop runs over blocks of keys, the inner one over blocks of queries.
 
-        With the weights P = exp(S - L), dropout's factors F, the output O and delta = rowsum(g * O): dV = (P * F)^T g,
-        dS = P * (F * (g V^T) - delta), dQ = dS K scale, dK = dS^T Q scale, dbias = dS. `p` and `ds` are transposed.
+        With the weights P = E / l, E = exp(S - m), dropout's factors F, the output O and delta = rowsum(g * O):
+        dV = (P * F)^T g, dS = P * (F * (g V^T) - delta), dQ = dS K scale, dK = dS^T Q scale, dbias = dS. Each l divides
+        its row of g instead of its row of E. `e` and `ds` are transposed.
         """
         query, key, value, *others = self.saved
-        xp, out = array_module(g), self.kept[0]
+        xp, (out, largest, sums) = array_module(g), self.kept
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, self.wide)
         d_bias = [xp.zeros(bias.shape, dtype=self.wide) for bias in others if self.needs[3]]
         size, groups = self.groups(*query.shape[:2])
@@ -199,7 +202,7 @@ class BlockedAttention(Function):
 
         def work(group, buffer, second_buffer):
             scaled = self.widened(query, (*group, every)) * scale
-            whole_g = self.widened(g, (*group, every))
+            whole_g = self.widened(g, (*group, every)) / sums[group].swapaxes(-1, -2)
             delta = (whole_g * out[group]).sum(axis=-1)[:, :, None]
             for d in (d_query, d_key, d_value):
                 d[group] = 0
@@ -207,18 +210,20 @@ class BlockedAttention(Function):
                 key_block, value_block = (self.widened(x, (*group, k)) for x in (key, value))
                 for block in self.visible([(*group, q, k) for q in slices(0, query.shape[2], size)]):
                     q = block[2]
-                    p, g_block = self.weights_block(block, scaled[:, :, q], buffer), whole_g[:, :, q]
+                    e, g_block = self.scores(block, scaled[:, :, q], buffer), whole_g[:, :, q]
+                    e -= largest[(*group, every, q)]
+                    xp.exp(e, out=e)
                     if self.dropout:  # the factor multiplies g, which is smaller than the weights
-                        keep_mask, factor = self.keep_block(block, p)
+                        keep_mask, factor = self.keep_block(block, e)
                         g_block = g_block * self.wide.type(factor)
-                    ds = xp.matmul(value_block, g_block.swapaxes(-1, -2), out=fitted(second_buffer, p.shape))
+                    ds = xp.matmul(value_block, g_block.swapaxes(-1, -2), out=fitted(second_buffer, e.shape))
                     if self.dropout:
                         ds *= keep_mask
                     ds -= delta[:, :, :, q]
-                    ds *= p
+                    ds *= e
                     if self.dropout:
-                        p *= keep_mask
-                    d_value[(*group, k)] += p @ g_block
+                        e *= keep_mask
+                    d_value[(*group, k)] += e @ g_block
                     d_query[(*group, q)] += ds.swapaxes(-1, -2) @ key_block
                     d_key[(*group, k)] += ds @ scaled[:, :, q]
                     for d in d_bias:
@@ -231,12 +236,16 @@ class BlockedAttention(Function):
         return tuple(None if d is None else d.astype(query.dtype, copy=False) for d in found)
 
     def weights(self, heads: Any) -> Any:
-        """Compute the weights of some heads before dropout, (batch, len(heads), query, key), as exp(S - L)."""
-        query = self.saved[0]
+        """Compute the weights of some heads before dropout, (batch, len(heads), query, key)."""
+        query, xp = self.saved[0], array_module(self.saved[0])
         rows, q, k = (slice(0, n) for n in (query.shape[0], *self.lengths))
         scaled = query[:, heads].astype(self.wide) * self.wide.type(self.scale)
-        buffer = array_module(query).empty((*scaled.shape[:2], k.stop, q.stop), dtype=self.wide)
-        return self.weights_block((rows, heads, q, k), scaled, buffer).swapaxes(-1, -2).astype(query.dtype)
+        e = self.scores((rows, heads, q, k), scaled, xp.empty((*scaled.shape[:2], k.stop, q.stop), dtype=self.wide))
+        m = e.max(axis=-2, keepdims=True) if k.stop else xp.zeros((), self.wide)
+        e -= xp.where(m == -np.inf, 0, m)
+        total = xp.exp(e, out=e).sum(axis=-2, keepdims=True)
+        e /= xp.where(total == 0, 1, total)
+        return e.swapaxes(-1, -2).astype(query.dtype)
 
     def dropout_mask(self) -> ReplayedMask:
         """Return the dropout mask of the whole call, for the plain implementation."""
@@ -295,18 +304,6 @@ class BlockedAttention(Function):
             s += part(bias, block).swapaxes(-1, -2)
         change_scores(self.mask_spec, block, s, xp)
         return s
-
-    def weights_block(self, block: Block, scaled: Any, buffer: Any) -> Any:
-        """Write P^T = exp(S^T - L) of one block into `buffer`."""
-        xp = array_module(scaled)
-        s = self.scores(block, scaled, buffer)
-        lse = self.log_sum_exp()[block[0], block[1], :, block[2]]
-        s -= xp.where(lse == -np.inf, 0, lse)
-        return xp.exp(s, out=s)
-
-    def log_sum_exp(self) -> Any:
-        """The logarithm of each query's sum of exponentials: L, (batch, heads, 1, query)."""
-        return self.kept[1]
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return the dropout factors of all blocks, (batch, heads, query, key)."""

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, constant
-from ..origin import is_grad_enabled
-from ..tensor import Tensor, array_of, constant_array
+from ..tensor import Tensor, array_of, constant_array, is_recorded
 from .elementwise import promoted
 from .linear import check_shapes, linear
 from .loss import _cross_entropy_reference, check_classes, cross_entropy
@@ -70,9 +69,9 @@ def linear_cross_entropy(
     operands = (x, weight) if bias is None else (x, weight, bias)
     arrays = [array_of(operand) for operand in operands]
     xp = array_module(arrays[0])
-    target = xp.asarray(constant_array(target, "linear_cross_entropy: targets"))
+    target = xp.array(constant_array(target, "linear_cross_entropy: targets"))  # copies: buffers may be filled again
     if class_weight is not None:
-        class_weight = constant(xp, constant_array(class_weight, "linear_cross_entropy: class weights"))
+        class_weight = constant(xp, constant_array(class_weight, "linear_cross_entropy: class weights")).copy()
     check_shapes(*arrays)
     classes = len(arrays[1])
     if target.shape != arrays[0].shape[:-1] or target.dtype.kind not in "iu":
@@ -85,8 +84,7 @@ def linear_cross_entropy(
             f"linear_cross_entropy: class_weight of shape {class_weight.shape} does not fit {classes} classes"
         )
     check_classes("linear_cross_entropy", target, classes, ignore_index)
-    record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
     return dispatch(
         linear_cross_entropy_plain, operands, target=target, class_weight=class_weight, ignore_index=ignore_index,
-        reduction=reduction, label_smoothing=label_smoothing, block_rows=block_rows, record=record,
+        reduction=reduction, label_smoothing=label_smoothing, block_rows=block_rows, record=is_recorded(*operands),
     )  # fmt: skip

@@ -89,7 +89,7 @@ def cross_entropy(
     """
     (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
     if weight is not None:
-        weight = constant(array_module(logits.data), constant_array(weight, "cross_entropy: weights"))
+        weight = constant(array_module(logits.data), constant_array(weight, "cross_entropy: weights")).copy()
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
     if reduction not in REDUCTIONS:
@@ -113,7 +113,7 @@ def cross_entropy(
         )
     classes = logits.shape[-1]
     check_classes("cross_entropy", target, classes, ignore_index)
-    target = array_module(logits.data).asarray(target)
+    target = array_module(logits.data).array(target)  # a copy: the caller may fill the buffer again before backward()
     loss = dispatch(
         cross_entropy_plain, (logits.reshape((target.size, classes)),), target=target.reshape(-1), weight=weight,
         ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,

@@ -11,6 +11,7 @@ import numpy as np
 from tests.autograd.kernels import test_attention_kernels as _attention
 from tests.autograd.kernels import test_attention_limits as _limits
 from tests.autograd.kernels import test_far_blocks as _far
+from tests.autograd.ops import test_attention_whole_range as _range
 from tests.support.attention_cases import RESTRICTIONS, Case, sparse_case
 from tests.support.fake_cupy import kernels
 from tests.support.mutants import each, kernel_mutant
@@ -49,6 +50,8 @@ NO_KEYS = attention(HALF, (70, 40), "causal")  # the first 30 queries see no key
 DROPOUT = attention(HALF, (40, 70), dropout=0.3)
 SINGLE_PLAIN = attention(SINGLE, (97, 113), "causal")
 FIXED_ORDER = attention(HALF, (97, 113), "causal", deterministic=True)
+FAR_ROWS, FAR_ROWS_FIXED_ORDER = (each(_range.test_fused_scores_of_any_size, (0, SINGLE, fixed)) for fixed in (False, True))
+FAR_ROWS_WIDE = each(_range.test_fused_scores_of_any_size, (1, HALF, False))
 LONG_DROPOUT = each(_limits.test_dropout_over_more_keys_and_queries_than_a_few_blocks)
 LARGE, LARGE_EXTRAS = (each(_limits.test_scores_beyond_float16, (HALF, extras)) for extras in ({}, _limits.EXTRAS))
 SUMS = each(_limits.test_sums_of_float16_inputs_are_float32, ({},))
@@ -75,8 +78,16 @@ ATTENTION_MUTANTS = [
     kernel_mutant("softmax", FORWARD, "return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));", "return x;", PLAIN),
     kernel_mutant("softmax", FORWARD, "return x + __shfl_xor_sync(0xffffffffu, x, 2);", "return 2 * x;", PLAIN),
     kernel_mutant("softmax", FORWARD, "new_top == -INFINITE ? 0.0f : new_top * c", "new_top * c", NO_KEYS),
-    kernel_mutant("softmax", FORWARD, "top + log2f(sum)", "top", PLAIN),
-    kernel_mutant("softmax", FORWARD, "run.top[m][e / 2] * pairs.scale_log2;", "run.top[m][e / 2];", PLAIN),
+    kernel_mutant("softmax", FORWARD, "(is_far(base) ? 0.0f : base) + log2f(sum)", "base", PLAIN),
+    kernel_mutant("softmax", FORWARD, "base = top * (EXTRAS ? LOG2_E : pairs.scale_log2);", "base = top;", PLAIN),
+    kernel_mutant("scores far from 0", FORWARD, "fabsf(base) > 32.0f", "fabsf(base) > 1e6f", FAR_ROWS),
+    kernel_mutant("scores far from 0", FORWARD, "fabsf(base) > 32.0f", "false", LARGE),
+    kernel_mutant("scores far from 0", FORWARD, "old_top -= new_top;\n", "", FAR_ROWS),
+    kernel_mutant("scores far from 0", FORWARD, "if (bias) s += float(bias[i * bias_row + j * bias_column]);", "if (bias) s = fmaf(float(bias[i * bias_row + j * bias_column]), LOG2_E, s * LOG2_E) / LOG2_E;", FAR_ROWS),
+    kernel_mutant("scores far from 0", BACKWARD, "if (__any_sync(0xffffffffu, far)) {", "if (far) {", FAR_ROWS),
+    kernel_mutant("scores far from 0", BACKWARD, "offset[own + column_of(n, e)]", "offset[column_of(n, e)]", FAR_ROWS_WIDE),
+    kernel_mutant("scores far from 0", BACKWARD, "const float* offset = offsets + stage * BLOCK;", "const float* offset = offsets;", FAR_ROWS),
+    kernel_mutant("scores far from 0", BACKWARD, "if (offset[i / 2][i % 2] != 0.0f)", "if (false)", FAR_ROWS_FIXED_ORDER),
     kernel_mutant("edges", FORWARD, "row + shift - nearest + 1)", "row + shift - nearest)", CAUSAL),
     kernel_mutant("edges", FORWARD, "low = QUERY_ROWS ? row + shift - farthest :", "low = QUERY_ROWS ? row + shift - farthest + 1 :", LONG),
     kernel_mutant("edges", BACKWARD, "row - shift + farthest + 1)", "row - shift + farthest)", LONG),
@@ -113,7 +124,7 @@ ATTENTION_MUTANTS = [
     kernel_mutant("backward", BACKWARD, "atomicAdd(target + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);", "target[i * THREADS] += dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4];", BLOCKS),
     kernel_mutant("backward", BACKWARD, "(ds[m][n][i] - of_query.y)", "ds[m][n][i]", PLAIN),
     kernel_mutant("backward", BACKWARD, "key_factor[i / 2][i % 2] = scale,", "key_factor[i / 2][i % 2] = 1.0f,", PLAIN),
-    kernel_mutant("backward", BACKWARD, "total == -INFINITE ? INFINITE : total;", "total;", NO_KEYS),
+    kernel_mutant("backward", FORWARD, "make_float2(0.0f, INFINITE);  // no key", "make_float2(0.0f, 0.0f);  // no key", NO_KEYS),
     kernel_mutant("backward", BACKWARD, "max(0, j0 - shift + nearest)", "max(0, j0 - shift + nearest + 1)", attention(HALF, (202, 203), "causal")),
     kernel_mutant("backward", BACKWARD, "min(j1, keys) - shift + farthest", "min(j1, keys) - shift + farthest - 1", LONG),
     kernel_mutant("backward", BACKWARD, "right = QUERY_ROWS ? words.y : words.z", "right = QUERY_ROWS ? words.z : words.y", DROPOUT),
@@ -139,7 +150,7 @@ ATTENTION_MUTANTS = [
     kernel_mutant("limits", FORWARD, "new_top = row_max(new_top);", "new_top = float(half(row_max(new_top)));", LARGE),
     kernel_mutant("limits", FORWARD, "new_top = row_max(new_top);", "new_top = float(half(row_max(new_top)));", LARGE_EXTRAS),
     kernel_mutant("limits", FORWARD, "sum[m][e / 2] += s[m][n][e] + s[m][n][e + 1];", "sum[m][e / 2] = float(half(sum[m][e / 2] + s[m][n][e] + s[m][n][e + 1]));", SUMS),
-    kernel_mutant("limits", FORWARD, "top + log2f(sum) : -INFINITE", "float(half(top + log2f(sum))) : -INFINITE", SUMS),
+    kernel_mutant("limits", FORWARD, "(is_far(base) ? 0.0f : base) + log2f(sum)", "float(half((is_far(base) ? 0.0f : base) + log2f(sum)))", SUMS),
     kernel_mutant("limits", FORWARD, "source = matrix + (first + row) * stride", "source = matrix + (first + row) * int(stride)", FAR_APART),
     kernel_mutant("limits", FORWARD, "source = matrix + (first + row) * stride", "source = matrix + (first + row) * unsigned(stride)", FAR_APART),
     kernel_mutant("limits", FORWARD, "key += batch * key_batch + head * key_head;", "key += int(batch * key_batch) + head * key_head;", FAR_APART),
@@ -178,7 +189,7 @@ ATTENTION_MUTANTS = [
     kernel_mutant("of real kernels", FORWARD, "value, value_row, k0, pairs.keys, value_dim", "value, value_row, k0, pairs.keys, head_dim", attention(HALF, (40, 70), width=(64, 8))),
     kernel_mutant("of real kernels", FORWARD, "q0 + warp_row, queries, value_dim, aligned, q_tile", "q0 + warp_row, queries, head_dim, aligned, q_tile", attention(HALF, (40, 70), width=(24, 8))),
     kernel_mutant("of real kernels", FORWARD, "for (int r = row; r < ROWS; r += DOWN, source", "for (int r = row; r < ROWS - DOWN; r += DOWN, source", attention(HALF, (40, 70), width=(5, 7))),
-    kernel_mutant("of real kernels", BACKWARD, "const float2* total = totals + stage * BLOCK;", "const float2* total = totals;", attention(HALF, (97, 113))),
+    kernel_mutant("of real kernels", BACKWARD, "const float2* total = rows + stage * BLOCK;", "const float2* total = rows;", attention(HALF, (97, 113))),
     kernel_mutant("of real kernels", BACKWARD, "g += batch * g_batch + head * g_head + i * g_row;", "g += batch * g_batch + head * g_head + i * out_row;", PLAIN),
     kernel_mutant("of real kernels", BACKWARD, "row = warp_number() * (BLOCK / WARPS);", "row = 0;", PLAIN),
     kernel_mutant("of real kernels", BACKWARD, "own[i * THREADS] * scale,", "own[i * THREADS],", PLAIN),

@@ -92,14 +92,14 @@ def test_an_id_far_down_the_table(fake_cupy) -> None:
 
 
 def test_batch_rows_and_heads_far_down(fake_cupy) -> None:
-    """Offsets of dQ's sums, log-sum-exp and delta. `test_rows_that_lie_gigabytes_apart` checks the stride arguments."""
+    """Offsets of dQ's sums, each query's numbers and delta; `test_rows_that_lie_gigabytes_apart` checks the strides."""
     rng = np.random.default_rng(0)
     query, key, value, g = (fake_cupy.asarray(rng.standard_normal((1, 1, 3, 32)).astype(np.float16)) for _ in range(4))
     own = device_kernels(0)
-    out, log_sum_exp = own.forward(query, key, value, AttentionOptions(scale=0.3))
+    out, totals = own.forward(query, key, value, AttentionOptions(scale=0.3))
     # All batch rows and heads share memory (their strides are 0), except in the arrays that the kernels lay out.
     strides = {10 + 3 * array + axis: np.int64(0) for array in range(6) for axis in range(2)}
-    of_keys = Far(HEAD, {4: 12, 5: 12, 8: 4 * 32 * 32}, {**strides, 33: np.int32(65535)})
+    of_keys = Far(HEAD, {4: 24, 5: 12, 8: 4 * 32 * 32}, {**strides, 33: np.int32(65535)})
     of_queries = Far(HEAD, {0: 4 * 32 * 32}, {2: np.int64(0), 3: np.int64(0)})
     cases = {"attention_backward_keys": of_keys, "attention_query_gradient": of_queries}
-    compare(attention, cases, lambda: own.backward(query, key, value, AttentionOptions(scale=0.3), out, log_sum_exp, g))
+    compare(attention, cases, lambda: own.backward(query, key, value, AttentionOptions(scale=0.3), out, totals, g))

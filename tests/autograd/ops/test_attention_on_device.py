@@ -35,12 +35,11 @@ def test_every_width_of_the_kernels(width, chosen, dtype, cuda) -> None:
     case.check(dtype, method="fused", device="cuda", deterministic=width == 64)
 
 
-@pytest.mark.parametrize(("size", "largest_score"), [(10.0, 300.0), (1e-3, 0.0)])
+@pytest.mark.parametrize("size", [10.0, 1e-3])
 @pytest.mark.parametrize("method", METHODS)
-def test_scores_of_any_size(method, size, largest_score, cuda) -> None:
+def test_scores_of_any_size(method, size, cuda) -> None:
     case = Case(3, (61, 97), (32, 33), frozenset({"causal"}), size=size)
-    largest_score *= method == "fused"
-    case.check(SINGLE, method=method, device="cuda", block_size=16, largest_score=largest_score)
+    case.check(SINGLE, method=method, device="cuda", block_size=16)
 
 
 @pytest.mark.parametrize("dropout", [0.25, 1.0])
