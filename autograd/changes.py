@@ -5,14 +5,17 @@ an op all share the leaf's memory. Each change calls `note`. A check compares on
 graph is older than the latest change.
 """
 
-import threading
 from collections.abc import Sequence
 from itertools import takewhile
 
 from .backend import Array, address_of
+from .locks import new_lock
 from .origin import call_numbers
 
 _MOST = 1 << 16  # regions to remember; a model has some hundreds
+
+
+_lock = new_lock()
 
 
 class Changes:
@@ -26,12 +29,11 @@ class Changes:
         self.last = -1
         self._numbers: dict[tuple[int, int], int] = {}  # by first and last address, the latest change last
         self._forgotten = -1  # the number of the latest change that was removed from `_numbers`
-        self._lock = threading.Lock()
 
     def note(self, array: Array) -> None:
         """Record that `array` was written to."""
         region = _region(array)
-        with self._lock:
+        with _lock:
             self._numbers.pop(region, None)
             self._numbers[region] = self.last = next(call_numbers)
             if len(self._numbers) > _MOST:
@@ -39,14 +41,29 @@ class Changes:
 
     def find(self, arrays: Sequence[Array], number: int) -> int | None:
         """Return the index of the first array that may have been changed since call `number`, or None."""
-        with self._lock:
-            recent = [region for region, _ in takewhile(lambda item: item[1] > number, reversed(self._numbers.items()))]
-            forgotten = self._forgotten > number
+        with _lock:
+            recent, forgotten = self._since(number), self._forgotten > number
         for index, array in enumerate(arrays):
             start, stop = _region(array)
             if forgotten or any(max(first, start) < min(last, stop) for first, last in recent):
                 return index
         return None
+
+
+    def _since(self, number: int) -> list[tuple[int, int]]:
+        """Return the regions that were changed after call `number`."""
+        while True:
+            try:
+                latest = takewhile(lambda item: item[1] > number, reversed(self._numbers.items()))
+                return [region for region, _ in latest]
+            except RuntimeError:  # a signal handler noted a change in between
+                continue
+
+
+def overlap(x: Array, y: Array) -> bool:
+    """Return whether the memory of two arrays, from the first to the last byte of each, overlaps."""
+    (first, last), (start, stop) = _region(x), _region(y)
+    return max(first, start) < min(last, stop)
 
 
 def _region(array: Array) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from .backend import is_array
 from .engine import inner_gradients
 from .function import Function
 from .ops.registry import is_plain, plain
-from .origin import Leaf, call_numbers, enable_grad, grad_mode, graph_of
+from .origin import Leaf, call_numbers, enable_grad, graph_of, is_grad_enabled
 from .random import Draws
 from .row_gradient import as_dense
 from .tensor import Tensor
@@ -38,7 +38,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     The backward pass raises RuntimeError if an array that it needs was changed or replaced, or if the second call
     differs in its random draws, in the leaves that it uses or in a sample of its outputs.
     """
-    if not grad_mode.enabled:
+    if not is_grad_enabled():
         return function(*args, **kwargs)
     call = Checkpoint(function, args, kwargs)
     return call(*call.operands, *call.find_leaves())

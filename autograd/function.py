@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .backend import Array, array_module, as_array, device_of, is_array, native
-from .changes import changes
-from .origin import Origin, call_numbers, grad_mode
+from .changes import changes, overlap
+from .origin import Origin, call_numbers, grad_enabled
 from .sums import summed
 from .tensor import Tensor
 
@@ -120,7 +120,6 @@ class Function:
                     origins.append(origin)
                     record = True
                     continue
-                plain = plain or array.base is not None
             else:
                 if isinstance(operand, np.generic):
                     scalars = True
@@ -143,7 +142,7 @@ class Function:
         if scalars:
             weaken(arrays)
         if record:
-            record = grad_mode.enabled
+            record = grad_enabled.get()
             if len(arrays) > 1 and (arrays[0] is arrays[1] or len(arrays) > 2):
                 _tell_apart(arrays, origins)
         try:
@@ -160,23 +159,21 @@ class Function:
             self.number = next(call_numbers)
             self.inputs = origins
             self._identities = list(map(id, arrays))
+        elif plain and grad_enabled.get():  # a later call may be recorded and keep the result
+            output = tuple(_apart(x, arrays) for x in output) if type(output) is tuple else _apart(output, arrays)
         if type(output) is not tuple:
             return self._wrap(output, 0, record)
         self.output_count = len(output)
         return tuple([self._wrap(array, slot, record) for slot, array in enumerate(output)])
 
     def _copy_kept(self, operands: Sequence[Any], arrays: list[Any]) -> None:
-        """Copy the plain arrays, and the constant Tensors that are views of other memory, that the backward rule keeps:
-        the caller may fill a buffer again. The engine notices changes of other Tensors.
+        """Copy the plain arrays that the backward rule keeps: the caller may fill a buffer again. (Tensors are not
+        copied: the engine notices their changes.)
         """
         held = [*(self._saved or ()), *self.kept]
         for i, operand in enumerate(operands):
             array = arrays[i]
-            if isinstance(operand, _PLAIN) or (
-                isinstance(operand, Tensor) and (operand.requires_grad or array.base is None)
-            ):
-                continue
-            if any(value is array for value in held):
+            if not isinstance(operand, (Tensor, *_PLAIN)) and any(value is array for value in held):
                 arrays[i] = array.copy()
                 held = [arrays[i] if value is array else value for value in held]
         count = len(self._saved or ())
@@ -362,6 +359,13 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     stretched = (extra + axis for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
     axes = (*range(extra), *stretched)
     return summed(gradient, axes, keepdims=True).reshape(shape) if axes else gradient
+
+
+def _apart(array: Any, operands: list[Any]) -> Any:
+    """Return the result of a call that is not recorded, in memory of its own: not a view of the caller's arrays."""
+    if getattr(array, "base", None) is None and not any(array is operand for operand in operands):
+        return array
+    return array.copy() if any(is_array(x) and overlap(array, x) for x in operands) else array
 
 
 def _holds_tensors(values: Any) -> bool:

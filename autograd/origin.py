@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ContextDecorator
+from contextvars import ContextVar
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from .backend import Array
+from .locks import new_lock
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 # threads may record at the same time.
 call_numbers = itertools.count()
 # Guards what threads may do to a leaf at the same time: create its origin, or add to its gradient.
-leaf_lock = threading.Lock()
+leaf_lock = new_lock()
 
 
 class Origin:
@@ -69,60 +70,65 @@ def graph_of(tensors: Iterable[Tensor]) -> Iterator[Origin]:
             waiting += [source for source in (origin.node.inputs if origin.node else ()) if source is not None]
 
 
-# -- whether operations are recorded: a switch for each thread ---------------------------------------------------------
+# -- whether operations are recorded: a switch for each thread and each asynchronous task ------------------------------
 
-
-class _GradMode(threading.local):
-    enabled = True
-
-
-grad_mode = _GradMode()
+grad_enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 
 
 def is_grad_enabled() -> bool:
-    """Return whether operations in this thread are being recorded."""
-    return grad_mode.enabled
+    """Return whether operations in this thread (and task) are being recorded."""
+    return grad_enabled.get()
 
 
-class Switch(ContextDecorator):
-    """Context manager and decorator: set an attribute of a thread's state to a value within the block."""
-
-    def __init__(self, state: threading.local, attribute: str, value: bool) -> None:
-        self._setting = state, attribute, value
-        self._previous: list[bool] = []
-
-    def __enter__(self) -> None:
-        state, attribute, value = self._setting
-        self._previous.append(getattr(state, attribute))
-        setattr(state, attribute, value)
-
-    def __exit__(self, *exception: object) -> None:
-        state, attribute, _ = self._setting
-        setattr(state, attribute, self._previous.pop())
+class BlockDecorator(ContextDecorator):
+    """A context manager that is also a decorator of functions whose body runs during the call."""
 
     def __call__(self, function: Any) -> Any:
-        if inspect.isgeneratorfunction(function):
+        if any(
+            is_kind(function)
+            for is_kind in (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        ):
             raise TypeError(
-                f"{type(self).__name__} can't decorate the generator {function.__name__}: its body runs later, in "
-                "steps. Use a with statement around each computation in its body"
+                f"{type(self).__name__} can't decorate {function.__name__}, a generator or asynchronous function: its "
+                "body runs later, in steps. Use a with statement around each computation in its body"
             )
         return super().__call__(function)
 
-    def _recreate_cm(self) -> Switch:  # a decorated function may run in several threads at once
-        again = copy(self)
-        again._previous = []
-        return again
+
+#: The values that the open blocks of this context will restore, as nested pairs: threads and tasks can share a Switch.
+_previous: ContextVar[Any] = ContextVar("previous", default=None)
+
+
+class Switch(BlockDecorator):
+    """Context manager and decorator: set a variable of the thread, or of the asynchronous task, within the block."""
+
+    def __init__(self, variable: ContextVar[bool], value: bool) -> None:
+        self._setting = variable, value
+
+    def __enter__(self) -> None:
+        variable, value = self._setting
+        _previous.set((variable.get(), _previous.get()))
+        variable.set(value)
+
+    def __exit__(self, *exception: object) -> None:
+        before, outer = _previous.get()
+        _previous.set(outer)
+        self._setting[0].set(before)
+
+    def _recreate_cm(self) -> Switch:
+        return copy(self)
 
 
 class no_grad(Switch):  # noqa: N801  (reads as a statement: `with no_grad():`)
-    """Context manager and decorator: do not record operations in this thread within the block."""
+    """Context manager and decorator: do not record operations within the block, in this thread
+    and asynchronous task."""
 
     def __init__(self) -> None:
-        super().__init__(grad_mode, "enabled", False)
+        super().__init__(grad_enabled, False)
 
 
 class enable_grad(Switch):  # noqa: N801
     """Context manager and decorator: record operations within the block, even inside `no_grad`."""
 
     def __init__(self) -> None:
-        super().__init__(grad_mode, "enabled", True)
+        super().__init__(grad_enabled, True)

@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from .backend import Array, device_of, to_device
+from .locks import new_lock
 from .quick import blocks, parallel_for
 
+# One lock for all generators: a fork can wait for it.
+_lock = new_lock()
 # A mask of at least _LARGE elements is drawn in _LANES parts, each from a stream seeded by the generator, so that
 # several threads can draw at once. The number of parts is fixed, so the result is the same for any number of threads.
 _LARGE, _LANES = 1 << 16, 4
@@ -58,13 +61,15 @@ class Generator:
     `get_state()` returns data for a JSON file. After `set_state` with this data, the generator draws the same numbers
     again.
 
+    A forked process gets a copy of each generator and draws the same numbers as its parent, for example the same
+    dropout masks, unless it seeds them again.
+
     CUDA kernels compute their random bits from two numbers (`next_call`): a seed on the device, which this generator
     draws once, and the number of the call.
     """
 
     def __init__(self, seed: int | Sequence[int] = 0):
         self._bits = np.random.SFC64(_entropy(seed))
-        self._lock = threading.RLock()
         self._seed: int | None = None  # the kernels' seed, once it is drawn; `_calls` calls have used it
         self._seed_array: Any = None
         self._calls = 0
@@ -112,11 +117,11 @@ class Generator:
         """Return draw(bits), computed atomically. `bits` is this stream, or the stream of a draw to be repeated."""
         log = _thread.log
         if log is None:
-            with self._lock:
+            with _lock:
                 return draw(self._bits)
         state = log.given()
         if state is None:
-            with self._lock:
+            with _lock:
                 state = self._bits.state
                 drawn = draw(self._bits)
         else:
@@ -133,7 +138,7 @@ class Generator:
         log = _thread.log
         call = None if log is None else log.given()
         if call is None:
-            with self._lock:
+            with _lock:
                 if self._seed is None:
                     self.begin_calls()
                 if self._seed_array is None or device_of(self._seed_array) != device_of(x):
@@ -146,7 +151,7 @@ class Generator:
 
     def begin_calls(self) -> int:
         """Draw a new seed for the kernels, count their calls from 0, and return the seed."""
-        with self._lock:
+        with _lock:
             self._seed, self._seed_array, self._calls = int(np.random.Generator(self._bits).integers(1 << 63)), None, 0
             return self._seed
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,30 +33,35 @@ class AttentionCall(NamedTuple):
     output: np.ndarray
 
 
+#: The observers of this thread, or asynchronous task: the names of a model's layers, and the function to call.
+_observers: ContextVar[tuple[tuple[dict["MultiHeadAttention", str], Callable[[str, AttentionCall], None]], ...]]
+_observers = ContextVar("observers", default=())
+
+
 @contextmanager
 def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
     """Call `observe(name, call)` at each call of a MultiHeadAttention of `model` inside the `with` block.
 
-    `name` is the layer's first name, such as "encoder.layers.0.self_attn". Blocks can be nested: every observer is
-    called for each call. Every attention method reports the weights before dropout. Therefore ValueError is raised if a
-    layer with dropout is in training mode.
+    `name` is the layer's first name, such as "encoder.layers.0.self_attn". Blocks can be nested, and can end in any
+    order: every observer is called for each call. Calls in other threads or asynchronous tasks are not observed. Every
+    attention method reports the weights before dropout. Therefore ValueError is raised if a layer with dropout is in
+    training mode.
     """
     layers = _names(model)
     dropping = [name for layer, name in layers.items() if layer.training and layer.dropout]
     if dropping:
         raise ValueError(f"{dropping[0]} is in training mode with dropout; call eval() first")
-    for layer, name in layers.items():
-        layer.observers = (*layer.observers, partial(observe, name))
+    own = layers, observe
+    _observers.set((*_observers.get(), own))
     try:
         yield
     finally:
-        for layer in layers:
-            layer.observers = layer.observers[:-1]
+        _observers.set(tuple(other for other in _observers.get() if other is not own))
 
 
 @contextmanager
 def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
-    """Collect the attention weights of all computations of `model` inside the `with` block.
+    """Collect the attention weights of all computations of `model` inside the `with` block, in this thread.
 
     Yields a dictionary that maps the name of each MultiHeadAttention, such as "encoder.layers.0.self_attn", to a list
     with one array (batch, heads, query_length, key_length) for each call. Every attention method reports weights.
@@ -97,9 +102,6 @@ class MultiHeadAttention(Module):
     Raises ValueError for sizes below 1, if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if
     `num_heads` is not divisible by `kv_heads`, or for an unknown pattern.
     """
-
-    #: Called after each forward pass: see `observe_attention`.
-    observers: tuple[Callable[[AttentionCall], None], ...] = ()
 
     def __init__(
         self,
@@ -164,23 +166,24 @@ class MultiHeadAttention(Module):
         if pattern is not None:
             mask = pattern if mask is None else pattern & mask
         settings = {**by_position, "mask": mask, "key_lengths": key_lengths, "causal": causal}
+        observers = [(layers[self], observe) for layers, observe in _observers.get() if self in layers]
         attended = ops.attention(
             q,
             k,
             v,
             **settings,
             dropout=self.dropout if self.training and not return_weights else 0.0,
-            return_weights=return_weights or bool(self.observers),
+            return_weights=return_weights or bool(observers),
             method=self.method,
             deterministic=self.deterministic,
         )
-        if not return_weights and not self.observers:
+        if not return_weights and not observers:
             return self.out_proj(ops.merge_heads(attended))
         out, weights = attended
-        for observe in self.observers:
+        for name, observe in observers:
             group = self.num_heads // self.kv_heads  # report each head with the keys and values that it uses
             keys, values = (x.numpy() if group == 1 else x.numpy().repeat(group, axis=1) for x in (k, v))
-            observe(AttentionCall(q.numpy(), keys, values, settings, weights.numpy(), out.numpy()))
+            observe(name, AttentionCall(q.numpy(), keys, values, settings, weights.numpy(), out.numpy()))
         out = self.out_proj(ops.merge_heads(out))
         return (out, weights) if return_weights else out
 

@@ -175,7 +175,10 @@ class RelativePositions(PositionScores):
 class LinearBiasPositions(PositionScores):
     """ALiBi: in head h, a key's score is lowered by 2^(-8 (h+1) / num_heads) times its distance from the query.
 
-    ALiBi has no parameters. In an encoder, which attends in both directions, distances are absolute.
+    ALiBi has no parameters. In an encoder, which attends in both directions, distances are absolute. The formula is the
+    paper's, for any number of heads. The authors' published code, and models trained with it (BLOOM, MPT), use other
+    slopes where the number of heads is not a power of 2, such as 6, 12 or 40: those of the next smaller power of 2, and
+    every second one of the next larger power for the other heads. Give such slopes to `ops.attention`.
     Source: Press et al. 2022, arXiv 2108.12409, section 3.
     """
 

@@ -4,7 +4,6 @@ import linecache
 import sys
 import zlib
 from collections.abc import Callable
-from contextlib import ContextDecorator
 from types import FrameType
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from ..backend import is_array, to_device
 from ..function import Function, described
+from ..origin import BlockDecorator
 from ..row_gradient import as_dense
 from ..tensor import array_of
 from .observing import Observer
@@ -21,7 +21,7 @@ class AnomalyError(RuntimeError):
     """An op produced NaN or infinity, or a saved array was overwritten. The message names the op and the line."""
 
 
-class detect_anomaly(Observer, ContextDecorator):  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
+class detect_anomaly(Observer, BlockDecorator):  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
     """Context manager and decorator: check every value and every gradient, in all threads, and raise an error at the
     first NaN or infinity.
 
@@ -30,7 +30,7 @@ class detect_anomaly(Observer, ContextDecorator):  # noqa: N801  (reads as a sta
     - when a forward or backward computation turns finite numbers into NaN or infinity (an infinity in the op's inputs
       or parameters, such as the -inf of a mask, is allowed; a NaN is not);
     - when an array that a backward rule needs was changed from outside between the forward and the backward pass,
-      which the engine can't notice otherwise (`tensor.data[0] = 1`, or a NumPy array that was passed in and changed).
+      which the engine can't notice otherwise (`tensor.data[0] = 1`, or the array of a constant `Tensor(array)`).
 
     NumPy's floating-point warnings are off inside the ops. Computations inside the block are several times slower than
     outside.

@@ -4,14 +4,14 @@ Observers form a stack: the newest observer is called first, and passes the call
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Self
 
 from .. import function
 from ..function import Function
+from ..locks import new_lock
 
-_lock = threading.Lock()
+_lock = new_lock()
 _stack: list[Observer] = []
 
 

@@ -13,8 +13,8 @@ devices and kernels. `with plain():` disables the quick implementations; with HA
 are not even imported. `explain` shows the implementation that is selected for a call.
 """
 
-import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -86,7 +86,7 @@ def implements(plain: Callable[..., Any], name: str, condition: Condition) -> Ca
 
 def dispatch(plain: Callable[..., Any], operands: tuple[Any, ...], **options: Any) -> Any:
     """Run the first quick implementation that supports these operands and options, or else the plain implementation."""
-    if _mode.asked:
+    if _asked.get():
         raise _Asked(plain, operands, options)
     return _run(_select(plain, operands, options), operands, options)
 
@@ -100,7 +100,7 @@ def _run(compute: Callable[..., Any], operands: tuple[Any, ...], options: dict[s
 
 
 def _select(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[str, Any]) -> Callable[..., Any]:
-    if not _mode.plain and plain in QUICK:
+    if not _plain.get() and plain in QUICK:
         arrays = [array_of(operand) for operand in operands]
         for quick in QUICK[plain]:
             if quick.unsupported_reason(arrays, options) is None:
@@ -164,12 +164,9 @@ class QuickImplementation(Function):
 # -- plain implementations only ----------------------------------------------------------------------------------------
 
 
-class _Mode(threading.local):
-    plain = PLAIN
-    asked = False  # set by `explain`: `dispatch` then raises _Asked instead of computing
-
-
-_mode = _Mode()
+_plain: ContextVar[bool] = ContextVar("plain", default=PLAIN)
+#: Set by `explain`: `dispatch` then raises _Asked instead of computing.
+_asked: ContextVar[bool] = ContextVar("asked", default=False)
 
 
 class plain(Switch):  # noqa: N801  (reads as a statement: `with plain():`)
@@ -178,12 +175,12 @@ class plain(Switch):  # noqa: N801  (reads as a statement: `with plain():`)
     """
 
     def __init__(self, on: bool = True) -> None:
-        super().__init__(_mode, "plain", on)
+        super().__init__(_plain, on)
 
 
 def is_plain() -> bool:
     """Return whether this thread uses plain implementations only."""
-    return _mode.plain
+    return _plain.get()
 
 
 # -- which implementation ----------------------------------------------------------------------------------------------
@@ -204,22 +201,19 @@ def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
     Raises KeyError for an unknown name, and the op's errors for invalid arguments.
     """
     function = OPS[op].function if isinstance(op, str) else op
-    _mode.asked = True
     try:
-        with no_grad():
+        with no_grad(), Switch(_asked, True):
             function(*inputs, **options)
     except _Asked as asked:
         plainly, operands, options = asked.args
     else:
         return f"{function.__name__}\n  plain     selected: the only implementation, or there is nothing to compute"
-    finally:
-        _mode.asked = False
     arrays = [array_of(operand) for operand in operands]
     lines = [f"{function.__name__}({described(arrays)})"]
     selected = False
     for known in [*QUICK.get(plainly, ()), Implementation("plain", plainly, lambda arrays, options: None)]:
         reason = known.unsupported_reason(arrays, options)
-        if _mode.plain and known.name != "plain":
+        if _plain.get() and known.name != "plain":
             reason = "plain() or HANDLOOM_PLAIN=1 leaves it out"
         said = f"no: {reason}" if reason else "not needed: a quicker one is selected" if selected else "selected"
         selected = selected or reason is None

@@ -200,14 +200,6 @@ def test_no_grad_and_enable_grad_nest_and_survive_exceptions() -> None:
     assert is_grad_enabled()
 
 
-def test_no_grad_does_not_decorate_generators() -> None:
-    def numbers():
-        yield 1
-
-    with pytest.raises(TypeError, match="no_grad can't decorate the generator numbers"):
-        no_grad()(numbers)
-
-
 def test_backward_and_grad_inside_no_grad() -> None:
     x = leaf(3.0)
     y = x * x

@@ -136,11 +136,11 @@ class Scale(Function):
 def test_writes_from_outside(write, message) -> None:
     x, constant, table = leaf([1.0, 2.0]), np.array([3.0, 4.0]), np.array([5.0, 6.0])
     with detect_anomaly():
-        y = Scale(table)(x * constant).sum()
+        y = Scale(table)(x * Tensor(constant)).sum()
         (x.data, constant, table)[write][0] = 9.0
         with pytest.raises(AnomalyError, match=message) as raised:
             y.backward()
-    assert "y = Scale(table)(x * constant).sum()" in str(raised.value)
+    assert "y = Scale(table)(x * Tensor(constant)).sum()" in str(raised.value)
 
 
 def test_off_again_whatever_happens() -> None:
