@@ -1,4 +1,4 @@
-"""Threads, asynchronous tasks, forks and signal handlers: each has its own modes and observers, and none waits for ever.
+"""Threads, asynchronous tasks, forks and signal handlers: each has its modes and observers, and none waits for ever.
 
 No verdict depends on the clock: barriers and events fix the order, and a test that would hang is ended by an alarm.
 """
