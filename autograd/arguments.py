@@ -1,7 +1,7 @@
 """Checks of arguments by their annotations: numbers, flags, names and axes are the right kind, or refused by name.
 
 `@checked` marks functions whose annotated options a caller could confuse: a fraction for a count, a text for a flag,
-a Tensor for a number. It also accepts PyTorch's names `dim` and `keepdim` for `axis` and `keepdims`.
+a Tensor for a number. It also accepts PyTorch's names of parameters, such as `dim` for `axis`.
 """
 
 import functools
@@ -12,14 +12,14 @@ from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from .backend import as_array, native
+from .backend import as_array, is_array, native
 from .random import Generator
 from .tensor import Tensor, array_of, constant_array
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: PyTorch's names of parameters.
-ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+ALIASES = {"dim": "axis", "keepdim": "keepdims", "correction": "ddof"}
 #: Python types that need no further look, for each annotation that is checked; parts of a union are joined.
 _QUICK: dict[Any, tuple[type, ...]] = {
     int: (int,), float: (float, int), bool: (bool,), str: (str,), NoneType: (NoneType,), Generator: (Generator,),
@@ -42,7 +42,8 @@ def checked(function: F, always: bool = False) -> F:
     if not wanted and not always:
         return function
     quick: dict[str, Any] = {key: {t for kind in kinds for t in _QUICK[kind]} for key, kinds in wanted.items()}
-    quick |= {alias: () for alias, of in ALIASES.items() if of in parameters}
+    quick |= {alias: () for alias, of in ALIASES.items() if of in parameters and alias not in parameters}
+    quick |= {"unbiased": ()} if "ddof" in parameters else {}
     order = [key for key, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     first = next((place for place, key in enumerate(order) if key in wanted), len(order))
 
@@ -71,11 +72,13 @@ def checked(function: F, always: bool = False) -> F:
 
     def converted(args: Any, kwargs: Any) -> Any:
         kwargs, name = dict(kwargs), named(args)
+        if "unbiased" in kwargs:
+            raise TypeError(f"{name}: write ddof=1 for PyTorch's unbiased=True (its default), ddof=0 for False")
         for alias, key in ALIASES.items():
             if alias in kwargs and alias not in parameters:
                 value, place = kwargs.pop(alias), order.index(key) if key in order else len(args)
                 given = kwargs.get(key)
-                if not (given is None or given is False) or place < len(args):
+                if not (given is None or given is False or (given == 0 and key == "ddof")) or place < len(args):
                     raise TypeError(f"{name}: {alias} is PyTorch's name of {key}; use only one of the two names")
                 kwargs[key] = value
         args = [_converted(f"{name}: {key}", value, wanted.get(key, ()), quick.get(key, ()))
@@ -104,7 +107,7 @@ def _explained(name: str, error: Exception, operands: list[tuple[str, Any]]) -> 
 def integers(name: str, values: Any) -> Any:
     """Return indices, counts or sizes as an array, which is of integers if it is empty. Raises TypeError for others."""
     values = array_of(values)
-    if not hasattr(values, "dtype"):
+    if not is_array(values):
         values = as_array(values, name)
         values = values if values.size else values.astype(int)
     if values.dtype.kind not in "iu":
@@ -128,6 +131,8 @@ def _converted(name: str, value: Any, kinds: tuple[Any, ...], quick: Any) -> Any
         return value
     if Generator in kinds and hasattr(value, "keep_mask"):
         return value
+    if int in kinds and isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
     if getattr(value, "shape", None) == ():  # a NumPy scalar, a 0-d array or Tensor
         kind = constant_array(value, name).dtype.kind
         for wanted, letters in ((bool, "b"), (int, "iu"), (float, "iuf")):

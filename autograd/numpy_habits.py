@@ -157,17 +157,19 @@ class NumPyHabits:
         return self.data.tolist()
 
 
-class _Missing:
-    """An attribute that NumPy's arrays have and tensors lack. Access to it raises AttributeError with an alternative.
-    (A `__getattr__` would also work, but would make access to every other attribute slower.)
+class Missing:
+    """An attribute that arrays of NumPy or PyTorch have and tensors lack. Access to it raises AttributeError with an
+    alternative. (A `__getattr__` would also work, but would make access to every other attribute slower.)
     """
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, instead: str = ""):
+        self.name, self.instead = name, instead
 
     def __get__(self, tensor: Any, kind: type) -> Any:
         instead = f"write x.numpy().{self.name} if you need only the values"
-        if self.name in _IN_PLACE:
+        if self.instead:
+            instead = f"write {self.instead}"
+        elif self.name in _IN_PLACE:
             instead = "assign elements by x[...] = y"
         elif tensor is not None and (op := _op_named(self.name, tensor)):
             instead = f"write {op}"
@@ -176,7 +178,7 @@ class _Missing:
 
 for _name in dir(np.ndarray):
     if _name[0] != "_" and _name not in vars(NumPyHabits):  # Tensor's own methods take precedence
-        setattr(NumPyHabits, _name, _Missing(_name))
+        setattr(NumPyHabits, _name, Missing(_name))
 
 
 def _op_named(name: str, tensor: NumPyHabits) -> str | None:

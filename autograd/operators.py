@@ -70,35 +70,35 @@ class Operators:
 
     # -- NumPy's methods -------------------------------------------------------------------------------------------
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.sum(self, axis=axis, keepdims=keepdims)
+    def sum(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
+        return _ops.sum(self, axis=axis, keepdims=keepdims, **dim)
 
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.mean(self, axis=axis, keepdims=keepdims)
+    def mean(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
+        return _ops.mean(self, axis=axis, keepdims=keepdims, **dim)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.max(self, axis=axis, keepdims=keepdims)
+    def max(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
+        return _ops.max(self, axis=axis, keepdims=keepdims, **dim)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.min(self, axis=axis, keepdims=keepdims)
+    def min(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
+        return _ops.min(self, axis=axis, keepdims=keepdims, **dim)
 
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.prod(self, axis=axis, keepdims=keepdims)
+    def prod(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
+        return _ops.prod(self, axis=axis, keepdims=keepdims, **dim)
 
-    def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-        return _ops.var(self, axis=axis, keepdims=keepdims, ddof=ddof)
+    def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0, **dim: Any) -> Tensor:
+        return _ops.var(self, axis=axis, keepdims=keepdims, ddof=ddof, **dim)
 
-    def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-        return _ops.std(self, axis=axis, keepdims=keepdims, ddof=ddof)
+    def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0, **dim: Any) -> Tensor:
+        return _ops.std(self, axis=axis, keepdims=keepdims, ddof=ddof, **dim)
 
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return _ops.argmax(self, axis=axis, keepdims=keepdims)
+    def argmax(self, axis: int | None = None, keepdims: bool = False, **dim: Any) -> Tensor:
+        return _ops.argmax(self, axis=axis, keepdims=keepdims, **dim)
 
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return _ops.argmin(self, axis=axis, keepdims=keepdims)
+    def argmin(self, axis: int | None = None, keepdims: bool = False, **dim: Any) -> Tensor:
+        return _ops.argmin(self, axis=axis, keepdims=keepdims, **dim)
 
-    def cumsum(self, axis: int | None = None) -> Tensor:
-        return _ops.cumsum(self, axis=axis)
+    def cumsum(self, axis: int | None = None, **dim: Any) -> Tensor:
+        return _ops.cumsum(self, axis=axis, **dim)
 
     def clip(self, min: Any = None, max: Any = None) -> Tensor:
         return _ops.clip(self, min, max)
@@ -112,8 +112,8 @@ class Operators:
     def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
         return _ops.repeat(self, repeats, axis=axis)
 
-    def squeeze(self, axis: Any = None) -> Tensor:
-        return _ops.squeeze(self, axis=axis)
+    def squeeze(self, axis: Any = None, **dim: Any) -> Tensor:
+        return _ops.squeeze(self, axis=axis, **dim)
 
     def flatten(self) -> Tensor:
         return _ops.ravel(self)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import operators
+from . import operators, torch_names
 from .backend import as_array, device_of, is_array, native, register_namespace, to_device
 from .changes import changes
 from .numpy_habits import NumPyHabits
 from .operators import Operators
 from .origin import Leaf, Origin, call_numbers, is_grad_enabled, leaf_lock
 from .row_gradient import RowGradient, as_dense
+from .torch_names import Size, TorchNames
 
 if TYPE_CHECKING:  # a Tensor's methods call modules that import this one; `bind` passes them in
     from . import engine as _engine
@@ -34,7 +35,7 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> operators.Method:
     return compared
 
 
-class Tensor(Operators, NumPyHabits):
+class Tensor(Operators, TorchNames, NumPyHabits):
     """An array that records the operations on it, so that gradients can be computed.
 
     Args:
@@ -119,7 +120,7 @@ class Tensor(Operators, NumPyHabits):
 
     @property
     def size(self) -> int:
-        return self.data.size
+        return Size(self.data.size)
 
     @property
     def device(self) -> str:
@@ -361,5 +362,6 @@ def bind(ops: ModuleType, engine: ModuleType) -> None:
     """
     globals().update(_ops=ops, _engine=engine)
     operators.bind(ops)
+    torch_names.bind(ops)
     register_namespace(Tensor, ops)
     register_namespace(Parameter, ops)

@@ -1,11 +1,12 @@
 """Layers. Parameter names, layouts and initial values are PyTorch's, so that weights from PyTorch can be loaded."""
 
 from ..autograd import Parameter
-from . import init
+from . import functional, init
 from .activation import GELU, Flatten, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Softmax, Tanh
 from .attention import AttentionCall, MultiHeadAttention, attention_maps, observe_attention
 from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .dropout import Dropout
+from .einops_backend import use_einops
 from .embedding import Embedding
 from .linear import Linear
 from .module import Module
@@ -57,8 +58,10 @@ __all__ = [
     "attention_maps",
     "checkpoint_activations",
     "embedding_positions",
+    "functional",
     "init",
     "make_norm",
     "observe_attention",
     "sinusoidal_table",
+    "use_einops",
 ]

@@ -92,3 +92,11 @@ def _embedding(d: Draw, shape: tuple[int, ...]) -> Any:
     # `padding_id` is tested separately: its row has no gradient by definition, but a difference quotient.
     rows = d.integer(1, 4)
     return d.indices(shape, rows), d.array((rows, d.integer(1, 3))), d.maybe(scale=2.5)
+
+
+@spec("gather", least=1, empty=False)
+def _gather(d: Draw, shape: tuple[int, ...]) -> Any:
+    axis = d.position(shape)
+    sides = [d.integer(1, size) for size in shape]
+    sides[axis] = d.integer(1, 4)
+    return d.array(shape), axis, d.indices(tuple(sides), shape[axis], negative=True)

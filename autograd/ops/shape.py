@@ -37,7 +37,11 @@ class Transpose(Function):
         self.axes = axes
 
     def forward(self, x):
-        return x.transpose(self.axes)
+        try:
+            return x.transpose(self.axes)
+        except ValueError as error:
+            cure = "; to exchange two axes, as PyTorch's transpose does, write x.swapaxes(a, b)"
+            raise ValueError(f"the axes {self.axes} must name each axis once{cure}") from error
 
     def backward(self, g):
         if self.axes is None:

@@ -1,0 +1,141 @@
+"""PyTorch's methods for tensors, by handloom's ops, where NumPy's arrays have no method of that name; and what to write
+for those that handloom lacks. No method returns a view or changes its tensor. `docs/from_pytorch.md` compares both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .numpy_habits import Missing
+
+if TYPE_CHECKING:
+    from . import ops as _ops
+    from .tensor import Tensor
+
+Method = Callable[..., Any]
+
+
+def one_or_many(sizes: tuple[Any, ...]) -> Any:
+    """Return the sizes or axes of a call f(2, 3), f((2, 3)) or f(2)."""
+    return sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer) else sizes
+
+
+def _calls(op: str) -> Method:
+    """Return a method that passes its arguments to the op."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(_ops, op)(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = op, f"Call the op `{op}` on this tensor."
+    return method
+
+
+def _casts(dtype: Any) -> Method:
+    return lambda self: self.astype(dtype)
+
+
+class TorchNames:
+    """The part of `Tensor` for people who come from PyTorch."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        shape: tuple[int, ...]
+        dtype: np.dtype
+        ndim: int
+        reshape: Method
+        transpose: Method
+        astype: Method
+        copy: Method
+        clip: Method
+
+    exp, log, sqrt, rsqrt = _calls("exp"), _calls("log"), _calls("sqrt"), _calls("rsqrt")
+    sin, cos, tanh, sigmoid = _calls("sin"), _calls("cos"), _calls("tanh"), _calls("sigmoid")
+    relu, abs, square = _calls("relu"), _calls("abs"), _calls("square")
+    softmax, log_softmax, logsumexp, norm = (_calls(op) for op in ("softmax", "log_softmax", "logsumexp", "norm"))
+    masked_fill, pow, tril, triu = _calls("masked_fill"), _calls("power"), _calls("tril"), _calls("triu")
+    unsqueeze, gather = _calls("expand_dims"), _calls("gather")
+
+    def view(self, *shape: Any) -> Tensor:
+        """Return the elements in another shape, as `reshape` does; the result is not a view."""
+        return self.reshape(*shape)
+
+    def permute(self, *axes: Any) -> Tensor:
+        """Permute the axes, as `transpose` with several arguments."""
+        return self.transpose(one_or_many(axes))
+
+    def expand(self, *shape: Any) -> Tensor:
+        """Broadcast to a shape, in which -1 keeps the size of an axis."""
+        wanted = tuple(one_or_many(shape))
+        own = (1,) * (len(wanted) - self.ndim) + self.shape
+        return _ops.broadcast_to(
+            self, tuple(old if size == -1 else size for old, size in zip(own, wanted, strict=True))
+        )
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+        """Split into at most `chunks` parts along an axis, of which the last may be smaller."""
+        size = self.shape[dim]
+        step = max(-(-size // chunks), 1)
+        return _ops.split(self, list(range(step, size, step)), axis=dim)
+
+    def clamp(self, min: Any = None, max: Any = None) -> Tensor:
+        """Limit the elements to [min, max], as `clip` does."""
+        return self.clip(min, max)
+
+    def clone(self) -> Tensor:
+        """Return a copy; the gradient passes through it."""
+        return self.copy()
+
+    def contiguous(self) -> Tensor:
+        """Return the tensor itself: no op depends on the order of elements in memory."""
+        return self  # type: ignore[return-value]
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    float, double, half = _casts(np.float32), _casts(np.float64), _casts(np.float16)
+    long, bool = _casts(np.int64), _casts(np.bool_)
+
+    def type_as(self, other: Any) -> Tensor:
+        """Cast to the dtype of another tensor."""
+        return self.astype(other.dtype)
+
+
+class Size(int):
+    """The number of elements, `x.size`. Raises TypeError if it is called as PyTorch's method."""
+
+    def __call__(self, *dim: Any) -> Any:
+        raise TypeError("x.size is the number of elements, as in NumPy: write x.shape, or x.shape[0] for x.size(0)")
+
+
+#: What to write instead of PyTorch's other methods.
+INSTEAD = {
+    "add sub mul div": "the operators x + y, x - y, x * y, x / y", "matmul mm bmm": "x @ y",
+    "eq ne lt le gt ge": "the comparisons x == y, x < y", "cpu": 'x.to("cpu")', "cuda": 'x.to("cuda")',
+    "int type": "x.astype(dtype)", "index_select": "ops.take(x, index, axis)", "masked_select": "x[mask]",
+    "expand_as": "ops.broadcast_to(x, y.shape)", "view_as reshape_as": "x.reshape(y.shape)",
+    "dim": "x.ndim", "t": "x.T",
+    "new_zeros new_ones new_full new_tensor": "ops.zeros(shape, dtype=x.dtype)", "unbind": "tuple(x)",
+    "repeat_interleave": "x.repeat(n, axis)", "tile": "ops.tile(x, reps)", "nelement": "x.numel()",
+    "split split_with_sizes": "ops.split(x, parts) with the number of equal parts or the list of the cuts' indices",
+    "retain_grad": "x.register_hook(f)", "stride": "x.data.strides", "is_cuda": "x.device", "topk": "ops.topk(x, k)",
+    "scatter scatter_add": "ops.setitem(x, index, value) or ops.scatter_add(x, index, values)",
+    "amax": "x.max(axis)", "amin": "x.min(axis)", "gelu silu erf": "ops.gelu(x), ops.silu(x) or ops.erf(x)",
+    "isnan isinf isfinite": "np.isnan(x.data), ...", "normal_ uniform_": "nn.init.normal_(x) or nn.init.uniform_(x)",
+    "add_ sub_ mul_ div_ pow_ clamp_": "x += y, x -= y, ..., for a parameter under no_grad()",
+    "zero_ fill_ copy_ masked_fill_ index_fill_ scatter_ scatter_add_": "x[...] = y or x[index] = y",
+    "unsqueeze_ squeeze_ transpose_ t_ detach_": "the method without _, as in x = x.detach()",
+}  # fmt: skip
+for _names, _cure in INSTEAD.items():
+    for _name in _names.split():
+        setattr(TorchNames, _name, Missing(_name, _cure))
+
+
+def bind(ops: ModuleType) -> None:
+    """Give the methods access to the ops, which this module can't import because the ops import Tensor."""
+    globals().update(_ops=ops)

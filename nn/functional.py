@@ -1,0 +1,111 @@
+"""Functions of networks under PyTorch's names, called as in PyTorch. Most are the ops themselves."""
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor, ops
+from ..autograd.arguments import integers
+from ..autograd.ops import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    dropout,
+    elu,
+    embedding,
+    gelu,
+    glu,
+    l1_loss,
+    leaky_relu,
+    linear,
+    log_softmax,
+    mish,
+    mse_loss,
+    relu,
+    selu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    softsign,
+    tanh,
+)
+from ..autograd.ops import log_sigmoid as logsigmoid
+from ..autograd.ops.loss import REDUCTIONS
+from ..autograd.tensor import array_of
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "dropout", "elu", "embedding", "gelu",
+    "glu", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mse_loss", "nll_loss",
+    "normalize", "one_hot", "relu", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "softmax", "softplus",
+    "softsign", "tanh",
+]  # fmt: skip
+
+
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """Normalise over the last axes, of the sizes `normalized_shape`, to mean 0 and variance 1; then scale and shift."""
+    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not sizes or input.shape[-len(sizes) :] != sizes:
+        raise ValueError(f"layer_norm: the last axes of an input of shape {input.shape} must have the sizes {sizes}")
+    count = int(np.prod(sizes))
+    weight = np.ones(count, input.dtype) if weight is None else ops.reshape(weight, count)
+    bias = np.zeros(count, input.dtype) if bias is None else ops.reshape(bias, count)
+    rows = input.reshape((*input.shape[: -len(sizes)], count))
+    return ops.layer_norm(rows, weight, bias, eps).reshape(input.shape)
+
+
+def cross_entropy(input: Tensor, target: Any, weight: Any = None, **options: Any) -> Tensor:
+    """Compute `ops.cross_entropy` of logits (classes,), (batch, classes) or (batch, classes, ...): the classes are on
+    the second axis, as in PyTorch. `options` are ignore_index, reduction and label_smoothing.
+    """
+    if input.ndim > 2:
+        target = ops.moveaxis(target, 1, -1) if np.shape(array_of(target)) == input.shape else target
+        input = ops.moveaxis(input, 1, -1)
+    return ops.cross_entropy(input, target, weight=weight, **options)
+
+
+def nll_loss(
+    input: Tensor, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """Compute -w_t x_t for log-probabilities x and a target class t, with the axes of `cross_entropy`. The mean divides
+    by the sum of the class weights w_t. Raises ValueError for an unknown reduction.
+    """
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"nll_loss: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
+    input, target = ops.moveaxis(input, 1, -1) if input.ndim > 2 else input, integers("nll_loss: target", target)
+    real = target != ignore_index
+    target = np.where(real, target, 0)
+    factors = real * (np.ones(1) if weight is None else array_of(weight)[target]).astype(input.dtype)
+    losses = -ops.gather(input, -1, target[..., None])[..., 0] * factors
+    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / factors.sum()
+
+
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Compute attention for (batch, heads, length, head_dim). A boolean `attn_mask` is True where a query may attend;
+    numbers are added to the scores. `is_causal` is aligned at the first position, as in PyTorch; `ops.attention` aligns
+    it at the last one. A row that may attend to nothing gives 0.
+    """
+    boolean = attn_mask is not None and array_of(attn_mask).dtype == bool
+    mask, bias = (attn_mask, None) if boolean else (None, attn_mask)
+    if is_causal:
+        causal = np.tril(np.ones((query.shape[-2], key.shape[-2]), bool))
+        mask = causal if mask is None else array_of(mask) & causal
+    return ops.attention(query, key, value, mask=mask, bias=bias, dropout=dropout_p, scale=scale)
+
+
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """Divide by the p-norm along `dim`, or by `eps` where the norm is smaller."""
+    return ops.divide(input, ops.maximum(ops.norm(input, p, axis=dim, keepdims=True), eps))
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
+    """Return integers (..., classes): 1 at the class, 0 elsewhere; as many classes as the largest needs by default.
+    Raises ValueError for a class out of range.
+    """
+    classes = integers("one_hot: classes", tensor)
+    count = int(classes.max(initial=-1)) + 1 if num_classes == -1 else num_classes
+    if classes.min(initial=0) < 0 or classes.max(initial=-1) >= count:
+        raise ValueError(f"one_hot: classes must be from 0 to {count - 1}")
+    return Tensor((classes[..., None] == np.arange(count)).astype(np.int64))
