@@ -21,7 +21,7 @@ from .numpy_habits import NumPyHabits
 from .operators import Operators
 from .origin import Leaf, Origin, call_numbers, is_grad_enabled, leaf_lock
 from .row_gradient import RowGradient, as_dense
-from .torch_names import Size, TorchNames
+from .torch_names import TorchNames
 
 if TYPE_CHECKING:  # a Tensor's methods call modules that import this one; `bind` passes them in
     from . import engine as _engine
@@ -120,7 +120,7 @@ class Tensor(Operators, TorchNames, NumPyHabits):
 
     @property
     def size(self) -> int:
-        return Size(self.data.size)
+        return self.data.size
 
     @property
     def device(self) -> str:

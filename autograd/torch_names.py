@@ -106,13 +106,6 @@ class TorchNames:
         return self.astype(other.dtype)
 
 
-class Size(int):
-    """The number of elements, `x.size`. Raises TypeError if it is called as PyTorch's method."""
-
-    def __call__(self, *dim: Any) -> Any:
-        raise TypeError("x.size is the number of elements, as in NumPy: write x.shape, or x.shape[0] for x.size(0)")
-
-
 #: What to write instead of PyTorch's other methods.
 INSTEAD = {
     "add sub mul div": "the operators x + y, x - y, x * y, x / y", "matmul mm bmm": "x @ y",

@@ -56,7 +56,6 @@ def test_a_method_of_pytorchs_says_what_to_write(name: str) -> None:
 def test_calls_that_can_be_recognised_say_what_to_write() -> None:
     x = Tensor(np.ones((2, 3, 4)))
     for call, message in [
-        (lambda: x.size(0), r"write x\.shape, or x\.shape\[0\] for x\.size\(0\)"),
         (lambda: x.std(unbiased=False), "write ddof=1 for PyTorch's unbiased=True"),
         (lambda: x.sum(0, dim=1), "dim is PyTorch's name of axis; use only one"),
     ]:
