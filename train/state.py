@@ -16,7 +16,7 @@ def generators(model: Module) -> list[Generator]:
     Raises TypeError for a generator of another library, whose state no save would hold.
     """
     found: dict[int, Generator] = {id(default_generator): default_generator}
-    for name, value in _attributes(model):
+    for _, name, value in _attributes(model):
         for one in _items(value):
             if isinstance(one, np.random.Generator | np.random.RandomState | random.Random):
                 kind = type(one).__name__
@@ -28,12 +28,11 @@ def generators(model: Module) -> list[Generator]:
 
 def constants(model: Module) -> dict[str, np.ndarray]:
     """Return copies of the Tensors and arrays of a model's layers that are neither parameters nor buffers, by name."""
-    own = {id(array) for array in model.state_dict().values()}
     found = {}
-    for name, value in _attributes(model):
+    for module, name, value in _attributes(model):
         if isinstance(value, Tensor) and not isinstance(value, Parameter) and value.is_leaf:
             value = value.numpy()
-        if isinstance(value, np.ndarray) and id(value) not in own:
+        if isinstance(value, np.ndarray) and name.rpartition(".")[2] not in module._buffers:
             found[name] = value.copy()
     return found
 
@@ -49,10 +48,10 @@ def check_unchanged(before: dict[str, np.ndarray], model: Module) -> None:
             )
 
 
-def _attributes(model: Module) -> Iterator[tuple[str, Any]]:
+def _attributes(model: Module) -> Iterator[tuple[Module, str, Any]]:
     for prefix, module in model.named_modules():
         for name, value in vars(module).items():
-            yield (f"{prefix}.{name}" if prefix else name), value
+            yield module, (f"{prefix}.{name}" if prefix else name), value
 
 
 def _items(value: Any) -> Iterator[Any]:

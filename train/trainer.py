@@ -279,6 +279,7 @@ class Trainer:
         reading = self.updates.read()
         if reading.failed:
             raise self._failure(self.progress.step, reading)
+        self.progress.overflowed = reading.overflowed or self.progress.overflowed
         for tokens, means in reading.steps:
             self.progress.add_to_log(tokens, means)
         return reading
@@ -370,8 +371,8 @@ class Trainer:
         row |= {"learning_rate": self.optimizer.lr, "gradient_norm": reading.norm}
         if self.scaler is not None:
             row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
-        if self.settings.name_overflows and reading.overflowed:
-            row["overflowed"] = reading.overflowed
+        if self.settings.name_overflows and now.overflowed:
+            row["overflowed"] = now.overflowed
         if self.settings.gradient_norms:
             norms = layer_norms(updated_parameters(self.model, self.optimizer), reading.norm)
             row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}

@@ -3,16 +3,34 @@
 import contextlib
 import itertools
 import random
+import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from handloom import Parameter, Tensor, nn
 from handloom.autograd import Generator, default_generator, manual_seed, no_grad
 from handloom.errors import InputError
-from handloom.train import SGD, Adam, Callback, EarlyStopping, History, ProgressBar, Trainer, TrainingStopped
+from handloom.train import (
+    SGD,
+    Adam,
+    AdamW,
+    Callback,
+    EarlyStopping,
+    History,
+    Plateau,
+    ProgressBar,
+    Trainer,
+    TrainingStopped,
+    constant,
+    noam,
+)
+from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 
@@ -216,6 +234,14 @@ class Counting(nn.Module):
         return self.linear(x - self.mean)
 
 
+class Dropping(nn.Module):
+    def __init__(self) -> None:
+        self.dropout, self.linear = nn.Dropout(0.2), nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.dropout(x))
+
+
 def test_buffers_and_generators_in_lists_are_part_of_a_run(tmp_path) -> None:
     """A running statistic and the state of a generator in a list were lost at a resume."""
     for name, stops in (("whole", []), ("parts", [3, 6, 9])):
@@ -322,3 +348,76 @@ def test_a_folder_that_is_there_is_refused_and_the_random_numbers_of_others_stay
     with pytest.raises(InputError, match="is not a run"):
         trainer(out=Path(tmp_path / "other")).fit(batches, steps=2, validation=batches(9), resume=True)
     assert default_generator in trainer().generators
+
+
+RUNS = st.fixed_dictionaries(
+    {
+        "log_every": st.integers(1, 7),
+        "validate_every": st.one_of(st.none(), st.integers(1, 9)),
+        "average": st.integers(0, 4),
+        "ema": st.sampled_from([None, None, 0.5]),
+        "accumulate": st.integers(1, 3),
+        "clip_norm": st.sampled_from([None, 0.1, 1.0]),
+        "precision": st.sampled_from(["fp32", "fp32", "fp16"]),
+        "name_overflows": st.booleans(),
+        "gradient_norms": st.booleans(),
+        "keep": st.integers(1, 3),
+        "monitor": st.sampled_from(["valid_loss", "score"]),
+        "higher_is_better": st.booleans(),
+        "patience": st.one_of(st.none(), st.integers(1, 4)),
+        "schedule": st.sampled_from(["none", "constant", "noam", "plateau"]),
+        "optimizer": st.sampled_from(["sgd", "momentum", "adam", "adamw"]),
+        "buffers": st.booleans(),
+    }
+)
+SCHEDULES: dict[str, Any] = {
+    "none": lambda: None,
+    "constant": lambda: constant(0.03, warmup=15),
+    "noam": lambda: noam(16, 9, 0.2),
+    "plateau": lambda: Plateau(0.05, 0.25, patience=1, threshold=0.01, floor=0.01, warmup=2),
+}
+OPTIMIZERS: dict[str, Any] = {
+    "sgd": lambda own: SGD(own, 0.02),
+    "momentum": lambda own: SGD(own, 0.02, momentum=0.7, nesterov=True, weight_decay=0.1),
+    "adam": lambda own: Adam([{"params": own, "lr_scale": 0.5}], 0.1, (0.8, 0.9), 1e-6),
+    "adamw": lambda own: AdamW(own, 0.1, (0.7, 0.95), 1e-5, 0.2),
+}
+
+
+def score(model: nn.Module) -> dict[str, float]:
+    """A number that goes up and down."""
+    return {"score": float(np.sin(40 * model.linear.weight.data.sum()))}
+
+
+def run(folder: Path, options: dict[str, Any], steps: int, resume: bool = False, stop_at: int | None = None) -> None:
+    """Start or resume a run."""
+    options = dict(options)
+    schedule, optimizer, patience = (options.pop(name) for name in ("schedule", "optimizer", "patience"))
+    manual_seed(1)
+    model = Counting(own=[Generator(2)]) if options.pop("buffers") else Dropping()
+    options |= {"metrics": score, "out": folder, "callbacks": [] if patience is None else [EarlyStopping(patience)]}
+    one = Trainer(model, squared_error, OPTIMIZERS[optimizer](model.parameters()), SCHEDULES[schedule](), **options)
+    with contextlib.suppress(TrainingStopped):
+        one.fit(batches, steps=steps, validation=batches(9, 2), resume=resume, stop_at=stop_at)
+
+
+def content(folder: Path) -> list[Any]:
+    """Return what a run has left: log, model, and the last save."""
+    saved = SavedStates(folder / "checkpoints").load()
+    weights, config = load_checkpoint(folder)
+    return [(folder / "metrics.jsonl").read_text(), weights, config, saved.step, saved.weights, saved.state]
+
+
+@pytest.mark.search
+@settings(max_examples=settings.default.max_examples // 4)
+@given(RUNS, st.lists(st.integers(1, 14), min_size=2, max_size=3, unique=True), st.booleans())
+def test_a_run_in_parts_equals_one_in_a_piece(options: dict[str, Any], steps: list[int], longer: bool) -> None:
+    """Its parts are ended by an interruption, or are runs of fewer steps that were extended."""
+    quiet = np.errstate(over="ignore", invalid="ignore")
+    with tempfile.TemporaryDirectory() as name, quiet, mock.patch("os.fsync"):  # which takes longer than the training
+        folder, last = Path(name), max(steps)
+        run(folder / "whole", options, last)
+        for number, step in enumerate(sorted(steps)):
+            stop = None if longer or step == last else step
+            run(folder / "parts", options, step if longer else last, resume=number > 0, stop_at=stop)
+        np.testing.assert_equal(content(folder / "parts"), content(folder / "whole"))

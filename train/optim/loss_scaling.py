@@ -108,10 +108,16 @@ def holding(pairs: Sequence[tuple[Tensor, Any]]) -> Iterator[None]:
 
 
 def float_constants(model: Module) -> list[Tensor]:
-    """Return the float32 tensors of a model that are not parameters, such as a table of positions."""
-    parameters = set(map(id, model.parameters()))
-    held = {id(t): t for module in model.modules() for t in vars(module).values() if isinstance(t, Tensor)}
-    return [tensor for key, tensor in held.items() if key not in parameters and tensor.dtype == np.float32]
+    """Return the float32 tensors of a model that are neither parameters nor buffers, such as a table of positions.
+
+    Buffers, which training may change, keep their dtype: float16 would lose the small changes of a running mean.
+    """
+    held: dict[int, Tensor] = {}
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor) and not isinstance(value, Parameter) and name not in module._buffers:
+                held[id(value)] = value
+    return [tensor for tensor in held.values() if tensor.dtype == np.float32]
 
 
 def first_overflow(named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:

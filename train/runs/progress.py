@@ -34,6 +34,7 @@ class Progress:
         best, best_step: best value of the monitored metric, and its step; None before a finite value.
         stale: number of validations since `best_step`.
         snapshots: steps of the last validations, whose weights may be averaged at the end.
+        overflowed: the parameter whose gradient overflowed first at the last overflow, if it is known.
         log_sums: sums over tokens since the last row of the log, by name ("loss": nats); "tokens" is their number.
     """
 
@@ -45,6 +46,7 @@ class Progress:
     best_step: int = 0
     stale: int = 0
     snapshots: list[int] = field(default_factory=list)
+    overflowed: str | None = None
     log_sums: dict[str, float] = field(default_factory=dict)
 
     def advance(self, batches: int, per_epoch: int) -> None:
