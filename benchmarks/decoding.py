@@ -102,7 +102,7 @@ def main() -> None:
     rows = [row("the references", references, references), row("the sources", sources, references)]
     texts: dict[str, list[str]] = {}
     for name in options.only:
-        texts[name] = translator.translate(sources, strategy=STRATEGIES[name], too_long="truncate")
+        texts[name] = translator.translate(sources, strategy=STRATEGIES[name], too_long="truncate", split=False)
         rows.append(row(name, texts[name], references))
         print(rows[-1], flush=True)
     found = significance(texts, references)

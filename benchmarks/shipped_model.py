@@ -92,7 +92,7 @@ def translator_scores(translator: Any, options: dict[str, Any]) -> dict[str, flo
         for what, beam, every in (("beam 5", 5, 1), ("greedy", 1, 1), few):
             sources, references = (list(side) for side in zip(*data.test[::every], strict=True))
             start = time.perf_counter()
-            found = translator.translate(sources, beam=beam, too_long="truncate", progress=True)
+            found = translator.translate(sources, beam=beam, too_long="truncate", progress=True, split=False)
             score = bleu(found, references)
             figures[f"{name}, {what}"] = round(score.value, 2)
             print(f"{data.test_name}, {what}: BLEU = {score.value:.2f}, {score.signature}, {len(found):,} sentences")
@@ -132,7 +132,8 @@ def everyday(model: str) -> None:
     rows = [line.split("\t") for line in (here / "everyday.tsv").read_text(encoding="utf-8").splitlines()]
     if read_config(model_path(model)).get("task") == translation_task("en", "de"):
         rows = [[english, german] for german, english, _ in rows]
-    found = handloom.load(model, "translate").translate([source for source, *_ in rows], too_long="truncate")
+    sources = [source for source, *_ in rows]
+    found = handloom.load(model, "translate").translate(sources, too_long="truncate", split=False)
     score = bleu(found, [references for _, *references in rows])
     print(f"{len(rows)} everyday sentences: {score}")
     results = here / "results/everyday.json"

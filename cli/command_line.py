@@ -123,8 +123,8 @@ def results_folder(path: Path | None, name: str) -> Path:
 def sentences_from(arguments: list[str]) -> Iterator[str]:
     """Yield the texts in `arguments`, or the lines of standard input if there are none or only "-".
 
-    For a blank line yield "", so that the output has as many lines as the input. Raises InputError for a blank
-    argument, and for text that is not UTF-8.
+    A line keeps its blanks, and a blank line is yielded, so that the output has as many lines as the input. Raises
+    InputError for a blank argument, and for text that is not UTF-8.
     """
     arguments = [] if arguments == ["-"] else arguments
     for number, sentence in enumerate(arguments, 1):
@@ -143,7 +143,7 @@ def sentences_from(arguments: list[str]) -> Iterator[str]:
         if number == 1:
             check_line_ends(line, "The text of standard input")
         try:
-            yield line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
+            yield line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")  # a file may start with a byte order mark
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "

@@ -7,7 +7,9 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +19,9 @@ from ..arguments import Whole, positive
 from ..errors import InputError, printable, short
 from ..models import Rules, Strategy
 from ..models.fields import Bounds, NotNegative
-from ..models.shipped import min_log_probability
+from ..models.shipped import TRANSLATORS, min_log_probability
 from ..train.tasks.alignment import alignment
+from ..train.tasks.sentences import join_text, missing_numbers, split_text
 from ..train.tasks.translator import Translator
 from .command_line import check_text, sentences_from
 from .options import OfKind, OptionParser, share
@@ -33,6 +36,11 @@ Repetition = Annotated[float, Bounds(0.01, 100)]
 #: Number of sequences that are computed at the same time.
 _WIDTH = Whole(1, 1000)
 SHADES = " .:-=+*#%@"
+#: Frequent words of the languages of `TRANSLATORS` that the other one does not have.
+FREQUENT_WORDS = {
+    "en": r"\b(?:the|i|you|he|she|we|they|is|are|am|were|and|of|to|my|your|have|do|does|what|where|who|this|with)\b",
+    "de": r"\b(?:der|das|ich|du|sie|wir|ihr|ist|sind|bin|und|zu|es|mein|nicht|haben|wo|wer|mit|für|dem|den|ein)\b",
+}
 TOGETHER = 2000  # number of lines that are translated in one call
 
 
@@ -147,7 +155,7 @@ def each_text(arguments: argparse.Namespace, show: Callable[[str], None]) -> Non
     """
     if not arguments.interactive:
         for text in sentences_from(arguments.texts):
-            show(text) if text else print()
+            show(text.strip()) if text.strip() else print()
         return
     print(f"Type {arguments.what}; Ctrl-D ends.")
     for text in ask("> "):
@@ -169,14 +177,14 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
     if arguments.interactive:
         each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments))
         return
-    lines = (line.strip() for text in sentences_from(arguments.texts) for line in text.rstrip().split("\n"))
+    lines = (line.rstrip() for text in sentences_from(arguments.texts) for line in text.rstrip().split("\n"))
     refused: dict[int, InputError] = {}
 
     def readable() -> Iterator[str]:
         for number, line in enumerate(lines, 1):
             try:
-                if line:
-                    translator.source_ids([line])
+                if sentences := pieces_of(line, translator, arguments)[1::2]:
+                    translator.source_ids(sentences)
             except InputError as error:
                 refused[number] = error
             yield "" if number in refused else line
@@ -189,35 +197,79 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
         raise InputError(f"The output is blank for line {numbers}. {next(iter(refused.values()))}")
 
 
+def pieces_of(text: str, translator: Translator, arguments: argparse.Namespace) -> list[str]:
+    """Return the pieces of `split_text`, or the text as one sentence if --nbest or --show-attention describe it."""
+    if translator.splits and arguments.nbest == 1 and not arguments.show_attention:
+        return split_text(text)
+    return ["", text.strip(), ""] if text.strip() else [""]
+
+
 def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace) -> None:
     """Print the translator's output for each text, with scores if several outputs are requested."""
     strategy = strategy_of(arguments)
     progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
     least = min_log_probability(arguments.checkpoint)
-    given = [text for text in texts if text]
+    pieces = [pieces_of(text, translator, arguments) for text in texts]
+    given = [sentence for text in pieces for sentence in text[1::2]]
     found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores or least > -math.inf)
+    if translator.splits and not scores:
+        found = translator.with_numbers(given, found, strategy)
     judged, alpha = found, strategy.alpha if strategy.beam > 1 else 0.0
     if least > -math.inf and (strategy.sampling or strategy.coverage or strategy.rules != Rules()):  # other scores
         judged, alpha = translator.hypotheses(given, strategy=Strategy(beam=1), progress=progress), 0.0
-    results = zip(found, judged, strict=True)
-    for text in texts:
-        if not text:  # a blank line gives a blank line, so that source and output lines correspond
-            print("\n" * strategy.n_best, end="")
+    results = zip(given, found, judged, strict=True)
+    for text in pieces:
+        if len(text) == 1:  # a line without words stays as it is, so that source and output lines correspond
+            print(*text * strategy.n_best, sep="\n")
             continue
-        hypotheses, likely = next(results)
-        for hypothesis in hypotheses:
+        own = list(itertools.islice(results, len(text) // 2))
+        for rank, hypothesis in enumerate(own[0][1]):
             score = f"{hypothesis.score:8.3f}  " if scores else ""
-            print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}")
-        if least > -math.inf and translator.mean_log_probability(likely[0], alpha) < least:
-            sys.stdout.flush()
-            note = "note: this text is unlike the training data; the translation is a guess"
-            print(f"{note}: {printable(short(text))}", file=sys.stderr)
-        best = hypotheses[0].ids
+            outputs = [in_one_line(translator.tokenizer.decode(hypotheses[rank].ids)) for _, hypotheses, _ in own]
+            print(f"{score}{join_text(text, outputs)}")
+        sys.stdout.flush()
+        for sentence, hypotheses, likely in own:
+            unlike = least > -math.inf and translator.mean_log_probability(likely[0], alpha) < least
+            output = translator.tokenizer.decode(hypotheses[0].ids)
+            lost = missing_numbers(sentence, output) if translator.splits else []
+            for note in notes(sentence, arguments.checkpoint, lost, unlike=unlike):
+                print(f"note: {note}: {printable(short(sentence))}", file=sys.stderr)
         if arguments.show_attention:
-            weights, source, target = translator.attention(text, best)
+            weights, source, target = translator.attention(own[0][0], own[0][1][0].ids)
             print(attention_text(weights, source, target))
             print("  ".join(f"{word}:{found}" for word, found in alignment(weights, source, target)))
     sys.stdout.flush()
+
+
+def notes(sentence: str, model: str, lost: list[str], *, unlike: bool) -> Iterator[str]:
+    """Yield what makes a translation doubtful: the sentence's language, rare words, or numbers that it has lost."""
+    names = {"en": "English", "de": "German"}
+    for to in [to for to, own in TRANSLATORS.items() if own == model and looks_like(sentence, to)]:
+        (other,) = TRANSLATORS.keys() - {to}
+        yield f"this text looks like {names[to]}; --to {other} translates it into {names[other]}"
+        unlike = False
+    if unlike:
+        yield "this text is unlike the training data; the translation is a guess"
+    if lost:
+        yield f"the translation lacks {', '.join(lost[:3])}"
+
+
+def looks_like(sentence: str, language: str) -> bool:
+    """Return whether a text has more of the frequent words of this language than of the other one."""
+    counts = {known: len(re.findall(words, sentence, re.IGNORECASE)) for known, words in FREQUENT_WORDS.items()}
+    return counts.pop(language) > max(counts.values())
+
+
+def in_one_line(text: str) -> str:
+    """Return an output without line ends, and without control characters, which would command the terminal."""
+    return without_controls(re.sub(r"[\n\v\f\r\x1c-\x1e\x85]+", " ", text))
+
+
+def without_controls(text: str) -> str:
+    """Return a text without control characters other than tabs and line feeds."""
+    if text.isprintable():
+        return text
+    return "".join([letter for letter in text if letter in "\t\n" or unicodedata.category(letter) != "Cc"])
 
 
 def ask(prompt: str) -> Iterator[str]:
@@ -247,11 +299,12 @@ def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespac
             print(prompt, end="", flush=True)
             drawn = dataclasses.replace(strategy, seed=strategy.seed + draw)
             for piece in writer.stream(prompt, arguments.length, drawn):
-                print(piece, end="", flush=True)
+                print(without_controls(piece), end="", flush=True)
             print()
         return
     for text, score in writer.best(prompt, arguments.length, strategy):
-        print(f"{score:8.3f}  {text}" if strategy.n_best > 1 else text, flush=True)
+        shown = without_controls(text)
+        print(f"{score:8.3f}  {shown}" if strategy.n_best > 1 else shown, flush=True)
 
 
 def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> str:

@@ -58,7 +58,7 @@ def main() -> None:
 
     def test(translator: Translator, task: Translation) -> tuple[dict, list[str]]:
         strategy = strategy_of(arguments)
-        return {}, translator.translate(sentences, strategy=strategy, too_long="truncate", progress=True)
+        return {}, translator.translate(sentences, strategy=strategy, too_long="truncate", progress=True, split=False)
 
     def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
         return show(translator, data, written, strategy_of(arguments).name, arguments.seed, run)

@@ -82,7 +82,7 @@ def main() -> None:
 
     def test(translator: Translator, task: Translation) -> tuple[dict, list[str]]:
         sources = [pair[0] for pair in data.test]
-        translations = translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
+        translations = translator.translate(sources, strategy=strategy, too_long="truncate", progress=True, split=False)
         return figures(translator, data.test, long, strategy, translations), translations
 
     def cells(task: Translation) -> dict[str, Translation]:

@@ -113,7 +113,8 @@ def figures(
     for prefix, pairs, known in (("", test, translations), ("long_", long, None)):
         if pairs:
             sources, references = [pair[0] for pair in pairs], translator.as_written([pair[1] for pair in pairs])
-            texts = known or translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
+            options: dict[str, Any] = {"strategy": strategy, "too_long": "truncate", "progress": True, "split": False}
+            texts = known or translator.translate(sources, **options)
             row |= {f"{prefix}bleu": bleu(texts, references).value, f"{prefix}loss": mean_loss(translator, pairs)}
     return row
 

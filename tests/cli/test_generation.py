@@ -115,6 +115,8 @@ def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) ->
 class Echo:
     """Replaces a Translator: the hypotheses for a text equal the text. Records the batches that it receives."""
 
+    splits = False
+
     class Tokenizer:
         def decode(self, ids: list[str]) -> str:
             return "".join(ids)
@@ -152,6 +154,52 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     arguments.texts = [__file__]  # the user probably wants to translate its lines
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
     assert capsys.readouterr().err == f"note: {__file__} is also a file; `< {__file__}` reads its lines\n"
+
+
+def test_each_sentence_of_a_line_is_translated_and_the_layout_stays(monkeypatch, capsys) -> None:
+    translator = Echo()
+    translator.splits = True
+    translator.with_numbers = lambda sentences, found, strategy: found  # type: ignore[attr-defined]
+    lines = "  - Eins. Zwei!\n\n-----\nDrei am 3. Mai.  \n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    generation.show_translations(translator, parse("--checkpoint", "run"))  # type: ignore[arg-type]
+    assert translator.batches == [["Eins.", "Zwei!", "Drei am 3. Mai."]]
+    assert capsys.readouterr().out == lines.replace("  \n", "\n")
+    arguments = parse("--checkpoint", "run", "--nbest", "2")
+    arguments.texts = ["Eins. Zwei!"]
+    generation.show_translations(translator, arguments)  # type: ignore[arg-type]
+    assert translator.batches[1:] == [["Eins. Zwei!"]]
+
+
+def test_an_output_is_one_line_and_cannot_command_the_terminal(capsys) -> None:
+    assert generation.in_one_line("a\r\nb\nc\0\x1b[31md\te\x85f 中 é") == "a b c[31md\te f 中 é"
+    writer = Mock()
+    writer.stream.return_value = ["a\n", "\x1b[2J", "\tb\0"]
+    arguments = parse("--checkpoint", "run", translates=False)
+    arguments.length = 3
+    generation.show_continuations(writer, "x", arguments)
+    assert capsys.readouterr().out == "xa\n[2J\tb\n"
+    writer.best.return_value = [("x\x07\ny", -1.0)]
+    arguments = parse("--checkpoint", "run", "--beam", "2", translates=False)
+    arguments.length = 3
+    generation.show_continuations(writer, "x", arguments)
+    assert capsys.readouterr().out == "x\ny\n"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "model", "said"),
+    [
+        ("I am tired.", "everyday-de-en", ["this text looks like English; --to de translates it into German"]),
+        ("Ich bin müde.", "everyday-en-de", ["this text looks like German; --to en translates it into English"]),
+        ("Ich mag The Who nicht sehr und du?", "everyday-de-en", ["this text is unlike the training data; the translation is a guess"]),
+        ("I am tired.", "run", ["this text is unlike the training data; the translation is a guess"]),
+    ],
+)
+def test_what_makes_a_translation_doubtful_is_said(sentence: str, model: str, said: list[str]) -> None:
+    assert list(generation.notes(sentence, model, [], unlike=True)) == said
+    lost = list(generation.notes(sentence, model, ["88", "99"], unlike=False))
+    assert lost[-1] == "the translation lacks 88, 99"
+    assert lost[:-1] == [note for note in said if "looks like" in note]
 
 
 def test_attention_as_text() -> None:

@@ -70,8 +70,10 @@ def test_what_the_model_does_not_know_is_said(options: str, tmp_path: Path) -> N
     """The results of `benchmarks.outside` contain the hit rate on 200 sentences."""
     sentences = ("WO IST DER BAHNHOF?", "The weather is nice.", "😀")
     done = Example("translate_de_en.py", tmp_path).run(*options.split(), *sentences)
-    said = [line for line in done.err.splitlines() if "the translation is a guess" in line]
-    assert [line.rpartition(": ")[2] for line in said] == [repr(text) for text in sentences[1:]]
+    said = [line.rpartition(": ") for line in done.err.splitlines() if line.startswith("note: ")]
+    assert [text for _, _, text in said] == [repr(text) for text in sentences[1:]]
+    assert "--to de translates it into German" in said[0][0]
+    assert "the translation is a guess" in said[1][0]
     known = min_log_probability("everyday-de-en")
     assert min_log_probability("runs/other") == min_log_probability(None) == -math.inf < known
     rows = json.loads(outside.RESULTS.read_text(encoding="utf-8"))

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
+import regex
+
 from ...errors import InputError, short
 from ...tokenizer import Tokenizer
 from .files import Pair
@@ -117,9 +119,16 @@ def split_by_sentence(items: list[T], sentence: Callable[[T], str]) -> tuple[lis
     return parts["train"], parts["valid"], parts["test"]
 
 
-_FIRST_LETTER = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]")
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_SENTENCE_START = re.compile(r"(?:^|[.!?]\s)\W*\w")
+_FIRST_LETTER = regex.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]")
+_WORD = regex.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_SENTENCE_START = regex.compile(r"(?:^|[.!?]\s)\W*\w")
+
+
+_ACRONYM = regex.compile(
+    r"AIDS|ARD|ATM|BBC|BMW|BRD|CD|CDU|CEO|CIA|CNN|CSU|DDR|DNA|DNS|DVD|EDV|EU|FAQ|FBI|FDP|FIFA|GPS|HIV|IBM|ID|IQ|KI|KZ|"
+    r"LKW|NASA|NATO|NGO|NRW|OECD|OK|OPEC|PC|PDF|PIN|PKW|PLZ|QR|RAM|SMS|SPD|TV|TÜV|UFO|UK|UN|UNESCO|UNICEF|UNO|URL|USA|"
+    r"USB|VIP|VW|WC|WLAN|WM|WWW|ZDF"
+)
 
 
 def clean_pairs(pairs: Sequence[Pair], *, max_words: int = 200, max_ratio: float = 3.0) -> tuple[list[Pair], str]:
@@ -191,16 +200,16 @@ def title_case(text: str) -> str:
 def truecased(text: str, tokenizer: Tokenizer) -> str:
     """Return a text in capitals with the probable case of each word (truecasing); other texts are unchanged.
 
-    The first word of a sentence begins with a capital. Another word is in upper case, in lower case, or begins with a
-    capital: the form with the fewest unknown tokens, then the fewest tokens, then the smallest sum of ids. BPE makes
-    few tokens from frequent words, and small ids are those of frequent tokens.
+    The first word of a sentence begins with a capital. A frequent acronym stays as it is. Another word is in upper
+    case, in lower case, or begins with a capital: the form with the fewest unknown tokens, then the fewest tokens, then
+    the smallest sum of ids. BPE makes few tokens from frequent words, and small ids are those of frequent tokens.
 
     >>> from handloom.models.shipped import MODELS
     >>> from handloom.tokenizer import load_tokenizer
     >>> truecased("WO IST DER BAHNHOF?", load_tokenizer(MODELS["everyday-de-en"] / "tokenizer.json"))
     'Wo ist der Bahnhof?'
     """
-    if not text.isupper():
+    if not text.replace("ß", "").isupper():
         return text
 
     special = set(tokenizer.special_ids.values())  # <unk>, the only one that words can have, is a small id
@@ -209,8 +218,10 @@ def truecased(text: str, tokenizer: Tokenizer) -> str:
         ids = tokenizer.encode("a " + word)  # a word within a sentence
         return sum(token in special for token in ids), len(ids), sum(ids)
 
-    def best(found: re.Match[str]) -> str:
+    def best(found: "regex.Match[str]") -> str:
         low = found[0].lower()
+        if _ACRONYM.fullmatch(found[0]):
+            return found[0]
         return min(low, low.capitalize(), found[0], key=cost)
 
     return _SENTENCE_START.sub(lambda found: found[0].upper(), _WORD.sub(best, text))

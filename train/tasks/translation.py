@@ -165,7 +165,7 @@ def back_translate(translator: Translator, sentences: Sequence[str]) -> list[Pai
         sentences: sentences in the target language of the model to be trained; blank ones are skipped.
     """
     real = [sentence for sentence in sentences if sentence.strip()]
-    synthetic = translator.translate(real, beam=1, too_long="truncate", progress=True)
+    synthetic = translator.translate(real, beam=1, too_long="truncate", progress=True, split=False)
     return [(source, target) for source, target in zip(synthetic, real, strict=True) if source.strip()]
 
 
@@ -183,9 +183,9 @@ def round_trips(text: str, forth: Translator, back: Translator) -> tuple[str, st
     Raises InputError if nothing is left.
     """
     originals = [s for s in split_sentences(text) if len(s.split()) <= 40]
-    away = forth.translate(originals, beam=1, too_long="truncate", progress=True)
+    away = forth.translate(originals, beam=1, too_long="truncate", progress=True, split=False)
     pairs = [(original, other) for original, other in zip(originals, away, strict=True) if other.strip()]
-    returned = back.translate([other for _, other in pairs], beam=1, too_long="truncate", progress=True)
+    returned = back.translate([other for _, other in pairs], beam=1, too_long="truncate", progress=True, split=False)
     known = set(text)
     kept = [
         (original, new)

@@ -1,13 +1,13 @@
 """Using a trained model that maps a text to a text, without importing training code; `translation` trains it."""
 
 import dataclasses
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import regex
 from tqdm import tqdm
 
 from ...autograd import no_grad
@@ -20,13 +20,15 @@ from ...models.presets import PARAPHRASE_PRESETS, SUMMARY_PRESETS, TRANSLATION_P
 from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
 from ...tokenizer import Tokenizer
+from ...tokenizer.normalizer import normalized
 from ..data.batches import source_batches
 from ..data.pairs import title_case, truecased
 from .loading import Trained, TrainedModel
 from .metrics import Score, bleu, chrf, rouge
+from .sentences import join_text, missing_numbers, split_text
 
 TooLong = Literal["error", "truncate"]
-_WORD = re.compile(r"\w+")
+_WORD = regex.compile(r"\w+")
 #: Rules that belong to a model of another library, so that every search applies them, also after further training.
 _RULES = ("forbidden", "forced_last", "stop")
 
@@ -43,6 +45,7 @@ class Translator(TrainedModel):
     presets: ClassVar[Mapping[str, TranslationPreset]] = TRANSLATION_PRESETS
     kinds: ClassVar[dict[str, tuple[Any, Any]]] = {"": (Seq2SeqTransformer, Seq2SeqConfig)}
     searches = True
+    splits: ClassVar[bool] = True  # whether the model reads single sentences of a text
 
     def __init__(
         self,
@@ -85,6 +88,8 @@ class Translator(TrainedModel):
         """Return source texts in the case that the model reads: in Title Case or in lower case if it was trained so,
         otherwise unchanged, apart from texts in capitals (`truecased`). A model of another library gets them unchanged.
         """
+        if getattr(self.tokenizer, "normalize", False):
+            texts = [normalized(text) for text in texts]
         if self.truecases:
             texts = [truecased(text, self.tokenizer) for text in texts]
         return self.as_written(list(map(title_case, texts)) if self.model.config.title_case else texts)
@@ -93,9 +98,7 @@ class Translator(TrainedModel):
         """Return the encoder's input for sentences: token ids and <eos>.
         Raises InputError for empty sentences, for too long ones and for a single text instead of a list.
         """
-        for number, sentence in enumerate(several(sentences), 1):
-            if not sentence.strip():
-                raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
+        _check_texts(sentences)
         sentences = self.as_read(sentences)
         ids = self.tokenizer.encode_batch(sentences, add_eos=True)
         return fit_lengths(ids, sentences, self.model.config.max_length, self.tokenizer.eos_id, too_long)
@@ -151,7 +154,7 @@ class Translator(TrainedModel):
         """Return BLEU and chrF of the translations of held-out pairs, with signatures. `options` are of `translate`."""
         pairs = self.task.pairs_of(self, data)
         sources, references = [pair[0] for pair in pairs], self.as_written([pair[1] for pair in pairs])
-        written = self.translate(sources, too_long="truncate", **options)
+        written = self.translate(sources, **{"too_long": "truncate", "split": False, **options})
         return {score.name: score for score in self._scores(written, references)}
 
     def _scores(self, written: list[str], references: list[str]) -> list[Score]:
@@ -173,8 +176,12 @@ class Translator(TrainedModel):
         too_long: TooLong = "error",
         progress: bool = False,
         rules: Functions = (),
+        split: bool = True,
     ) -> list[str]:
-        """Return the best translation of each sentence.
+        """Return the best translation of each text.
+
+        A translator translates the sentences of a text one by one, and keeps the blanks, line feeds and signs of lists
+        between them; see also `with_numbers`. A summariser or paraphraser reads a text at once.
 
         Args:
             beam: hypotheses kept at each step; 1 is greedy search.
@@ -184,12 +191,36 @@ class Translator(TrainedModel):
                 translates its beginning, with a warning.
             progress: whether to show a progress bar in a terminal.
             rules: functions of the ids so far and the log-probabilities of the next token; see `Rules.functions`.
+            split: False translates each text at once by the best result of `hypotheses`, as in evaluation.
 
-        Raises InputError for an empty sentence, or one beyond the maximum length.
+        Raises InputError for an empty text, or a sentence beyond the maximum length.
         """
+        _check_texts(sentences)
         strategy = (strategy or Strategy(beam=beam, alpha=alpha)).with_rules(rules)
-        best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress, scores=False)
-        return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
+        split = split and self.splits
+        pieces = [split_text(text) if split else ["", text, ""] for text in sentences]
+        units = [sentence for text in pieces for sentence in text[1::2]]
+        best = self.hypotheses(units, strategy=strategy, too_long=too_long, progress=progress, scores=False)
+        best = self.with_numbers(units, best, strategy, too_long) if split else best
+        found = iter([self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best])
+        return [join_text(text, found) for text in pieces]
+
+    def with_numbers(
+        self, sentences: Sequence[str], found: list[list[Hypothesis]], strategy: Strategy, too_long: TooLong = "error"
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses that a beam search has found for sentences. Where the best one lacks a number of its
+        sentence, it is replaced by the best hypothesis of the beam that lacks the fewest.
+        """
+
+        def lost(sentence: str, hypothesis: Hypothesis) -> int:
+            return len(missing_numbers(sentence, self.tokenizer.decode(hypothesis.ids)))
+
+        wrong = [i for i, sentence in enumerate(sentences) if lost(sentence, found[i][0])]
+        if wrong and strategy.beam > 1 and not strategy.sampling:
+            chosen, whole = [sentences[i] for i in wrong], dataclasses.replace(strategy, n_best=strategy.beam)
+            for i, others in zip(wrong, self.hypotheses(chosen, strategy=whole, too_long=too_long), strict=True):
+                found[i] = [min([found[i][0], *others], key=lambda other: lost(sentences[i], other)), *found[i][1:]]
+        return found
 
     def attention(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
         """Return the cross-attention of a translation: weights, source tokens, target tokens.
@@ -243,6 +274,7 @@ class Summarizer(Translator):
 
     what, name = "summarizer", "headlines of articles"
     presets = SUMMARY_PRESETS
+    splits = False
     summarize = Translator.translate
 
     def _scores(self, written: list[str], references: list[str]) -> list[Score]:
@@ -254,7 +286,14 @@ class Paraphraser(Translator):
 
     what, name = "paraphraser", "paraphrases"
     presets = PARAPHRASE_PRESETS
+    splits = False
     paraphrase = Translator.translate
+
+
+def _check_texts(texts: Sequence[str]) -> None:
+    for number, text in enumerate(several(texts), 1):
+        if not text.strip():
+            raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
 
 
 def fit_lengths(

@@ -48,6 +48,22 @@ def test_capitals_get_the_case_of_the_tokenizers_training() -> None:
     assert [truecased(text, known) for text in ("", "42!", "DNA-Tests", "ich")] == ["", "42!", "DNA-Tests", "ich"]
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("USA", "USA"),
+        ("IN DEN USA", "In den USA"),
+        ("in den USA", "in den USA"),
+        ("DIE EU UND DIE NATO", "Die EU und die NATO"),
+        ("WIE GROß IST DER BÄR?", "Wie groß ist der Bär?"),
+        ("WIE GRO\u00df IST DER BA\u0308R?", "Wie groß ist der Ba\u0308r?"),
+    ],
+)
+def test_acronyms_stay_and_letters_without_capitals_do_not_matter(text: str, read: str) -> None:
+    known = BPETokenizer.train(["Wie groß ist der Bär? In den und die."] * 9, vocab_size=400, normalize=True)
+    assert truecased(text, known) == read
+
+
 def test_a_curriculum_goes_from_short_to_long_at_first() -> None:
     def lengths(batches: TokenBatches, epoch: int) -> list[int]:
         return [batch.source.shape[1] for batch in batches.epoch(epoch)]
