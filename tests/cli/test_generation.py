@@ -186,13 +186,16 @@ def test_an_output_is_one_line_and_cannot_command_the_terminal(capsys) -> None:
     assert capsys.readouterr().out == "x\ny\n"
 
 
+GUESS = "this text is unlike the training data; the translation is a guess"
+
+
 @pytest.mark.parametrize(
     ("sentence", "model", "said"),
     [
         ("I am tired.", "everyday-de-en", ["this text looks like English; --to de translates it into German"]),
         ("Ich bin müde.", "everyday-en-de", ["this text looks like German; --to en translates it into English"]),
-        ("Ich mag The Who nicht sehr und du?", "everyday-de-en", ["this text is unlike the training data; the translation is a guess"]),
-        ("I am tired.", "run", ["this text is unlike the training data; the translation is a guess"]),
+        ("Ich mag The Who nicht sehr und du?", "everyday-de-en", [GUESS]),
+        ("I am tired.", "run", [GUESS]),
     ],
 )
 def test_what_makes_a_translation_doubtful_is_said(sentence: str, model: str, said: list[str]) -> None:
