@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from ..train.runs.folder import CONFIG, SAVES, RunFolder
 from ..train.runs.plots import plot_lines
 from ..train.runs.results import code_digest, write_results
 from ..train.runs.saves import SavedStates
-from .command_line import Terminated, run_main
+from .command_line import run_main
 from .options import OptionParser
 from .report import compare, summary
 
@@ -65,53 +65,48 @@ def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, d
     bases = [dict(zip(names, values, strict=True)) for values in itertools.product(*(axes[name] for name in names))]
     single: list[dict[str, str]] = [{}, *({name: value} for name in list(axes)[len(grids) :] for value in axes[name])]
     cells = [base | change for base in bases for change in single]
-    return {",".join(f"{name}={_in_name(value)}" for name, value in cell.items()): cell for cell in cells}
+    escapes = {ord(letter): f"%{ord(letter):02X}" for letter in "%/\\,"}  # each value has a folder of its own
+    return {",".join(f"{name}={value.translate(escapes)}" for name, value in cell.items()): cell for cell in cells}
 
 
-def _in_name(value: str) -> str:
-    """Return a value as a part of a folder's name, different for each value."""
-    return "".join(f"%{ord(letter):02X}" if letter in "%/\\," else letter for letter in value)
-
-
-def cell_inputs(script: Sequence[str], options: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a cell's row depends on: the script, its options, the files that they name, and the code.
-
-    A file counts by its content, and a folder by the names, sizes and times of its files.
+def cell_inputs(script: Sequence[str], cells: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Return what each cell's row depends on: its options, and digests of handloom, the script, the modules next to the
+    script, and the files that the options name. Of a folder, the names, sizes and times of its files count.
     """
-    words = [*script[1:], *options.values(), os.environ.get("HANDLOOM_DATA", "")]
-    parts = {part for word in words for value in (word, word.partition("=")[2]) for part in value.split("+")}
-    named = [Path(part) for part in parts if part.strip("./")]
-    named += [file for part in named for file in part.parent.glob(f"{glob.escape(part.name)}.*")]  # PATH.de, PATH.en
-    imports = ModuleFinder([str(Path(script[0]).parent)])  # the script, and modules next to it
+    imports = ModuleFinder([str(Path(script[0]).parent)])
     with suppress(SyntaxError):
         imports.run_script(script[0])
-    named += [Path(module.__file__) for module in imports.modules.values() if module.__file__]
-    files = {str(path): _digest(path) for path in named if path.exists()}
-    given = shlex.join([*script[1:], *_given(options)])
-    return {"script": script[0], "options": given, "files": files, "code": code_digest()}
+    modules = [Path(module.__file__) for module in imports.modules.values() if module.__file__]
+
+    def of(words: Sequence[str]) -> dict[str, str]:
+        parts = [part for word in words for value in (word, word.partition("=")[2]) for part in value.split("+")]
+        named = [Path(part) for part in (*parts, os.environ.get("HANDLOOM_DATA", "")) if part.strip("./")]
+        beside = [file for part in named for file in part.parent.glob(f"{glob.escape(part.name)}.*")]  # such as PATH.de
+        files = {str(path): _digest(path) for path in (*named, *beside, *modules) if path.exists()}
+        return {**files, "options": shlex.join(words), "handloom": code_digest()}
+
+    return {name: of([*script[1:], *_given(options)]) for name, options in cells.items()}
 
 
+@cache
 def _digest(path: Path) -> str:
     if path.is_file():
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    found = [(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(path)]
-    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
+    found = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(path))
+    return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
-def changed_cells(out: Path, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def changed_cells(out: Path, inputs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the cells in `out`, finished or interrupted, that were made with other inputs; each with a description."""
     found = {}
     for name, row in cell_rows(out).items():
-        now, before = inputs.get(name), row.get("made") or {}
-        if now is None or now == before or ("begun" in row and not _saved(out / name)):
-            continue
-        old, new = before.get("files", {}), now["files"]
-        other = ", ".join(file for file in sorted(old | new) if old.get(file) != new.get(file))
-        if before.get("options", now["options"]) != now["options"]:
-            found[name] = f"with `{before['options']}`, not `{now['options']}`"
-        else:
-            found[name] = f"with another content of {other}" if old and other else "with another version of handloom"
+        now, before = inputs.get(name, {}), row.get("made") or {}
+        if other := [key for key in sorted(before | now) if now and before.get(key) != now.get(key)]:
+            options = f"`{before.get('options')}`, not `{now['options']}`"
+            found[name] = options if "options" in other else f"another content of {', '.join(other)}"
+            if "begun" in row and not _saved(out / name):
+                del found[name]
     return found
 
 
@@ -145,17 +140,9 @@ def run_cell(
     # On Linux, the cell saves and ends if this process is killed.
     ends: Any = partial(ctypes.CDLL(None).prctl, 1, signal.SIGTERM) if sys.platform == "linux" else None
     with open(f"{folder}.log", "a", encoding="utf-8") as log:
-        cell = subprocess.Popen(
-            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, preexec_fn=ends
-        )
-        try:
-            code = cell.wait()
-        except KeyboardInterrupt as stop:
-            if isinstance(stop, Terminated):  # Ctrl-C reaches the cell, too
-                cell.terminate()
-            cell.wait()
-            raise
-    if code or not (folder / CONFIG).exists():  # such as --help
+        streams: Any = {"stdout": log, "stderr": log, "stdin": subprocess.DEVNULL}
+        done = subprocess.run(command, **streams, env=environment, preexec_fn=ends)
+    if done.returncode or not (folder / CONFIG).exists():  # such as --help
         return None
     found = summary(RunFolder.open(folder))
     seconds = round(time.perf_counter() - start, 1)
@@ -174,17 +161,14 @@ def run_sweep(
     with _executor() as executor:
         if executor is None:
             return [], []
-        made = {name: cell_inputs(script, options) for name, options in cells.items()}
+        made = cell_inputs(script, cells)
         changed = changed_cells(out, made)
-        if changed and not overwrite:
-            name, why = next(iter(changed.items()))
+        for name, why in changed.items() if not overwrite else ():
             cure = "Choose a new --out, or make such cells again with --overwrite, which renames their runs"
-            more = f", and {len(changed) - 1} more cells differ" if len(changed) > 1 else ""
-            raise InputError(f"{out} holds the cell {name}, which was made {why}{more}. {cure}.")
+            raise InputError(f"{out} holds the cell {name}, which was made with {why}. {cure}.")
         for name in cells:
-            if (out / name).is_dir():
-                with folder_lock(out / name):
-                    pass
+            with folder_lock(out / name) if (out / name).is_dir() else nullcontext():
+                pass
         make = partial(run_cell, list(script), out, frozenset(changed))
         rows = finish_cells(out, cells, make, made, over=executor, note=_note)
     failed = cells.keys() - {row["cell"] for row in rows}

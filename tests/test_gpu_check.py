@@ -81,9 +81,11 @@ def test_a_hang_a_crash_and_a_wrong_number_are_in_the_report(tmp_path, monkeypat
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    gpu: a GPU's")
     hang = "import time; print('test_x.py::test_hang ', flush=True); time.sleep(99)"
     steps = [Step("hang", ("-c", hang), 3), gpu_check.tests("test_planted.py"), Step("right", ("-c", "print(1)"))]
+    steps.insert(0, Step("large", ("-c", "1 / 0"), memory=36))
     with installed():
         gpu_check.check(steps, tmp_path, 10)
-    hung, planted, right = json.loads((tmp_path / "report.json").read_text())["steps"]
+    large, hung, planted, right = json.loads((tmp_path / "report.json").read_text())["steps"]
+    assert large["output"] == "left out: it needs 36 GB of GPU memory, and this GPU has 16 GB"
     assert (hung["code"], hung["output"]) == ("no end within 3 s", "test_x.py::test_hang ")
     assert hung["again"]["code"] == "no end within 3 s"
     for part in ("test_wrong FAILED", "in test_crash"):

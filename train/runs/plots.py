@@ -192,24 +192,22 @@ def plot_lines(
     Raises InputError if the picture can't be written, and ValueError if there is no point to draw.
     """
     finite = {
-        name: [point for point in zip(*points, strict=True) if all(map(math.isfinite, point))]
-        for name, points in lines.items()
+        name: [point for point in zip(*line, strict=True) if all(map(math.isfinite, point))]
+        for name, line in lines.items()
     }
     if not any(finite.values()):
         raise ValueError("there is no point to draw")
     figure = _new_figure(8.0, max(4.6, 0.6 + 0.21 * len(finite)))  # the legend has a line for each
     panel = figure.subplots()
-    colours = {name: number for number, name in enumerate(name for name in finite if not _averaged(name, finite))}
+    bases = list(dict.fromkeys(name.removesuffix(AVERAGED) for name in finite))
     drawn = {}
-    for name, line_points in finite.items():
-        if not line_points:
-            continue
-        line = [x for x, _ in line_points], [y for _, y in line_points]
-        number = colours[name.removesuffix(AVERAGED) if _averaged(name, finite) else name]
-        style = LINE_STYLES[number // len(LINE_COLOURS) % len(LINE_STYLES)]
-        marker = "D" if _averaged(name, finite) else _dots(line)
-        colour = LINE_COLOURS[number % len(LINE_COLOURS)]
-        (drawn[name],) = panel.plot(*line, color=colour, linestyle=style, linewidth=1.5, marker=marker)
+    for name, points in finite.items():
+        if points:
+            number = bases.index(name.removesuffix(AVERAGED))
+            line = [x for x, _ in points], [y for _, y in points]
+            colour, style = LINE_COLOURS[number % len(LINE_COLOURS)], LINE_STYLES[number // len(LINE_COLOURS) % 4]
+            marker = _dots(line) if name in bases else "D"
+            (drawn[name],) = panel.plot(*line, color=colour, linestyle=style, linewidth=1.5, marker=marker)
     if log_x:
         panel.set_xscale("log")
         _few_ticks(panel)
@@ -224,10 +222,6 @@ def plot_lines(
         text.set(text=name, parse_math=False)  # any text is a name, also one that begins with _
     _calm(panel)
     _save(figure, out_png)
-
-
-def _averaged(name: str, lines: Mapping[str, Any]) -> bool:
-    return name.endswith(AVERAGED) and name.removesuffix(AVERAGED) in lines
 
 
 def _few_ticks(panel: Axes) -> None:

@@ -149,7 +149,7 @@ def _build() -> tuple[types.ModuleType, types.ModuleType]:
             runtime=types.SimpleNamespace(
                 getDeviceCount=lambda: 1,
                 getDevice=lambda: Device.current[-1],
-                getDeviceProperties=lambda device: {"name": b"stand-in"},
+                getDeviceProperties=lambda device: {"name": b"stand-in", "totalGlobalMem": 16 * 10**9},
                 runtimeGetVersion=lambda: 13000,
                 driverGetVersion=lambda: 13000,
             ),
